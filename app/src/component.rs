@@ -13,13 +13,13 @@ pub mod form;
 #[cfg(feature = "ssr")]
 pub mod frame;
 #[cfg(feature = "ssr")]
-pub(crate) mod once;
-#[cfg(feature = "ssr")]
 pub(crate) mod passkey;
 #[cfg(feature = "ssr")]
 mod qr;
 #[cfg(feature = "ssr")]
 pub(crate) mod retire;
+#[cfg(feature = "ssr")]
+pub(crate) mod secret;
 
 pub mod copy;
 pub mod keys;

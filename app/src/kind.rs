@@ -1,38 +1,41 @@
 //! The third part of a job kind: its display.
 //!
 //! `kind/<kind>.rs` implements [`Card`] for the kind's spec: the planner's form, the facts of a proposed job, an
-//! owner's consent, the charts of a running job, the result of a finished one. The functions below match every kind, so
-//! a kind without a display does not compile.
+//! owner's consent, the charts of a running job, the result and the report of a finished one. The functions below match
+//! every kind, so a kind without a display does not compile. Pages never match on a kind: they call these functions.
 
 pub mod active_learning;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
+mod draft;
+#[cfg(feature = "ssr")]
 mod field;
+pub mod priced_form;
 #[cfg(feature = "ssr")]
-mod opened;
-#[cfg(feature = "ssr")]
-mod posted;
+mod submission;
 pub mod transcription;
-pub mod weighed;
 
 use leptos::prelude::*;
-#[cfg(feature = "ssr")]
 use undertone_api::dataset::Dataset;
 #[cfg(feature = "ssr")]
 use undertone_api::id::ConsortiumId;
 use undertone_api::id::DatasetId;
 use undertone_api::job::{Charge, Kind, Measurement, Participant, Report, Spec};
+#[cfg(feature = "ssr")]
+use undertone_api::report::ReportFile;
 
-pub use crate::component::chart::Figure;
+pub use crate::component::chart::ChartFigure;
+#[cfg(feature = "ssr")]
+use crate::component::chart::render_still;
 #[cfg(feature = "ssr")]
 use crate::standing::Standing;
 #[cfg(feature = "ssr")]
-pub use opened::Opened;
+pub use draft::OpenedDraft;
 
 /// The data of a form: everything that the proposer may see.
 #[cfg(feature = "ssr")]
 #[derive(Clone)]
-pub struct Ground {
+pub struct PlannerData {
     /// The backend for further requests.
     pub backend: std::sync::Arc<dyn crate::backend::Backend>,
     /// The consortium of the future job.
@@ -44,7 +47,22 @@ pub struct Ground {
     /// The query of the page: a saved plan, or empty.
     pub query: String,
     /// The draft to edit, if any.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedDraft>,
+}
+
+/// The words with which pages describe a job of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindTerms {
+    /// The use of a participating dataset, to follow its visibility: `trained on`.
+    pub participation: &'static str,
+    /// The records that a job can protect, in the plural: `recordings`.
+    pub records: &'static str,
+    /// The effects of an approval by the owner of a public dataset, as a sentence.
+    pub public_release: &'static str,
+    /// The data that stay at the site, to precede its owner's name.
+    pub retention: &'static str,
+    /// Whether reports state the speakers of a dataset and the number of units in divisions.
+    pub has_unit_counts: bool,
 }
 
 /// The display of a kind.
@@ -55,9 +73,15 @@ pub trait Card: Kind {
     /// The kind's display name.
     const TITLE: &'static str;
 
+    /// The kind's words.
+    const TERMS: KindTerms;
+
+    /// Returns whether a job of this kind can begin with `dataset`.
+    fn can_begin(dataset: &Dataset) -> bool;
+
     /// Renders the form in which a job of this kind is planned and proposed.
     #[cfg(feature = "ssr")]
-    fn form(ground: Ground) -> impl Future<Output = AnyView> + Send;
+    fn form(ground: PlannerData) -> impl Future<Output = AnyView> + Send;
 
     /// Returns the facts of the job, as pairs of a term and its description.
     fn facts(&self) -> Vec<(&'static str, String)>;
@@ -65,11 +89,24 @@ pub trait Card: Kind {
     /// Returns the effects of an approval by the owner of a charged dataset, sentence by sentence.
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String>;
 
+    /// Returns the readers of the releases, given those of a job that releases to its parties.
+    fn audience(&self, parties: String) -> String {
+        parties
+    }
+
     /// Returns the charts of its measurements: always the same number, whatever their progress.
-    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure>;
+    fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure>;
 
     /// Renders the result.
     fn result(&self, result: &Self::Result, participants: &[Participant]) -> AnyView;
+
+    /// Renders the result in a sentence, for the job's report.
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, report: &ReportFile) -> AnyView;
+
+    /// Renders the sections of the job's report that only this kind has.
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, report: &ReportFile) -> AnyView;
 }
 
 /// Returns the display name of a kind.
@@ -81,29 +118,50 @@ pub const fn title(spec: &Spec) -> &'static str {
     }
 }
 
+/// Returns the words of a kind.
+pub const fn terms(spec: &Spec) -> KindTerms {
+    match spec {
+        Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TERMS,
+        Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TERMS,
+        Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TERMS,
+    }
+}
+
+/// Returns whether a job of any kind can begin with one of these datasets.
+pub fn can_begin(datasets: &[Dataset]) -> bool {
+    let can_begin = |dataset: &Dataset| {
+        <undertone_api::job::dp_sgd::Spec as Card>::can_begin(dataset)
+            || <undertone_api::job::active_learning::Spec as Card>::can_begin(dataset)
+            || <undertone_api::job::transcription::Spec as Card>::can_begin(dataset)
+    };
+    datasets.iter().any(can_begin)
+}
+
 /// Renders the forms of the kinds with suitable data, with their titles; each receives the data of its content. For an
 /// opened draft, only the form of its kind.
 #[cfg(feature = "ssr")]
-pub async fn forms(ground: Ground) -> Vec<(&'static str, AnyView)> {
-    use undertone_api::dataset::{Content, Visibility};
+pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
+    use undertone_api::dataset::Content;
     use undertone_api::job::{active_learning, dp_sgd, transcription};
-    let of = |content| {
+    let with_content = |content| {
         let mut own = ground.clone();
         own.datasets.retain(|dataset| dataset.content == content);
         own.standings.retain(|(id, _)| own.datasets.iter().any(|dataset| dataset.id == *id));
         own
     };
-    let (speech, queries, recordings) = (of(Content::Speech), of(Content::Queries), of(Content::Recordings));
-    let wanted = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
-    let wanted = |kind: &str| wanted.as_deref().is_none_or(|wanted| wanted == kind);
+    let speech = with_content(Content::Speech);
+    let queries = with_content(Content::Queries);
+    let recordings = with_content(Content::Recordings);
+    let draft_kind = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
+    let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
     let mut forms = Vec::new();
-    if wanted(dp_sgd::Spec::NAME) && speech.datasets.iter().any(|dataset| dataset.visibility == Visibility::Public) {
+    if is_open(dp_sgd::Spec::NAME) && speech.datasets.iter().any(<dp_sgd::Spec as Card>::can_begin) {
         forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech).await));
     }
-    if wanted(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
+    if is_open(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
         forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
     }
-    if wanted(transcription::Spec::NAME) && !recordings.datasets.is_empty() {
+    if is_open(transcription::Spec::NAME) && !recordings.datasets.is_empty() {
         forms.push((transcription::Spec::TITLE, transcription::Spec::form(recordings).await));
     }
     forms
@@ -127,8 +185,22 @@ pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<
     }
 }
 
+/// Returns whether jobs of this kind ask annotators.
+pub fn has_questions(spec: &Spec) -> bool {
+    spec.questions().is_some()
+}
+
+/// Calls [`Card::audience`].
+pub fn audience(spec: &Spec, parties: String) -> String {
+    match spec {
+        Spec::DpSgd(spec) => spec.audience(parties),
+        Spec::ActiveLearning(spec) => spec.audience(parties),
+        Spec::Transcription(spec) => spec.audience(parties),
+    }
+}
+
 /// Calls [`Card::figures`].
-pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
     match spec {
         Spec::DpSgd(spec) => spec.figures(measurements),
         Spec::ActiveLearning(spec) => spec.figures(measurements),
@@ -144,4 +216,31 @@ pub fn result(spec: &Spec, report: &Report, participants: &[Participant]) -> Any
         (Spec::Transcription(spec), Report::Transcription(result)) => spec.result(result, participants),
         (Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Transcription(_), _) => ().into_any(),
     }
+}
+
+/// Calls [`Card::report_headline`].
+#[cfg(feature = "ssr")]
+pub fn render_report_headline(report: &ReportFile) -> AnyView {
+    match report.spec() {
+        Spec::DpSgd(spec) => spec.report_headline(report),
+        Spec::ActiveLearning(spec) => spec.report_headline(report),
+        Spec::Transcription(spec) => spec.report_headline(report),
+    }
+}
+
+/// Calls [`Card::report_sections`].
+#[cfg(feature = "ssr")]
+pub fn render_report_sections(report: &ReportFile) -> AnyView {
+    match report.spec() {
+        Spec::DpSgd(spec) => spec.report_sections(report),
+        Spec::ActiveLearning(spec) => spec.report_sections(report),
+        Spec::Transcription(spec) => spec.report_sections(report),
+    }
+}
+
+/// Renders the charts that have measurements, for pages that are read and printed.
+#[cfg(feature = "ssr")]
+fn render_curves(figures: &[ChartFigure]) -> AnyView {
+    let charts = figures.iter().filter(|figure| !figure.lines.is_empty()).map(render_still).collect_view();
+    view! { <section class="charts" aria-label="Learning curves">{charts}</section> }.into_any()
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 
 use crate::call::ask;
-use crate::component::chart::{Chart, Figure};
+use crate::component::chart::{Chart, ChartFigure};
 
 /// A job at one moment, as displayed: every part in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Live {
     /// The charge of each party.
     pub parties: String,
     /// The charts.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ChartFigure>,
     /// The newest rounds.
     pub rounds: String,
     /// The rounds before them.
@@ -103,9 +103,9 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             <p class="job-state" inner_html=part(|live| &live.now)></p>
             <p class="connection" class:lost=move || failed.get() != 0 role="status">
                 {move || match failed.get() {
-                    0 if live.read().over => "Over: nothing changes any more.".to_owned(),
-                    0 => "Live: what changes appears by itself.".to_owned(),
-                    _ => format!("The connection is lost. These numbers are from {}; the page goes on by itself when the server answers.",
+                    0 if live.read().over => "Job ended: no more updates".to_owned(),
+                    0 => "Live updates".to_owned(),
+                    _ => format!("Connection lost. These numbers are from {}; updates resume when the server answers.",
                         live.read().at),
                 }}
             </p>

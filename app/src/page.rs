@@ -41,7 +41,7 @@ pub(crate) use compare::compare;
 pub(crate) use dataset::dataset;
 pub(crate) use datasets::datasets;
 pub(crate) use draft::draft;
-pub(crate) use enter::{accept, found, home, reset, second_factor, sign_in};
+pub(crate) use enter::{accept, home, new_consortium, reset, second_factor, sign_in};
 pub(crate) use job::job;
 pub(crate) use job_log::job_log;
 pub(crate) use jobs::jobs;
@@ -62,15 +62,15 @@ pub(crate) use thresholds::thresholds;
 use crate::screen::{Place, Sheet, on_screen};
 
 /// Renders the page for an unknown address.
-pub(crate) fn missing() -> AnyView {
+pub(crate) fn missing_page() -> AnyView {
     on_screen(Place::Outside, ParamsMap::new(), async |_| {
         use undertone_api::problem::{Code, Problem};
-        Err::<Sheet, _>(Problem::new(Code::NotFound, "No page has this address."))
+        Err::<Sheet, _>(Problem::new(Code::NotFound, "There is no page at this address."))
     })
 }
 
 /// Renders an empty list: its purpose, and the next step.
-fn nothing(text: &'static str, then: impl IntoAny) -> AnyView {
+fn render_empty(text: &'static str, then: impl IntoAny) -> AnyView {
     view! { <div class="empty"><p>{text}</p>{then.into_any()}</div> }.into_any()
 }
 

@@ -52,13 +52,13 @@ pub fn App() -> impl IntoView {
     provide_meta_context();
     view! {
         <Router>
-            <Routes fallback=page::missing>
+            <Routes fallback=page::missing_page>
                 <Route path=path!("/") view=page::home ssr=SsrMode::Async/>
                 <Route path=path!("/sign-in") view=page::sign_in ssr=SsrMode::Async/>
                 <Route path=path!("/sign-in/code") view=page::second_factor ssr=SsrMode::Async/>
                 <Route path=path!("/reset/:secret") view=page::reset ssr=SsrMode::Async/>
                 <Route path=path!("/accept/:secret") view=page::accept ssr=SsrMode::Async/>
-                <Route path=path!("/found") view=page::found ssr=SsrMode::Async/>
+                <Route path=path!("/found") view=page::new_consortium ssr=SsrMode::Async/>
                 <Route path=path!("/settings") view=page::settings ssr=SsrMode::Async/>
                 <Route path=path!("/notifications") view=page::notifications ssr=SsrMode::Async/>
                 <Route path=path!("/settings/keys") view=page::keys ssr=SsrMode::Async/>

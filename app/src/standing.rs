@@ -10,7 +10,7 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
-use crate::component::gauge::{Ghost, Reading};
+use crate::component::gauge::{GaugeReading, PlanGhost};
 use crate::words;
 
 /// One account of a dataset's lineage with its balance.
@@ -43,9 +43,9 @@ pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec
 #[derive(Debug, Clone, PartialEq)]
 pub struct Payment {
     /// The present account.
-    pub reading: Reading,
+    pub reading: GaugeReading,
     /// The account with the charge.
-    pub ghost: Ghost,
+    pub ghost: PlanGhost,
     /// ε of the charge by itself at the account's δ, rounded up: as reports count it, over more orders than the account
     /// keeps, and so below the account's increase; infinite if no ε covers it.
     pub own: f64,
@@ -88,14 +88,14 @@ impl Standing {
     /// # Errors
     /// [`NoPayment`] if there is no budget or no price.
     pub fn share(&self, purse: &Purse, charge: &Charge) -> Result<Payment, NoPayment> {
-        let reading = Reading::of(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
+        let reading = GaugeReading::from_summary(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
         let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
         let unpriced = |error: PriceError| NoPayment::Unpriced(error.to_string());
         self.balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
         let After { epsilon, fraction, fits } = purse.after(0);
         Ok(Payment {
             reading,
-            ghost: Ghost { committed: epsilon, fraction, fits },
+            ghost: PlanGhost { committed: epsilon, fraction, fits },
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
             left: purse.left(),
             left_fraction: purse.left_fraction(),

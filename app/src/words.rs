@@ -8,12 +8,12 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 /// The meaning of ε, for the hover of its first mention on a page.
 pub const EPSILON: &str =
-    "ε, the most any one unit's presence can change what others see: the factor is at most e to the ε";
+    "ε bounds the effect of any one unit on what others see: probabilities change by a factor of at most e to the ε";
 /// The meaning of δ.
-pub const DELTA: &str = "δ, the probability with which the promise of ε may fail";
+pub const DELTA: &str = "δ, the probability with which the guarantee of ε may fail";
 
 /// The meaning of the length of a budget's gauge.
-pub const SHARE: &str = "How much of the releases the budget has room for are spent or reserved, which is what the bar shows. ε grows faster at first and slower later.";
+pub const SHARE: &str = "The share of the budget that is spent or reserved, counted in releases; the bar shows it. ε grows faster at first and slower later.";
 
 /// Formats the used part of a budget, in whole percent rounded up: `11 %`.
 pub fn share(fraction: f64) -> String {
@@ -23,29 +23,29 @@ pub fn share(fraction: f64) -> String {
 /// Formats a spent, requested or reserved ε: rounded up. Two decimals below 100, none from 1,000, never fewer than two
 /// significant digits.
 pub fn epsilon(value: f64) -> String {
-    rounded(value, Toward::Up)
+    round_toward(value, RoundingDirection::Up)
 }
 
 /// Formats a remaining ε: rounded down.
 pub fn epsilon_left(value: f64) -> String {
-    rounded(value, Toward::Down)
+    round_toward(value, RoundingDirection::Down)
 }
 
 /// Formats a limit: exactly as it was set, up to four decimals.
 pub fn limit(value: f64) -> String {
     let text = format!("{value:.4}");
-    let cut = text.trim_end_matches('0').trim_end_matches('.');
-    let decimals = cut.split_once('.').map_or(0, |(_, tail)| tail.len());
-    if decimals < 2 { group(&format!("{value:.2}")) } else { group(cut) }
+    let trimmed = text.trim_end_matches('0').trim_end_matches('.');
+    let decimals = trimmed.split_once('.').map_or(0, |(_, tail)| tail.len());
+    if decimals < 2 { group(&format!("{value:.2}")) } else { group(trimmed) }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Toward {
+enum RoundingDirection {
     Up,
     Down,
 }
 
-fn rounded(value: f64, toward: Toward) -> String {
+fn round_toward(value: f64, toward: RoundingDirection) -> String {
     if value.is_nan() || value == f64::INFINITY {
         return "∞".to_owned();
     }
@@ -63,8 +63,8 @@ fn rounded(value: f64, toward: Toward) -> String {
     // If the nearest decimal is on the wrong side, use the next one. Its distance is one last digit.
     let nearest: f64 = text.parse().unwrap_or(value);
     match toward {
-        Toward::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
-        Toward::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),
+        RoundingDirection::Up if nearest < value => text = format!("{:.decimals$}", nearest + step),
+        RoundingDirection::Down if nearest > value => text = format!("{:.decimals$}", (nearest - step).max(0.0)),
         _ => {}
     }
     group(&text)
@@ -137,7 +137,7 @@ pub fn releases(paid: u64, event: &Event) -> String {
 }
 
 /// Formats a list of names in words, in their order: `a, b and c`.
-pub fn listed(names: &[&str]) -> String {
+pub fn join_names(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -148,6 +148,11 @@ pub fn listed(names: &[&str]) -> String {
 /// Formats a proportion with one decimal: `41.2 %`.
 pub fn percent(value: f64) -> String {
     format!("{:.1} %", value * 100.0)
+}
+
+/// Formats a difference of proportions in percentage points, with its sign: `+1.25`, `−0.40`.
+pub fn points(difference: f64) -> String {
+    format!("{:+.2}", difference * 100.0).replace('-', "−")
 }
 
 /// Formats a size in bytes: `6.9 MB`.
@@ -260,7 +265,7 @@ pub const fn any_one(unit: PrivacyUnit) -> &'static str {
 }
 
 /// Returns the noun that an account's ε counts, in a gauge.
-pub const fn counted(unit: PrivacyUnit) -> &'static str {
+pub const fn gauge_noun(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => self::unit(unit),
         PrivacyUnit::Words => "counts of pieces by word",
@@ -268,31 +273,32 @@ pub const fn counted(unit: PrivacyUnit) -> &'static str {
 }
 
 /// Returns the measurement that belongs beside a guarantee's ε; `None` if no attack is known to circumvent it.
-pub const fn measured_beside(unit: PrivacyUnit) -> Option<&'static str> {
+pub const fn unit_measurement(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => None,
-        PrivacyUnit::Words => Some(TOLD_APART),
+        PrivacyUnit::Words => Some(DUMMY_DETECTION),
     }
 }
 
 /// The accuracy of an attack that distinguishes true pieces from dummies, which no ε of counts covers: `make bench
 /// NAME=transcription`.
-pub const TOLD_APART: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew the speech engine told its \
-                              dummies from true pieces in 92 to 98 of 100 cases, where guessing is right in 72, and then knows the \
-                              true counts. Dummies cut from recordings of people it told apart in 52 to 84 of 100, guessing being right \
-                              in 58 to 60. This was measured when dummies were still made after the true pieces; the site’s own report \
-                              has the figure for each job as it ran.";
+pub const DUMMY_DETECTION: &str = "ε holds for a reader of counts only. A recognizer hears sounds: an attack that knew \
+                              the speech engine distinguished its dummies from true pieces in 92 to 98 of 100 cases \
+                              (72 by guessing), and then knows the true counts. It distinguished dummies cut from \
+                              recordings of people in 52 to 84 of 100 cases (58 to 60 by guessing). This was \
+                              measured when dummies were still made after the true pieces; the site’s own report \
+                              has the figure for each job.";
 
 /// Describes the meaning of a guarantee for a unit.
 pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => {
-            "Protects each recording by itself, whichever unit a job protects. Nothing is promised about a person with several."
+            "Protects each recording separately, in jobs of every privacy unit. There is no guarantee for a person with several recordings."
         }
-        PrivacyUnit::Speaker => "Protects everything that one person said, all recordings together.",
-        PrivacyUnit::User => "Protects everything of one person, by the owner's own column of people.",
+        PrivacyUnit::Speaker => "Protects all recordings of one speaker together.",
+        PrivacyUnit::User => "Protects every row of one user, as identified by the owner's user column.",
         PrivacyUnit::Words => {
-            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. Nothing is promised about what they hear, a whole recording or a person."
+            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
         }
     }
 }
@@ -304,7 +310,7 @@ pub fn account(account: &PlanAccount) -> String {
         return format!("For {each}: no limit is set.");
     };
     match (&account.reason, account.after) {
-        (Some(reason), _) => format!("For {each}: it is refused, as {reason}."),
+        (Some(reason), _) => format!("For {each}: refused, because {reason}."),
         (None, Some(after)) => format!(
             "For {each}: from ε {} to ε {} of {} at δ {}{}.",
             epsilon(account.before),
@@ -313,7 +319,7 @@ pub fn account(account: &PlanAccount) -> String {
             self::delta(delta),
             if account.fits { "" } else { ", which does not fit" }
         ),
-        (None, None) => format!("For {each}: no ε covers it, so it does not fit into {}.", self::limit(limit)),
+        (None, None) => format!("For {each}: no ε covers it, so it exceeds the limit {}.", self::limit(limit)),
     }
 }
 
@@ -362,28 +368,28 @@ mod tests {
     use undertone_privacy::{Event, NoiseMultiplier};
 
     use super::{
-        all_digits, bytes, count, delta, duration, epsilon, epsilon_left, exact, limit, listed, number, percent,
+        all_digits, bytes, count, delta, duration, epsilon, epsilon_left, exact, join_names, limit, number, percent,
         plural, relative, releases, share,
     };
 
     #[test]
-    fn a_spent_epsilon_is_never_said_smaller_than_it_is() {
+    fn spent_epsilon_is_rounded_up() {
         for value in [0.0, 1e-9, 0.001_23, 0.012, 0.1, 2.41, 2.410_000_1, 9.999, 99.991, 384.91, 4816.8] {
-            let said: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
-            assert!(said >= value, "{value} is said as {said}");
+            let number: f64 = epsilon(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(number >= value, "{value} is said as {number}");
         }
     }
 
     #[test]
-    fn what_is_left_is_never_said_larger_than_it_is() {
+    fn remaining_epsilon_is_rounded_down() {
         for value in [0.0, 1e-9, 0.001_29, 0.019, 5.589_999, 99.999, 384.99, 4816.8] {
-            let said: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
-            assert!(said <= value, "{value} is said as {said}");
+            let number: f64 = epsilon_left(value).replace(',', "").parse().expect("an epsilon is said as a number");
+            assert!(number <= value, "{value} is said as {number}");
         }
     }
 
     #[test]
-    fn an_epsilon_that_is_a_decimal_already_stays_as_it_is() {
+    fn decimal_epsilon_is_unchanged() {
         assert_eq!(epsilon(2.41), "2.41");
         assert_eq!(epsilon(2.410_000_1), "2.42");
         assert_eq!(epsilon_left(2.419_9), "2.41");
@@ -394,12 +400,12 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_never_said_smaller_than_it_is() {
+    fn share_is_rounded_up() {
         assert_eq!([0.0, 0.104, 0.11, 0.999, 1.0].map(share), ["0 %", "11 %", "11 %", "100 %", "100 %"]);
     }
 
     #[test]
-    fn a_limit_is_said_as_it_was_set() {
+    fn limit_is_formatted_as_set() {
         assert_eq!(limit(8.0), "8.00");
         assert_eq!(limit(0.125), "0.125");
         assert_eq!(limit(10_000.0), "10,000.00");
@@ -414,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_said_in_the_unit_people_would_use() {
+    fn duration_uses_the_largest_suitable_unit() {
         assert_eq!(duration(0.0), "0 seconds");
         assert_eq!(duration(0.2), "less than a second");
         assert_eq!(duration(1.0), "1 second");
@@ -425,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_said_from_now_and_in_full() {
+    fn moment_is_formatted_relative_and_exact() {
         let now = datetime!(2026-11-20 18:03:12 UTC);
         assert_eq!(relative(datetime!(2026-11-20 18:00:12 UTC), now), "3 minutes ago");
         assert_eq!(relative(datetime!(2026-11-20 18:03:10 UTC), now), "just now");
@@ -434,11 +440,11 @@ mod tests {
     }
 
     #[test]
-    fn payments_are_said_by_what_each_of_them_is() {
+    fn releases_are_described_by_their_event() {
         let step = Event::Gaussian { noise_multiplier: NoiseMultiplier::new(1.0).expect("a noise") };
         assert_eq!(releases(1, &step), "1 release");
         assert_eq!(releases(44, &step.clone().times(20)), "44 rounds of 20 releases each");
-        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(join_names(&["a", "b", "c"]), "a, b and c");
     }
 
     #[test]

@@ -104,7 +104,7 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
     visitor.sound("refused").await?;
 
     // The nearest plan that fits can be selected with one click.
-    browser.see(".offers", "The nearest plans that fit").await?;
+    browser.see(".offers", "Nearest plans within the budgets").await?;
     browser.click(".offers li:first-child button").await?;
     browser.see(".headline-small", "Fits every budget").await?;
     browser.see(".decides", "decides: its budget admits").await?;
@@ -273,7 +273,7 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
     browser.see("h1", "Welcome").await?;
     phone.sound("welcome").await?;
     browser.click("a[href='/found']").await?;
-    browser.see("h1", "Found a consortium").await?;
+    browser.see("h1", "Create a consortium").await?;
     phone.sound("found").await?;
     browser.fill("input[name=name]", "Pocket").await?;
     browser.fill("input[name=organization]", "Library").await?;

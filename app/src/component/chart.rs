@@ -10,22 +10,22 @@ use leptos::ev::{KeyboardEvent, PointerEvent};
 use leptos::prelude::*;
 
 #[cfg(feature = "ssr")]
-pub(crate) use plot::percent_encoded;
-pub use plot::{Figure, Line, Stroke};
-use plot::{HEIGHT, Plot, WIDTH};
+pub(crate) use plot::percent_encode;
+pub use plot::{ChartFigure, ChartLine, LineStroke};
+use plot::{ChartPlot, HEIGHT, WIDTH};
 #[cfg(feature = "ssr")]
-pub(crate) use scale::{Scale, apart};
+pub(crate) use scale::{LinearScale, spread};
 #[cfg(feature = "ssr")]
-pub(crate) use still::still;
+pub(crate) use still::render_still;
 
 /// Renders a chart of a figure that may change.
 #[component]
 pub fn Chart(
     /// The figure.
-    figure: Memo<Figure>,
+    figure: Memo<ChartFigure>,
 ) -> impl IntoView {
     let reading = RwSignal::new(None::<f64>);
-    let plot = Memo::new(move |_| Plot::of(&figure.read()));
+    let plot = Memo::new(move |_| ChartPlot::new(&figure.read()));
     let point = move |event: PointerEvent| {
         let Some(svg) = event.current_target().and_then(as_element) else { return };
         let bounds = svg.get_bounding_client_rect();
@@ -40,7 +40,7 @@ pub fn Chart(
             _ => return,
         };
         event.prevent_default();
-        reading.set(plot.with_untracked(|plot| plot.beside(reading.get_untracked(), forward)));
+        reading.set(plot.with_untracked(|plot| plot.next_value(reading.get_untracked(), forward)));
     };
     view! {
         <figure class="chart">

@@ -6,7 +6,7 @@ use leptos::prelude::*;
 
 /// Renders a text in a field with a button that copies it.
 #[island]
-pub fn Copyable(
+pub fn CopyField(
     /// The text to copy.
     text: String,
     /// Its name for screen readers.

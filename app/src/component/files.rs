@@ -6,7 +6,7 @@ use undertone_api::signed::certificate::ArtifactNamed;
 use crate::words;
 
 /// Renders a table of them under a title; empty without files.
-pub(crate) fn files(title: &'static str, files: &[ArtifactNamed]) -> AnyView {
+pub(crate) fn render_files(title: &'static str, files: &[ArtifactNamed]) -> AnyView {
     if files.is_empty() {
         return ().into_any();
     }

@@ -4,11 +4,11 @@ use leptos::prelude::*;
 use leptos_meta::Title;
 use undertone_api::member::Member;
 
-use super::copy::Copyable;
+use super::copy::CopyField;
 use super::gauge::Hatching;
 use super::keys::Keys;
-use super::once;
 use super::said::ProblemBox;
+use super::secret;
 use crate::asset;
 use crate::call::native::Word;
 use crate::screen::{Desk, Place, Sheet};
@@ -22,7 +22,7 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
         <main id="main" class="bare">
             <p class="brand"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</p>
             <h1>{title}</h1>
-            {said(word)}
+            {render_message(word)}
             {body}
         </main>
         <Keys places=Vec::new() own=Vec::new()/>
@@ -34,7 +34,8 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 /// consortium.
 pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
     let Sheet { title, body, keys: own } = sheet;
-    let (consortia, unread) = (&desk.consortia, desk.unread);
+    let consortia = &desk.consortia;
+    let unread = desk.unread;
     let consortium = desk.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {
@@ -75,7 +76,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
     view! {
         <Title text=format!("{full} · Undertone")/>
         <Hatching/>
-        <a class="skip" href="#main">"Skip to the page"</a>
+        <a class="skip" href="#main">"Skip to content"</a>
         <div class="frame">
             <header class="rail">
                 <a class="brand" href="/"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</a>
@@ -93,7 +94,7 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
             </header>
             <main id="main" tabindex="-1">
                 <h1>{title}</h1>
-                {said(word)}
+                {render_message(word)}
                 {body}
             </main>
         </div>
@@ -103,36 +104,36 @@ pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, w
 }
 
 /// Renders the message that the previous request left.
-fn said(word: Option<Word>) -> AnyView {
-    let until = |at| format!("It works once, until {}. It is shown only now.", words::exact(at));
+fn render_message(word: Option<Word>) -> AnyView {
+    let expiry = |at| format!("It works once, until {}. It is shown only once.", words::exact(at));
     match word {
         None => ().into_any(),
         Some(Word::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
         Some(Word::Problem(problem)) => view! { <ProblemBox problem/> }.into_any(),
         Some(Word::Link { label, link, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The link for {label}")}</p>
-                <Copyable text=link label="Link".to_owned()/>
-                <p>{until(expires_at)}</p>
+                <p class="notice-title">{format!("Link for {label}")}</p>
+                <CopyField text=link label="Link".to_owned()/>
+                <p>{expiry(expires_at)}</p>
             </div>
         }
         .into_any(),
         Some(Word::Key { name, key, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The key for {name}")}</p>
-                <Copyable text=key label="Key".to_owned()/>
-                <p>{format!("It holds until {}. It is shown only now.", words::exact(expires_at))}</p>
+                <p class="notice-title">{format!("Key for {name}")}</p>
+                <CopyField text=key label="Key".to_owned()/>
+                <p>{format!("It is valid until {}. It is shown only once.", words::exact(expires_at))}</p>
             </div>
         }
         .into_any(),
-        Some(Word::Factor { secret, uri }) => once::factor(&secret, uri),
-        Some(Word::Codes { codes }) => once::codes(codes),
+        Some(Word::Factor { secret, uri }) => secret::render_secret(&secret, uri),
+        Some(Word::Codes { codes }) => secret::render_recovery_codes(codes),
         Some(Word::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("Enrol {name}: run this at the site, on the machine that holds the data")}</p>
-                <Copyable text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
-                <p>"It makes the site's key there, where it stays, and trusts this server's certificate only. "{until(expires_at)}</p>
-                <p>"Then start it: "<code>"undertone-worker run"</code></p>
+                <p class="notice-title">{format!("Enrol {name}: run this command at the site, on the machine with the data")}</p>
+                <CopyField text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>
+                <p>"The command creates the site's key on that machine and trusts only this server's certificate. "{expiry(expires_at)}</p>
+                <p>"Then start the worker: "<code>"undertone-worker run"</code></p>
             </div>
         }
         .into_any(),

@@ -11,7 +11,7 @@ use crate::words;
 
 /// The content of a gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct GaugeReading {
     /// The protected unit.
     pub unit: PrivacyUnit,
     /// The limit ε.
@@ -28,7 +28,7 @@ pub struct Reading {
     pub committed_fraction: f64,
 }
 
-impl From<&Account> for Reading {
+impl From<&Account> for GaugeReading {
     fn from(account: &Account) -> Self {
         Self {
             unit: account.unit,
@@ -42,9 +42,19 @@ impl From<&Account> for Reading {
     }
 }
 
-impl Reading {
+/// The name by which the in-memory consortium of the tests uses a reading.
+#[cfg(all(test, feature = "ssr"))]
+pub(crate) use self::GaugeReading as Reading;
+
+impl GaugeReading {
+    /// The name by which the in-memory consortium of the tests makes a reading.
+    #[cfg(all(test, feature = "ssr"))]
+    pub(crate) fn of(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
+        Self::from_summary(summary, unit)
+    }
+
     /// Returns the gauge of a balance; `None` without a budget.
-    pub fn of(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
+    pub fn from_summary(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
         Some(Self {
             unit,
             limit: summary.limit?.get(),
@@ -58,7 +68,7 @@ impl Reading {
 
     /// Returns a job's own gauge for one participant: the spent part of its reservation, and, while the job is not
     /// `over`, the rest of it; `None` if it pays nothing.
-    pub fn of_participant(participant: &Participant, over: bool) -> Option<Self> {
+    pub fn from_participant(participant: &Participant, over: bool) -> Option<Self> {
         let charge = participant.charge.as_ref()?;
         let reserved = participant.epsilon_reserved?;
         let spent = participant.epsilon_spent.unwrap_or(0.0);
@@ -76,20 +86,20 @@ impl Reading {
     }
 
     /// Returns the ε that remains below the limit.
-    pub fn left(&self) -> f64 {
+    pub fn remaining(&self) -> f64 {
         (self.limit - self.committed).max(0.0)
     }
 
     /// Returns the gauge in one sentence, for screen readers.
-    pub fn sentence(&self, ghost: Option<&Ghost>) -> String {
+    pub fn sentence(&self, ghost: Option<&PlanGhost>) -> String {
         let mut text = format!(
             "ε {} spent and {} reserved of {} at δ {}, {}; {} left",
             words::epsilon(self.spent),
             words::epsilon(self.committed - self.spent),
             words::limit(self.limit),
             words::delta(self.delta),
-            words::counted(self.unit),
-            words::epsilon_left(self.left()),
+            words::gauge_noun(self.unit),
+            words::epsilon_left(self.remaining()),
         );
         if let Some(ghost) = ghost {
             let verdict = if ghost.fits { "which fits" } else { "which is over the limit" };
@@ -101,7 +111,7 @@ impl Reading {
 
 /// The effect of a plan on a gauge.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ghost {
+pub struct PlanGhost {
     /// ε spent, reserved and planned.
     pub committed: f64,
     /// Part of the limit that would be spent, reserved or planned; may be more than 1.
@@ -112,7 +122,7 @@ pub struct Ghost {
 
 /// The positions of a gauge's parts, in percent of its width.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Geometry {
+pub struct GaugeGeometry {
     /// Width of the solid part, from the left end.
     pub spent: f64,
     /// The end of the hatched part.
@@ -126,22 +136,22 @@ pub struct Geometry {
 /// How far past its limit a gauge can show a plan.
 const REACH: f64 = 1.25;
 
-impl Geometry {
+impl GaugeGeometry {
     /// Computes the geometry of a reading with the ghost of a plan. Without one the limit is the right end; a plan over
     /// the limit moves the limit inwards, at most so far that the scale grows by a quarter.
-    pub fn of(reading: &Reading, ghost: Option<&Ghost>) -> Self {
+    pub fn new(reading: &GaugeReading, ghost: Option<&PlanGhost>) -> Self {
         let fraction = ghost.map_or(0.0, |ghost| if ghost.fits { ghost.fraction.min(1.0) } else { ghost.fraction });
-        let over = ghost.is_some_and(|ghost| !ghost.fits);
-        let reach = if over { fraction.clamp(1.08, REACH) } else { 1.0 };
-        let at = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
-        let spent = at(reading.spent_fraction.min(1.0));
-        let committed = at(reading.committed_fraction.min(1.0)).max(spent);
-        let planned = if over { 100.0 } else { at(fraction) };
+        let is_over = ghost.is_some_and(|ghost| !ghost.fits);
+        let reach = if is_over { fraction.clamp(1.08, REACH) } else { 1.0 };
+        let scaled = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
+        let spent = scaled(reading.spent_fraction.min(1.0));
+        let committed = scaled(reading.committed_fraction.min(1.0)).max(spent);
+        let planned = if is_over { 100.0 } else { scaled(fraction) };
         Self {
             spent,
             committed,
             ghost: if ghost.is_some() { planned.max(committed) } else { committed },
-            limit: at(1.0),
+            limit: scaled(1.0),
         }
     }
 }
@@ -150,19 +160,19 @@ impl Geometry {
 #[component]
 pub fn Gauge(
     /// The reading.
-    reading: Reading,
+    reading: GaugeReading,
     /// The plan behind it.
     #[prop(optional_no_strip)]
-    ghost: Option<Ghost>,
+    ghost: Option<PlanGhost>,
     /// Omit the number.
     #[prop(optional)]
     bare: bool,
 ) -> impl IntoView {
-    let geometry = Geometry::of(&reading, ghost.as_ref());
+    let geometry = GaugeGeometry::new(&reading, ghost.as_ref());
     let percent = |value: f64| format!("{value}%");
-    let over = ghost.is_some_and(|ghost| !ghost.fits);
+    let is_over = ghost.is_some_and(|ghost| !ghost.fits);
     view! {
-        <div class="gauge" class:over=over>
+        <div class="gauge" class:over=is_over>
             <svg class="gauge-bar" width="100%" height="14" role="img" aria-label=reading.sentence(ghost.as_ref())>
                 <rect class="gauge-track" x="0" y="0" width="100%" height="14" rx="2"></rect>
                 <rect class="gauge-ghost" x=percent(geometry.committed) y="0"
@@ -179,25 +189,25 @@ pub fn Gauge(
 
 /// Renders the number beside the gauge: `ε 2.41 of 8.00 at δ 10⁻⁶, speaker`.
 #[component]
-fn GaugeText(reading: Reading, ghost: Option<Ghost>) -> impl IntoView {
+fn GaugeText(reading: GaugeReading, ghost: Option<PlanGhost>) -> impl IntoView {
     view! {
         <p class="gauge-text">
             <span class="gauge-number">
                 <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(reading.spent)}</strong>
                 {format!(" of {} at ", words::limit(reading.limit))}
-                <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::counted(reading.unit))}
+                <abbr title=words::DELTA>"δ"</abbr>{format!(" {}, {}", words::delta(reading.delta), words::gauge_noun(reading.unit))}
             </span>
-            <span class="gauge-rest" title=words::SHARE>{rest(&reading, ghost)}</span>
+            <span class="gauge-rest" title=words::SHARE>{describe_rest(&reading, ghost)}</span>
         </p>
-        {words::measured_beside(reading.unit).map(|measured| view! { <p class="hint">{measured}</p> })}
+        {words::unit_measurement(reading.unit).map(|measured| view! { <p class="hint">{measured}</p> })}
     }
 }
 
 /// Describes the bar in words: the used budget, and the remainder or the effect of a plan.
-fn rest(reading: &Reading, ghost: Option<Ghost>) -> String {
+fn describe_rest(reading: &GaugeReading, ghost: Option<PlanGhost>) -> String {
     let mut text = String::new();
     if reading.committed > reading.spent {
-        text = format!("{} with what is reserved · ", words::epsilon(reading.committed));
+        text = format!("{} including reservations · ", words::epsilon(reading.committed));
     }
     text + &match ghost {
         Some(ghost) if ghost.fits => {
@@ -206,7 +216,7 @@ fn rest(reading: &Reading, ghost: Option<Ghost>) -> String {
         Some(ghost) => format!("{} with this plan: over the limit", words::epsilon(ghost.committed)),
         None => {
             let used = words::share(reading.committed_fraction);
-            format!("{} left · {used} used", words::epsilon_left(reading.left()))
+            format!("{} left · {used} used", words::epsilon_left(reading.remaining()))
         }
     }
 }
@@ -230,10 +240,10 @@ pub fn Hatching() -> impl IntoView {
 mod tests {
     use undertone_privacy::PrivacyUnit;
 
-    use super::{Geometry, Ghost, Reading};
+    use super::{GaugeGeometry, GaugeReading, PlanGhost};
 
-    fn reading(spent: f64, committed: f64) -> Reading {
-        Reading {
+    fn reading(spent: f64, committed: f64) -> GaugeReading {
+        GaugeReading {
             unit: PrivacyUnit::Speaker,
             limit: 8.0,
             delta: 1e-6,
@@ -245,39 +255,39 @@ mod tests {
     }
 
     #[test]
-    fn without_a_plan_the_limit_is_the_right_end() {
-        let geometry = Geometry::of(&reading(0.3, 0.5), None);
-        assert_eq!(geometry, Geometry { spent: 30.0, committed: 50.0, ghost: 50.0, limit: 100.0 });
+    fn gauge_without_plan_ends_at_the_limit() {
+        let geometry = GaugeGeometry::new(&reading(0.3, 0.5), None);
+        assert_eq!(geometry, GaugeGeometry { spent: 30.0, committed: 50.0, ghost: 50.0, limit: 100.0 });
     }
 
     #[test]
-    fn a_plan_that_fits_ends_before_the_limit() {
-        let ghost = Ghost { committed: 6.0, fraction: 0.75, fits: true };
-        let geometry = Geometry::of(&reading(0.3, 0.5), Some(&ghost));
-        assert_eq!(geometry, Geometry { spent: 30.0, committed: 50.0, ghost: 75.0, limit: 100.0 });
+    fn fitting_plan_ends_before_the_limit() {
+        let ghost = PlanGhost { committed: 6.0, fraction: 0.75, fits: true };
+        let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
+        assert_eq!(geometry, GaugeGeometry { spent: 30.0, committed: 50.0, ghost: 75.0, limit: 100.0 });
     }
 
     #[test]
-    fn a_plan_over_the_limit_crosses_its_line_however_large_it_is() {
+    fn plan_over_limit_crosses_the_limit_line() {
         for fraction in [1.000_1, 1.1, 2.0, f64::INFINITY] {
-            let ghost = Ghost { committed: fraction * 8.0, fraction, fits: false };
-            let geometry = Geometry::of(&reading(0.3, 0.5), Some(&ghost));
+            let ghost = PlanGhost { committed: fraction * 8.0, fraction, fits: false };
+            let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
             assert!((75.0..100.0).contains(&geometry.limit), "{fraction}: {geometry:?}");
             assert!((geometry.ghost - 100.0).abs() < 1e-9, "{fraction}: {geometry:?}");
         }
     }
 
     #[test]
-    fn the_parts_never_overlap() {
+    fn gauge_parts_do_not_overlap() {
         for (spent, committed) in [(0.0, 0.0), (0.4, 0.4), (0.999, 1.0), (1.0, 1.0), (1.2, 1.3)] {
-            let geometry = Geometry::of(&reading(spent, committed), None);
+            let geometry = GaugeGeometry::new(&reading(spent, committed), None);
             assert!(geometry.spent <= geometry.committed, "{geometry:?}");
             assert!(geometry.committed <= geometry.limit, "{geometry:?}");
         }
     }
 
     #[test]
-    fn the_sentence_says_spent_reserved_limit_and_left() {
+    fn sentence_states_spent_reserved_limit_and_left() {
         assert_eq!(
             reading(0.25, 0.5).sentence(None),
             "ε 2.00 spent and 2.00 reserved of 8.00 at δ 10⁻⁶, speaker; 4.00 left"

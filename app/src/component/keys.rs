@@ -24,7 +24,7 @@ pub fn Keys(
             return;
         }
         let key = event.key();
-        if let Some(field) = typing(&event) {
+        if let Some(field) = find_focused_field(&event) {
             if key == "Escape" {
                 // Leaving a field fails only if it no longer exists.
                 let _ = field.blur();
@@ -43,7 +43,7 @@ pub fn Keys(
                     let _ = window().location().assign(address);
                 }
             }
-            key if press_own(key) => event.prevent_default(),
+            key if press_shortcut(key) => event.prevent_default(),
             key => going.set_value(key == "g"),
         }
     };
@@ -52,8 +52,8 @@ pub fn Keys(
         on_cleanup(move || handle.remove());
     });
     view! {
-        <div class="keys" role="dialog" aria-modal="false" aria-label="Keys" hidden=move || !open.get()>
-            <h2>"Keys"</h2>
+        <div class="keys" role="dialog" aria-modal="false" aria-label="Keyboard shortcuts" hidden=move || !open.get()>
+            <h2>"Keyboard shortcuts"</h2>
             <dl>
                 {own.into_iter().map(|(key, what)| view! {
                     <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
@@ -61,8 +61,8 @@ pub fn Keys(
                 {places.into_iter().map(|(letter, name, _)| view! {
                     <div><dt><kbd>"g"</kbd>" "<kbd>{letter}</kbd></dt><dd>{name}</dd></div>
                 }).collect_view()}
-                <div><dt><kbd>"←"</kbd>" "<kbd>"→"</kbd></dt><dd>"read a chart, when it has the focus"</dd></div>
-                <div><dt><kbd>"?"</kbd></dt><dd>"open and close this list"</dd></div>
+                <div><dt><kbd>"←"</kbd>" "<kbd>"→"</kbd></dt><dd>"read values of the focused chart"</dd></div>
+                <div><dt><kbd>"?"</kbd></dt><dd>"show or hide this list"</dd></div>
             </dl>
             <button type="button" class="quiet" on:click=move |_| open.set(false)>"Close"</button>
         </div>
@@ -70,13 +70,13 @@ pub fn Keys(
 }
 
 /// Returns the focused form field, to which the key belongs.
-fn typing(event: &KeyboardEvent) -> Option<HtmlElement> {
+fn find_focused_field(event: &KeyboardEvent) -> Option<HtmlElement> {
     let element = event.target()?.dyn_into::<HtmlElement>().ok()?;
     matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT").then_some(element)
 }
 
 /// Presses the element with the key, or focuses its field; returns whether a visible element has it.
-fn press_own(key: &str) -> bool {
+fn press_shortcut(key: &str) -> bool {
     let mut characters = key.chars();
     let (Some(one), None) = (characters.next(), characters.next()) else { return false };
     // Escape the key for CSS.

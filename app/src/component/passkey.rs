@@ -7,7 +7,7 @@ use crate::asset;
 use crate::backend::PasskeyCeremony;
 
 /// Renders a form that posts a passkey's response in a ceremony to the server function `call`.
-pub(crate) fn passkey_form(
+pub(crate) fn render_passkey_form(
     ceremony: PasskeyCeremony,
     call: &str,
     hidden: Vec<(&'static str, String)>,
@@ -25,6 +25,6 @@ pub(crate) fn passkey_form(
 }
 
 /// Returns the passkey script: once on a page with such forms.
-pub(crate) fn passkey_script() -> AnyView {
+pub(crate) fn render_passkey_script() -> AnyView {
     view! { <script type="module" src=asset::PASSKEY></script> }.into_any()
 }

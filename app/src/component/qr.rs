@@ -9,7 +9,7 @@ use qrcode::{Color, EcLevel, QrCode};
 const QUIET: usize = 4;
 
 /// Renders the code of a text; `None` if the text is too long.
-pub(crate) fn qr(text: &str, label: &'static str) -> Option<AnyView> {
+pub(crate) fn render_qr(text: &str, label: &'static str) -> Option<AnyView> {
     let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
     let width = code.width();
     let mut path = String::new();
@@ -32,12 +32,12 @@ pub(crate) fn qr(text: &str, label: &'static str) -> Option<AnyView> {
 mod tests {
     use leptos::prelude::RenderHtml as _;
 
-    use super::qr;
+    use super::render_qr;
 
     #[test]
-    fn a_text_becomes_a_square_of_modules_with_three_corners() {
+    fn qr_code_is_a_square_with_finder_patterns() {
         let text = "otpauth://totp/Undertone%20here:a@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Undertone%20here";
-        let page = qr(text, "A code").expect("it fits").to_html();
+        let page = render_qr(text, "A code").expect("it fits").to_html();
         assert!(page.contains("role=\"img\"") && page.contains("aria-label=\"A code\""), "{page}");
         assert!(!page.contains("style="), "{page}");
         // The edge of the finder pattern in the upper left corner: seven dark modules in a row, behind the quiet zone.
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_has_no_picture() {
-        assert!(qr(&"x".repeat(5000), "A code").is_none());
+    fn too_long_text_has_no_qr_code() {
+        assert!(render_qr(&"x".repeat(5000), "A code").is_none());
     }
 }

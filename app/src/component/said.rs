@@ -11,7 +11,7 @@ use crate::words;
 
 /// Renders a moment relative to `now`, exact on hover.
 #[component]
-pub fn When(
+pub fn RelativeTime(
     /// The moment.
     at: OffsetDateTime,
     /// The present moment.
@@ -20,7 +20,7 @@ pub fn When(
     view! { <time datetime=words::machine(at) title=words::exact(at)>{words::relative(at, now)}</time> }
 }
 
-/// Renders the day of a moment, where [`When`] would not make a sentence ("until in 14 days"); exact on hover.
+/// Renders the day of a moment, where [`RelativeTime`] would not make a sentence ("until in 14 days"); exact on hover.
 #[component]
 pub fn Day(
     /// The moment.
@@ -91,7 +91,7 @@ pub fn ProblemBox(
             })}
             {(!refusals.is_empty()).then(|| view! {
                 <ul class="refusals">
-                    {refusals.iter().map(|refusal| view! { <li>{refused(refusal)}</li> }).collect_view()}
+                    {refusals.iter().map(|refusal| view! { <li>{describe_refusal(refusal)}</li> }).collect_view()}
                 </ul>
             })}
         </div>
@@ -100,28 +100,28 @@ pub fn ProblemBox(
 }
 
 /// Describes the refusal of an account: spent, requested, remaining, and the nearest plan that fits.
-pub fn refused(refusal: &undertone_api::budget::Refusal) -> String {
+pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
     if let Some(reason) = &refusal.reason {
         return format!("{}: {reason}.", refusal.dataset_name);
     }
     if let (Some(ExceededPart::SideDelta), Some(side)) = (refusal.exceeded, &refusal.side_delta) {
         return format!(
-            "{} ({}): the part of δ for releases with a δ of their own has no room: {}. Ask for a smaller δ.",
+            "{} ({}): the share of δ for releases with their own δ is exhausted: {}. Use a smaller δ.",
             refusal.dataset_name,
             words::unit(refusal.unit),
             side.phrase()
         );
     }
     let infinite = || "an unlimited ε".to_owned();
-    let asked = refusal.asked.map_or_else(infinite, |asked| format!("ε {}", words::epsilon(asked)));
+    let request = refusal.asked.map_or_else(infinite, |request| format!("ε {}", words::epsilon(request)));
     let would_be = refusal.would_be.map_or_else(infinite, |sum| format!("ε {}", words::epsilon(sum)));
     let fits = match refusal.releases_that_fit {
         0 => "No release with this noise and sampling rate would fit; use more noise or a lower rate.".to_owned(),
         n => format!("{} of this kind would fit.", words::plural(n, "release")),
     };
     format!(
-        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job asks {asked} by itself, which would make \
-         {would_be}. {fits}",
+        "{} ({}): ε {} of {} is spent or reserved at δ {}, ε {} is left. The job requests {request} by itself, for \
+         a total of {would_be}. {fits}",
         refusal.dataset_name,
         words::unit(refusal.unit),
         words::epsilon(refusal.spent),
@@ -137,7 +137,7 @@ mod tests {
     use undertone_api::id::DatasetId;
     use undertone_privacy::PrivacyUnit;
 
-    use super::refused;
+    use super::describe_refusal;
 
     fn refusal() -> Refusal {
         Refusal {
@@ -164,18 +164,18 @@ mod tests {
             ..refusal()
         };
         assert_eq!(
-            refused(&refusal),
-            "ward-b (speaker): the part of δ for releases with a δ of their own has no room: 1.8e-3 of 2.5e-3 is spent or \
-             reserved and the job asks 1e-3. Ask for a smaller δ."
+            describe_refusal(&refusal),
+            "ward-b (speaker): the share of δ for releases with their own δ is exhausted: 1.8e-3 of 2.5e-3 is spent or \
+             reserved and the job asks 1e-3. Use a smaller δ."
         );
     }
 
     #[test]
-    fn a_refusal_says_spent_asked_left_and_what_would_fit() {
+    fn refusal_states_spent_request_rest_and_room() {
         assert_eq!(
-            refused(&refusal()),
-            "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job asks ε 3.25 by \
-             itself, which would make ε 9.01. 12 releases of this kind would fit."
+            describe_refusal(&refusal()),
+            "ward-b (speaker): ε 6.50 of 8.00 is spent or reserved at δ 10⁻⁶, ε 1.50 is left. The job requests ε 3.25 \
+             by itself, for a total of ε 9.01. 12 releases of this kind would fit."
         );
     }
 }

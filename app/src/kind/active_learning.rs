@@ -1,40 +1,45 @@
 //! The display of `active_learning`: the planner, the classifier's learning curves, the result.
 
+mod description;
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
+#[cfg(feature = "ssr")]
+mod report;
 mod result;
-mod said;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 
 use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::active_learning::{Report, Spec};
 use undertone_api::job::{Charge, Measurement, Participant};
-
-use super::Card;
 #[cfg(feature = "ssr")]
-use super::Ground;
-use crate::component::chart::Figure;
+use undertone_api::report::ReportFile;
 
-pub use plan::{Part, Plan, Trials};
+#[cfg(feature = "ssr")]
+use super::PlannerData;
+use super::{Card, KindTerms};
+use crate::component::chart::ChartFigure;
+
+pub use plan::{LogPart, QuestionPlan, RehearsalPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_questions, save_questions, weigh_questions};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
-fn reopened(
+fn restore_plan(
     draft: &undertone_api::job::NewDraft,
-    first: Plan,
-    datasets: &[undertone_api::dataset::Dataset],
-) -> (Plan, Vec<String>) {
-    let first = Plan { title: draft.title.clone(), ..first };
-    super::opened::reopened(
+    first: QuestionPlan,
+    datasets: &[Dataset],
+) -> (QuestionPlan, Vec<String>) {
+    let first = QuestionPlan { title: draft.title.clone(), ..first };
+    super::draft::restore_plan(
         &draft.spec,
         first,
         |plan| plan.spec(datasets).ok(),
-        |spec, first| Plan::of(&draft.title, spec, first),
+        |spec, first| QuestionPlan::from_spec(&draft.title, spec, first),
     )
 }
 
@@ -43,22 +48,34 @@ impl Card for Spec {
 
     const TITLE: &'static str = "Active learning with private questions";
 
+    const TERMS: KindTerms = KindTerms {
+        participation: "its questions",
+        records: "rows of the log",
+        public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
+        retention: "The log itself stays at the site of",
+        has_unit_counts: false,
+    };
+
+    fn can_begin(dataset: &Dataset) -> bool {
+        dataset.content == Content::Queries && dataset.visibility == Visibility::Public
+    }
+
     #[cfg(feature = "ssr")]
-    async fn form(ground: Ground) -> AnyView {
-        let Ground { consortium, datasets, standings, query, opened, .. } = ground;
-        match Plan::first(&datasets, &standings) {
+    async fn form(ground: PlannerData) -> AnyView {
+        let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
+        match QuestionPlan::first(&datasets, &standings) {
             Some(first) => {
-                let (plan, told) = opened.map_or((first.clone(), None), |opened| {
-                    let (plan, lost) = reopened(&opened.draft.content, first, &datasets);
-                    (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+                let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
+                    let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
+                    (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
                 });
-                let plan = Plan::from_query(&query).unwrap_or(plan);
-                let form = planner::planner(&plan, &datasets, &standings, consortium);
-                view! { {told}{form} }.into_any()
+                let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
+                let form = planner::render_planner(&plan, &datasets, &standings, consortium);
+                view! { {notice}{form} }.into_any()
             }
             None => view! {
                 <p class="hint">
-                    "Questions can be asked once a public, labelled query log is registered here: it leads, and the classifier begins with it."
+                    "Register a public, labelled query log first: it is the lead, and the classifier starts from it."
                 </p>
             }
             .into_any(),
@@ -66,18 +83,34 @@ impl Card for Spec {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        said::facts(self)
+        description::list_facts(self)
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::consent(self, dataset, charge)
+        description::describe_consent(self, dataset, charge)
     }
 
-    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {
-        result::figures(self, measurements)
+    fn audience(&self, parties: String) -> String {
+        // Annotators need not belong to any organization.
+        format!("{parties}, and the annotators")
+    }
+
+    fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {
+        result::list_figures(self, measurements)
     }
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
-        result::table(self, result, participants)
+        result::render_result(self, result, participants)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, file: &ReportFile) -> AnyView {
+        report::render_headline(&report::LearningReport::new(self, file))
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, file: &ReportFile) -> AnyView {
+        let sections = report::LearningReport::new(self, file).render_sections();
+        sections.unwrap_or_else(|| super::render_curves(&self.figures(&file.measurements)))
     }
 }

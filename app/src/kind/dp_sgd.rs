@@ -1,39 +1,49 @@
 //! The display of `dp_sgd`: the planner, the arms' learning curves, the comparison table.
 
+mod description;
 mod plan;
 mod planner;
 mod price;
+#[cfg(feature = "ssr")]
+mod report;
 mod result;
-mod said;
 
 use leptos::prelude::*;
+use undertone_api::dataset::{Content, Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
 use undertone_api::job::{Charge, Measurement, Participant};
-
-use super::Card;
 #[cfg(feature = "ssr")]
-use super::Ground;
-use crate::component::chart::Figure;
+use undertone_api::report::ReportFile;
+
+#[cfg(feature = "ssr")]
+use super::PlannerData;
+use super::{Card, KindTerms};
+use crate::component::chart::ChartFigure;
 use crate::words;
 
-pub use plan::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
-pub use planner::{Planner, propose, save};
-pub use price::{Prices, Verdict, prices};
+/// The name by which the in-memory consortium of the tests uses a plan.
+#[cfg(all(test, feature = "ssr"))]
+pub(crate) use plan::TrainingPlan as Plan;
+pub use plan::{
+    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
+};
+pub use planner::{Planner, propose_training, save_training};
+pub use price::{PartyVerdict, PlanPrices, price_plan};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
-fn reopened(
+fn restore_plan(
     draft: &undertone_api::job::NewDraft,
-    first: Plan,
-    datasets: &[undertone_api::dataset::Dataset],
-) -> (Plan, Vec<String>) {
-    let first = Plan { title: draft.title.clone(), ..first };
-    super::opened::reopened(
+    first: TrainingPlan,
+    datasets: &[Dataset],
+) -> (TrainingPlan, Vec<String>) {
+    let first = TrainingPlan { title: draft.title.clone(), ..first };
+    super::draft::restore_plan(
         &draft.spec,
         first,
         |plan| plan.spec(datasets).ok(),
-        |spec, first| Plan::of(&draft.title, spec, &first),
+        |spec, first| TrainingPlan::from_spec(&draft.title, spec, &first),
     )
 }
 
@@ -42,25 +52,37 @@ impl Card for Spec {
 
     const TITLE: &'static str = "Federated acoustic model";
 
+    const TERMS: KindTerms = KindTerms {
+        participation: "trained on",
+        records: "recordings",
+        public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
+        retention: "The recordings stay at the site of",
+        has_unit_counts: true,
+    };
+
+    fn can_begin(dataset: &Dataset) -> bool {
+        dataset.content == Content::Speech && dataset.visibility == Visibility::Public
+    }
+
     #[cfg(feature = "ssr")]
-    async fn form(ground: Ground) -> AnyView {
-        let Ground { backend, consortium, datasets, standings, query, opened } = ground;
-        let Some(first) = Plan::first(&datasets, &standings) else {
+    async fn form(ground: PlannerData) -> AnyView {
+        let PlannerData { backend, consortium, datasets, standings, query, opened } = ground;
+        let Some(first) = TrainingPlan::first(&datasets, &standings) else {
             return ().into_any();
         };
-        let (plan, told) = opened.map_or((first.clone(), None), |opened| {
-            let (plan, lost) = reopened(&opened.draft.content, first, &datasets);
-            (plan, Some(super::opened::notice(&opened, planner::FORM, planner::SAVE, &lost)))
+        let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
+            let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
+            (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
-        let plan = Plan::from_query(&query).unwrap_or(plan);
-        let tight = planner::tight::ask(backend.as_ref(), consortium, &plan, &datasets).await;
-        view! { {told}<Planner consortium datasets standings plan tight/> }.into_any()
+        let plan = TrainingPlan::from_query(&query).unwrap_or(plan);
+        let tight = planner::tight::fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await;
+        view! { {notice}<Planner consortium datasets standings plan tight/> }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![
             ("Protects", format!("each {} in every private dataset", words::unit(self.unit))),
-            ("Model", said::model(&self.model)),
+            ("Model", description::describe_model(&self.model)),
             (
                 "Warm start",
                 format!(
@@ -72,15 +94,16 @@ impl Card for Spec {
             ),
         ];
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
-            facts.extend(self.rounds(arm).map(|rounds| (term, said::rounds(rounds))));
+            facts.extend(self.rounds(arm).map(|rounds| (term, description::describe_rounds(rounds))));
         }
-        facts.extend(said::clipping(self).map(|clipping| ("Clipping", clipping)));
-        facts.extend(self.selection.as_ref().map(|selection| ("Selection", said::selection(selection))));
+        facts.extend(description::describe_clipping(self).map(|clipping| ("Clipping", clipping)));
+        facts
+            .extend(self.selection.as_ref().map(|selection| ("Selection", description::describe_selection(selection))));
         if let Some(audit) = self.audit {
             facts.push((
                 "Audit",
                 format!(
-                    "{} and {} at each private party, {} guesses; the files are withheld until it is passed",
+                    "{} and {} at each private party, {} guesses; the files are withheld until the audit passes",
                     words::plural(audit.canaries.into(), "canary").replace("canarys", "canaries"),
                     words::plural(audit.recordings.into(), "made-up recording"),
                     words::count(audit.guesses.into())
@@ -88,24 +111,31 @@ impl Card for Spec {
             ));
         }
         facts.push((
-            "In reserve",
-            format!(
-                "{} for those that must be paid again after a crash",
-                words::plural(self.spare_releases.into(), "round")
-            ),
+            "Reserve",
+            format!("{} to repeat after a crash", words::plural(self.spare_releases.into(), "round")),
         ));
         facts
     }
 
     fn consent(&self, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
-        said::consent(self, dataset, charge)
+        description::describe_consent(self, dataset, charge)
     }
 
-    fn figures(&self, measurements: &[Measurement]) -> Vec<Figure> {
-        result::figures(self, measurements)
+    fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {
+        result::list_figures(self, measurements)
     }
 
     fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
-        result::table(self, result, participants)
+        result::render_result(self, result, participants)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_headline(&self, report: &ReportFile) -> AnyView {
+        report::render_headline(report)
+    }
+
+    #[cfg(feature = "ssr")]
+    fn report_sections(&self, report: &ReportFile) -> AnyView {
+        report::render_sections(report, &self.figures(&report.measurements))
     }
 }

@@ -33,8 +33,8 @@ pub fn Follow(
     view! {
         <p class="connection" class:lost=move || failed.get() != 0 role="status">
             {move || match failed.get() {
-                0 => "Live: what changes appears by itself.",
-                _ => "The connection is lost. The page goes on by itself when the server answers.",
+                0 => "Live updates",
+                _ => "Connection lost. Updates resume when the server answers.",
             }}
         </p>
     }

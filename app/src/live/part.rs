@@ -14,8 +14,8 @@ use undertone_api::signed::Consent;
 use undertone_privacy::Event;
 
 use super::Live;
-use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::{Digest, StateMark, VisibilityMark, When};
+use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::said::{Digest, RelativeTime, StateMark, VisibilityMark};
 use crate::{kind, words};
 
 /// The number of rounds that are displayed at once.
@@ -44,7 +44,7 @@ pub(crate) fn live(
     log: &[LogLine],
 ) -> Live {
     let state = progress.state;
-    let what = if state == State::Proposed { "What it asks of each" } else { "Privacy spent" };
+    let what = if state == State::Proposed { "Requested from each participant" } else { "Privacy spent" };
     let reason = job.reason.clone().map(|reason| view! { <p class="notice bad">{reason}</p> });
     let mut recent = progress.rounds.clone();
     let earlier = recent.split_off(recent.len().min(NEWEST));
@@ -52,8 +52,8 @@ pub(crate) fn live(
         |rounds: Vec<RoundView>| if rounds.is_empty() { String::new() } else { table(progress, rounds, at).to_html() };
     let now = view! { <StateMark state/>" "<span class="job-now">{now(progress)}</span> };
     let timing = view! {
-        {job.started_at.map(|began| view! { "Began "<When at=began now=at/>". " })}
-        {job.finished_at.map(|over| view! { "Over since "<When at=over now=at/>". " })}
+        {job.started_at.map(|began| view! { "Began "<RelativeTime at=began now=at/>". " })}
+        {job.finished_at.map(|over| view! { "Ended "<RelativeTime at=over now=at/>". " })}
     };
     Live {
         at: words::exact(at),
@@ -80,12 +80,12 @@ pub(crate) fn troubles(all: &[Diagnosis], now: OffsetDateTime) -> String {
         return String::new();
     }
     let rows = all.iter().map(|one| {
-        let since = one.since.map(|at| view! { " (since "<When at now/>")" });
+        let since = one.since.map(|at| view! { " (since "<RelativeTime at now/>")" });
         view! {
             <li><p><strong>{one.party.clone()}</strong>": "{one.reason.clone()}{since}"."</p><p class="hint">{one.remedy.clone()}</p></li>
         }
     });
-    view! { <h2>"What it waits for"</h2><ul class="plain-list">{rows.collect_view()}</ul> }.to_html()
+    view! { <h2>"Waiting for"</h2><ul class="plain-list">{rows.collect_view()}</ul> }.to_html()
 }
 
 /// Renders the newest lines of a job's log, with a link to the others.
@@ -95,8 +95,8 @@ fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
     }
     let all = crate::path::job_log(job.summary.consortium, job.summary.id);
     view! {
-        <div class="panel-head"><h2>"Log"</h2><a href=all>"All of it, with filters"</a></div>
-        {crate::page::job_log::table(log, now)}
+        <div class="panel-head"><h2>"Log"</h2><a href=all>"Full log"</a></div>
+        {crate::page::job_log::render_table(log, now)}
     }
     .to_html()
 }
@@ -129,7 +129,7 @@ fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
             }
         };
         view! {
-            <section class="panel"><h2>"Take away"</h2>
+            <section class="panel"><h2>"Downloads"</h2>
                 <ul class="files">{files.into_iter().map(row).collect_view()}</ul>
             </section>
         }
@@ -151,18 +151,18 @@ fn headline(job: &Job, progress: &Progress) -> String {
             let waiting = progress.participants.iter().filter(|party| party.approval == Approval::Pending).count();
             match waiting {
                 0 => "Waiting for the reservations".to_owned(),
-                1 => "One owner has still to decide".to_owned(),
-                n => format!("{n} owners have still to decide"),
+                1 => "One owner has not decided yet".to_owned(),
+                n => format!("{n} owners have not decided yet"),
             }
         }
-        State::Queued => "Approved and reserved, waiting for its workers".to_owned(),
-        State::Paused => "Paused; the reservations stay, and no deadline runs".to_owned(),
+        State::Queued => "Approved and reserved, waiting for workers".to_owned(),
+        State::Paused => "Paused; reservations are kept and deadlines are suspended".to_owned(),
         State::Finished => match (job.started_at, job.finished_at) {
             (Some(from), Some(to)) => format!("Finished in {}", words::duration((to - from).as_seconds_f64())),
             _ => "Finished".to_owned(),
         },
-        State::Failed => "Failed; what was not released was given back".to_owned(),
-        State::Cancelled => "Cancelled; what was not released was given back".to_owned(),
+        State::Failed => "Failed; unused reservations were returned".to_owned(),
+        State::Cancelled => "Cancelled; unused reservations were returned".to_owned(),
         State::Refused => "Refused; nothing was charged".to_owned(),
     }
 }
@@ -180,7 +180,7 @@ fn parties(progress: &Progress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
 fn one(party: Participant, exact: u64, state: State) -> AnyView {
     let (over, proposed) = (state.is_over(), state == State::Proposed);
     let reserved = party.epsilon_reserved.unwrap_or_default();
-    let reading = Reading::of_participant(&party, over);
+    let reading = GaugeReading::from_participant(&party, over);
     let releases = party.charge.as_ref().map(|charge| {
         let of = words::releases(charge.releases, &charge.event);
         if proposed { of } else { format!("{} of {of} paid", words::count(party.releases)) }
@@ -188,7 +188,7 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
     let reserved = words::epsilon(reserved);
     let said = match (proposed, over) {
         (true, _) => format!(" of {reserved} to be reserved"),
-        (_, true) => format!(" of {reserved} that was reserved"),
+        (_, true) => format!(" of {reserved} reserved before"),
         _ => format!(" of {reserved} reserved"),
     };
     let cost = match (reading, &party.charge) {
@@ -206,9 +206,9 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
         (None, Some(_)) => view! { <p class="gauge-text">{releases}</p> }.into_any(),
         (None, None) => view! {
             <p class="gauge-text">{match (party.purpose, party.visibility) {
-                (Purpose::Evaluate, _) => "Only measured on; nothing is charged.",
+                (Purpose::Evaluate, _) => "Used for evaluation only; nothing is charged.",
                 (_, Visibility::Public) => "Public; nothing is charged.",
-                _ => "Nothing of it leaves the site.",
+                _ => "Nothing derived from it leaves the site.",
             }}</p>
         }
         .into_any(),
@@ -220,7 +220,7 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
                 {cost}
                 {(exact > 0).then(|| view! {
                     <p class="gauge-text in-the-clear">{format!(
-                        "Open: {} in the open arm besides. No ε covers them.",
+                        "Open: also {} in the open arm. No ε covers them.",
                         words::plural(exact, "exact release")
                     )}</p>
                 })}
@@ -248,11 +248,11 @@ fn approval(approval: &Approval, consent: Option<&Consent>) -> AnyView {
 fn worker(state: ParticipantState, over: bool) -> AnyView {
     let (class, text) = match state {
         ParticipantState::Waiting if over => return ().into_any(),
-        ParticipantState::Waiting => ("state waiting", "◌ worker not there yet"),
-        ParticipantState::Running => ("state running", "● worker at it"),
-        ParticipantState::Silent => ("state bad", "◍ worker silent"),
+        ParticipantState::Waiting => ("state waiting", "◌ waiting for the worker"),
+        ParticipantState::Running => ("state running", "● worker running"),
+        ParticipantState::Silent => ("state bad", "◍ worker not responding"),
         ParticipantState::Done => ("state done", "✓ worker done"),
-        ParticipantState::Failed => ("state bad", "✕ worker gave up"),
+        ParticipantState::Failed => ("state bad", "✕ worker failed"),
     };
     view! { <span class=class>{text}</span> }.into_any()
 }
@@ -273,7 +273,7 @@ fn table(progress: &Progress, rounds: Vec<RoundView>, now: OffsetDateTime) -> An
         view! {
             <tr class:late=late>
                 <th scope="row">{format!("{} {}", round.series, round.round)}</th>
-                <td data-label="opened"><When at=round.opened_at now=now/></td>
+                <td data-label="opened"><RelativeTime at=round.opened_at now=now/></td>
                 <td data-label="state">{standing(&round, now)}</td>
                 <td data-label="submissions"><ul class="marks">{parts.into_iter().map(mark).collect_view()}</ul></td>
             </tr>

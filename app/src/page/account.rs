@@ -17,12 +17,12 @@ use crate::{path, words};
 pub(crate) use security::security;
 
 /// Renders the tabs of the settings, the one at `here` marked. To add one: a line in the list.
-pub(crate) fn tabs(here: &str) -> AnyView {
+pub(crate) fn render_tabs(here: &str) -> AnyView {
     let pages = [
-        (path::SETTINGS, "You"),
+        (path::SETTINGS, "Profile"),
         (path::SECURITY, "Security"),
         (path::KEYS, "API keys"),
-        (path::SWITCHES, "What you are told"),
+        (path::SWITCHES, "Notification settings"),
     ];
     let links = pages.map(|(to, name)| {
         view! { <li><a href=to aria-current=(to == here).then_some("page")>{name}</a></li> }
@@ -32,29 +32,29 @@ pub(crate) fn tabs(here: &str) -> AnyView {
 
 /// Returns the organizations that the member may see: none for a member who only annotates, or has yet to set up a
 /// second factor.
-pub(super) async fn seen(desk: &Desk) -> Answer<Vec<Organization>> {
+pub(super) async fn list_organizations(desk: &Desk) -> Answer<Vec<Organization>> {
     if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
 }
 
 /// Renders an operator's form to reset a forgotten password.
-fn let_in() -> AnyView {
+fn render_reset_form() -> AnyView {
     let form = post(
         "make-reset",
         Vec::new(),
         view! {
             <Field name="email" label="E-mail of the member" kind="email" most=254/>
-            <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also take their second factor away: they have lost the authenticator and the recovery codes"</label>
+            <label class="check"><input type="checkbox" name="clear_second_factor" value="true"/>"also remove their second factor, if they have lost the authenticator and the recovery codes"</label>
             <ul class="consequences">
-                <li>"You get a link to hand over, by a way on which you know the person. It works once, for 24 hours."</li>
-                <li>"Using it ends every session of theirs and revokes their API keys. You do not learn the new password."</li>
-                <li>"The audit log says who made the link, and whether it takes a second factor away."</li>
+                <li>"You get a link. Send it by a channel on which you know the person. It works once, for 24 hours."</li>
+                <li>"Using the link ends their sessions and revokes their API keys. You do not learn the new password."</li>
+                <li>"The audit log records who created the link, and whether it removes a second factor."</li>
             </ul>
-            <button type="submit">"Make a link"</button>
+            <button type="submit">"Create a link"</button>
         },
     );
     view! {
-        <section class="panel"><h2>"Let a member back in"</h2>
-            <details class="more"><summary>"Make a link that sets a new password"</summary>{form}</details>
+        <section class="panel"><h2>"Reset a member's password"</h2>
+            <details class="more"><summary>"Create a password reset link"</summary>{form}</details>
         </section>
     }
     .into_any()
@@ -65,16 +65,16 @@ pub(crate) fn settings() -> AnyView {
     screen(Place::Settings, async |desk| {
         let member = desk.member()?;
         let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
-        names.extend(seen(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
-        let named = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
+        names.extend(list_organizations(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
+        let name = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {
-                Scope::Consortium(id) => named(id.to_string()),
-                Scope::Organization(id) => named(id.to_string()),
+                Scope::Consortium(id) => name(id.to_string()),
+                Scope::Organization(id) => name(id.to_string()),
             };
             view! { <li>{words::role(grant.role)}" · "{place}</li> }
         });
-        let chosen = native::theme().unwrap_or("system");
+        let current = native::theme().unwrap_or("system");
         let theme = post(
             "theme",
             Vec::new(),
@@ -82,8 +82,8 @@ pub(crate) fn settings() -> AnyView {
                 <fieldset class="choices">
                     <legend class="visually-hidden">"Appearance"</legend>
                     {["system", "light", "dark"].map(|theme| view! {
-                        <label class="check"><input type="radio" name="theme" value=theme checked=theme == chosen/>
-                            {if theme == "system" { "as the system says" } else { theme }}</label>
+                        <label class="check"><input type="radio" name="theme" value=theme checked=theme == current/>
+                            {if theme == "system" { "system setting" } else { theme }}</label>
                     })}
                 </fieldset>
                 <button type="submit">"Change appearance"</button>
@@ -92,8 +92,8 @@ pub(crate) fn settings() -> AnyView {
         Ok(Sheet::new(
             "Settings",
             view! {
-                {tabs(path::SETTINGS)}
-                <section class="panel"><h2>"You"</h2>
+                {render_tabs(path::SETTINGS)}
+                <section class="panel"><h2>"Profile"</h2>
                     <dl class="facts">
                         <div><dt>"Name"</dt><dd>{member.name.clone()}</dd></div>
                         <div><dt>"E-mail"</dt><dd>{member.email.clone()}</dd></div>
@@ -104,17 +104,17 @@ pub(crate) fn settings() -> AnyView {
                     </dl>
                 </section>
                 <section class="panel"><h2>"Appearance"</h2>{theme}</section>
-                {member.operator.then(let_in)}
+                {member.operator.then(render_reset_form)}
                 {member.operator.then(|| view! {
                     <section class="panel"><h2>"This server"</h2>
                         <p><a href=path::ACCOUNTS>"Accounts and operators"</a></p>
-                        <p><a href=path::SERVER_LOG>"Audit log of the server"</a></p>
+                        <p><a href=path::SERVER_LOG>"Server audit log"</a></p>
                     </section>
                 })}
                 <section class="panel"><h2>"Programs"</h2>
-                    <p>"A program asks for you by a key of its own. "<a href=path::KEYS>"API keys"</a></p>
+                    <p>"Programs authenticate with API keys. "<a href=path::KEYS>"API keys"</a></p>
                 </section>
-                <p class="hint">"Press "<kbd>"?"</kbd>" on any page for the keys."</p>
+                <p class="hint">"Press "<kbd>"?"</kbd>" on any page to list the keyboard shortcuts."</p>
             },
         ))
     })

@@ -8,17 +8,17 @@ use time::OffsetDateTime;
 use undertone_api::organization::Purpose;
 use undertone_api::retirement::AccountState;
 
-use super::account::tabs;
+use super::account::render_tabs;
 use super::organization::people;
 use crate::component::form::{Field, post};
-use crate::component::retire::{restore_form, retire_form, retired};
+use crate::component::retire::{render_restore_form, render_retire_form, render_retirement};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
 /// Consequences of retiring an account.
 const CONSEQUENCES: &[&str] = &[
-    "The account signs in nowhere. Its sessions, API keys and roles, and the open links that it made, end at once.",
-    "What it approved and proposed stays; budgets that were spent stay spent.",
+    "The account can no longer sign in. Its sessions, API keys, roles and open links end at once.",
+    "Its approvals and proposals remain; spent budgets stay spent.",
     "The operators, and the admins of its organizations, are notified.",
 ];
 
@@ -28,24 +28,24 @@ pub(crate) fn accounts() -> AnyView {
         let own = desk.member()?.id;
         let accounts = desk.backend.accounts().await?;
         let links = desk.backend.invitations(Purpose::Operator).await?;
-        let rows = accounts.iter().map(|account| row(account, account.member.id != own, desk.now));
+        let rows = accounts.iter().map(|account| render_row(account, account.member.id != own, desk.now));
         let invite = post(
             "invite-operator",
             Vec::new(),
             view! {
-                <Field name="label" label="For whom" help="A note for the operators, such as a name."/>
+                <Field name="label" label="Recipient" help="A note for operators, such as a name."/>
                 <ul class="consequences">
                     <li>"The first person who opens the link becomes an operator: they can retire accounts and reset passwords."</li>
-                    <li>"The operators are notified, now and when the link is used."</li>
+                    <li>"The operators are notified now and when the link is used."</li>
                 </ul>
-                <button type="submit" class="primary">"Make a link"</button>
+                <button type="submit" class="primary">"Create a link"</button>
             },
         );
         Ok(Sheet::new(
             "Accounts",
             view! {
-                {tabs(path::ACCOUNTS)}
-                <section class="panel"><h2>"Accounts of this server"</h2>
+                {render_tabs(path::ACCOUNTS)}
+                <section class="panel"><h2>"Accounts on this server"</h2>
                     <table class="cards">
                         <thead><tr><th scope="col">"Name"</th><th scope="col">"E-mail"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
                         <tbody>{rows.collect_view()}</tbody>
@@ -53,25 +53,25 @@ pub(crate) fn accounts() -> AnyView {
                 </section>
                 <section class="panel"><h2>"Operators"</h2>
                     <details class="more"><summary>"Invite an operator"</summary>{invite}</details>
-                    {people::links(&links, "withdraw-operator", &[], desk.now)}
+                    {people::render_links(&links, "withdraw-operator", &[], desk.now)}
                 </section>
             },
         ))
     })
 }
 
-fn row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> AnyView {
+fn render_row(account: &AccountState, is_other: bool, now: OffsetDateTime) -> AnyView {
     let member = &account.member;
     let hidden = || vec![("member", member.id.to_string())];
     let state = match &account.retirement {
-        Some(retirement) => retired(retirement, now),
+        Some(retirement) => render_retirement(retirement, now),
         None if member.operator => view! { <span class="state done">"● operator"</span> }.into_any(),
-        None => view! { <span class="state done">"● in use"</span> }.into_any(),
+        None => view! { <span class="state done">"● active"</span> }.into_any(),
     };
     let change = match &account.retirement {
-        Some(_) => restore_form("restore-account", hidden(), &member.name),
-        None if is_other => retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
-        None => view! { <span class="hint">"your own"</span> }.into_any(),
+        Some(_) => render_restore_form("restore-account", hidden(), &member.name),
+        None if is_other => render_retire_form("retire-account", hidden(), &member.name, CONSEQUENCES),
+        None => view! { <span class="hint">"your account"</span> }.into_any(),
     };
     view! {
         <tr>

@@ -8,43 +8,44 @@ use undertone_api::job::audit::{Attack, AuditView, Family, Guessed, Method, Verd
 use undertone_api::job::{Job, State};
 
 use crate::component::form::post;
-use crate::component::said::{Digest, When};
+use crate::component::said::{Digest, RelativeTime};
 use crate::{path, words};
 
 /// Renders the audit of a job: the promise and the result, for each party. Empty if none is promised.
-pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now: time::OffsetDateTime) -> AnyView {
-    let promised: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
-    if promised.is_empty() && audits.is_empty() {
+pub(super) fn render_section(
+    job: &Job,
+    datasets: &[Dataset],
+    audits: &[AuditView],
+    now: time::OffsetDateTime,
+) -> AnyView {
+    let audit_targets: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
+    if audit_targets.is_empty() && audits.is_empty() {
         return ().into_any();
     }
     let disproved = audits.iter().any(|view| view.verdict == Verdict::Disproved);
-    let missing = promised.len().saturating_sub(audits.len()) as u64;
+    let missing = audit_targets.len().saturating_sub(audits.len()) as u64;
     let headline = match job.summary.state {
-        _ if disproved => {
-            "An audit disproves what was claimed. The files are withheld, the account is frozen.".to_owned()
-        }
-        State::Finished => "Passed: no measurement lies above its claim.".to_owned(),
-        state if state.is_over() => {
-            "The job ended without passing the audit it promises; its files are withheld.".to_owned()
-        }
+        _ if disproved => "An audit disproves the claim. The files are withheld and the account is frozen.".to_owned(),
+        State::Finished => "Passed: no measurement exceeds its claim.".to_owned(),
+        state if state.is_over() => "The job ended without passing its audit; its files are withheld.".to_owned(),
         _ if missing > 0 => {
             format!(
-                "{} to come when the rounds are over; until then the files are withheld.",
+                "{} pending; the files are withheld until the rounds end and the audits pass.",
                 words::plural(missing, "audit")
             )
         }
-        _ => "Every audit is here; the files are withheld until the job is over.".to_owned(),
+        _ => "Every audit has arrived; the files are withheld until the job ends.".to_owned(),
     };
-    let table = (!audits.is_empty()).then(|| table(audits, true, now));
+    let table = (!audits.is_empty()).then(|| render_table(audits, true, now));
     view! {
         <section class="panel"><h2>"Audit"</h2>
             <p class="headline" class:danger=disproved>{headline}</p>
             {table}
             <p class="hint">
-                "Each private party mixes canaries, made from no one's data, among its units and guesses afterwards from what it \
-                 released which were in. A canary that is left out is to every release as one whose part is emptied, which is the change \
-                 that ε is claimed for. How often such guesses are right bounds ε from below. A bound above the claim proves the \
-                 claim wrong; one below it proves nothing."
+                "Each private party adds canaries, made from no one's data, to its units. Afterwards it guesses \
+                 from its releases which canaries were in. Leaving a canary out changes the releases as ε's \
+                 neighbouring relation states. The share of correct guesses is a lower bound on ε. A bound above \
+                 the claim proves the claim wrong; one below it proves nothing."
             </p>
         </section>
     }
@@ -52,7 +53,7 @@ pub(super) fn section(job: &Job, datasets: &[Dataset], audits: &[AuditView], now
 }
 
 /// Renders the finding of each party's audit, optionally with the attacks on finished models.
-pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
+pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::OffsetDateTime) -> AnyView {
     let rows = audits.iter().map(|view| {
         let ours = &view.assessment;
         let attacks = view.statement.finding.attacks.iter().filter(|_| with_attacks);
@@ -65,14 +66,14 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
                 </td>
                 <td data-label="measured" class="number">
                     <span>{format!("at least ε {}", words::epsilon_left(ours.shown))}<br/>
-                        <small>{format!("{} for certain of 999 in 1,000", words::epsilon_left(ours.blocking))}</small></span>
+                        <small>{format!("{} with confidence 99.9 %", words::epsilon_left(ours.blocking))}</small></span>
                 </td>
-                <td data-label="says">{said(view)}</td>
+                <td data-label="says">{describe_verdict(view)}</td>
                 <td data-label="from"><div>
-                    {view.statement.finding.trials.iter().map(|guessed| view! { <div>{counts(guessed)}</div> }).collect_view()}
-                    {attacks.map(|attack| view! { <div><small>{attack_said(attack)}</small></div> }).collect_view()}
+                    {view.statement.finding.trials.iter().map(|guessed| view! { <div>{describe_guesses(guessed)}</div> }).collect_view()}
+                    {attacks.map(|attack| view! { <div><small>{describe_attack(attack)}</small></div> }).collect_view()}
                 </div></td>
-                <td data-label="signed"><span><Digest digest=view.signed.digest()/><br/><small><When at=view.received_at now/></small></span></td>
+                <td data-label="signed"><span><Digest digest=view.signed.digest()/><br/><small><RelativeTime at=view.received_at now/></small></span></td>
             </tr>
         }
     });
@@ -80,7 +81,7 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
         <table class="cards">
             <thead><tr>
                 <th scope="col">"Party"</th><th scope="col" class="number">"Claimed"</th><th scope="col" class="number">"Measured"</th>
-                <th scope="col">"Says"</th><th scope="col">"From"</th><th scope="col">"Statement"</th>
+                <th scope="col">"Result"</th><th scope="col">"Attack"</th><th scope="col">"Statement"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -89,31 +90,31 @@ pub(super) fn table(audits: &[AuditView], with_attacks: bool, now: time::OffsetD
 }
 
 /// Describes the meaning of a verdict in a sentence.
-fn said(view: &AuditView) -> String {
+fn describe_verdict(view: &AuditView) -> String {
     match view.verdict {
-        Verdict::Consistent => "Below the claim, which it could have disproved.".to_owned(),
+        Verdict::Consistent => "Below the claim; it could have disproved the claim.".to_owned(),
         Verdict::Uninformative => format!(
-            "Nothing: guesses that were all right would have shown ε {}, and more is claimed.",
+            "Inconclusive: correct guesses alone show at most ε {}, below the claim.",
             words::epsilon_left(view.assessment.ceiling)
         ),
-        Verdict::Disproved => "Above the claim: what was released is not what was paid for.".to_owned(),
+        Verdict::Disproved => "Above the claim: the releases exceed their charge.".to_owned(),
     }
 }
 
-fn counts(guessed: &Guessed) -> String {
+fn describe_guesses(guessed: &Guessed) -> String {
     let family = match guessed.trial.family {
         Family::Direction => "gradients",
         Family::Recording => "made-up recordings",
     };
     format!(
-        "{} of {} guesses right about {} {family}",
+        "{} of {} guesses correct about {} {family}",
         words::count(guessed.correct.into()),
         words::count(guessed.trial.guesses.into()),
         words::count(guessed.trial.canaries.into())
     )
 }
 
-fn attack_said(attack: &Attack) -> String {
+fn describe_attack(attack: &Attack) -> String {
     let method = match attack.method {
         Method::LossThreshold => "Loss threshold",
         Method::LikelihoodRatio => "Likelihood ratio",
@@ -124,7 +125,7 @@ fn attack_said(attack: &Attack) -> String {
         .iter()
         .map(|point| {
             format!(
-                "{} found at {} false alarms (aimed at {})",
+                "{} detected at {} false alarms (target {})",
                 rate(point.true_positives, attack.members),
                 rate(point.false_positives, attack.nonmembers),
                 words::percent(point.aimed)
@@ -136,7 +137,7 @@ fn attack_said(attack: &Attack) -> String {
 }
 
 /// Renders a freeze of a dataset: cause, time, and the form to clear it for its steward. Empty without freezes.
-pub(super) fn freeze(
+pub(super) fn render_freeze(
     consortium: ConsortiumId,
     dataset: &Dataset,
     freezes: &[Freeze],
@@ -147,7 +148,7 @@ pub(super) fn freeze(
     if !last.frozen {
         return view! {
             <p class="hint">
-                {format!("It was frozen after an audit, and cleared by {}: “{}” ", last.by, last.reason)}<When at=last.at now/>
+                {format!("It was frozen after an audit, and cleared by {}: “{}” ", last.by, last.reason)}<RelativeTime at=last.at now/>
             </p>
         }
         .into_any();
@@ -158,8 +159,8 @@ pub(super) fn freeze(
             "clear-freeze",
             hidden,
             view! {
-                <p class="hint">"Nothing that was released comes back by this. The site keeps a freeze of its own, cleared at its terminal with "<code>"undertone-worker ledger unfreeze"</code>"."</p>
-                <label class="field"><span>"What was broken, and how it was mended; it is kept"</span><textarea name="reason" rows="2" required minlength="10" maxlength="1000"></textarea></label>
+                <p class="hint">"This does not undo any release. The site has its own freeze; clear it at its terminal with "<code>"undertone-worker ledger unfreeze"</code>"."</p>
+                <label class="field"><span>"The defect and its repair, for the record"</span><textarea name="reason" rows="2" required minlength="10" maxlength="1000"></textarea></label>
                 <button type="submit" class="danger">"Clear the freeze"</button>
             },
         );
@@ -167,8 +168,8 @@ pub(super) fn freeze(
     });
     view! {
         <section class="panel" role="alert"><h2>"Frozen"</h2>
-            <p class="headline danger">"No job can reserve anything on this dataset."</p>
-            <p>{last.reason.clone()}". "<When at=last.at now/>", by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
+            <p class="headline danger">"No job can reserve budget on this dataset."</p>
+            <p>{last.reason.clone()}". "<RelativeTime at=last.at now/>" by the audit of "<a href=path::job(consortium, last.job)>"this job"</a>"."</p>
             {clear}
         </section>
     }
@@ -179,13 +180,13 @@ pub(super) fn freeze(
 mod tests {
     use undertone_api::job::audit::{Attack, Family, Guessed, Method, OperatingPoint, Trial};
 
-    use super::{attack_said, counts};
+    use super::{describe_attack, describe_guesses};
 
     #[test]
-    fn counts_and_attacks_are_said_in_words() {
+    fn guesses_and_attacks_are_described() {
         let guessed =
             Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
-        assert_eq!(counts(&guessed), "260 of 500 guesses right about 1,000 gradients");
+        assert_eq!(describe_guesses(&guessed), "260 of 500 guesses correct about 1,000 gradients");
         let attack = Attack {
             series: None,
             method: Method::LossThreshold,
@@ -195,8 +196,8 @@ mod tests {
             auc_interval: None,
             points: vec![OperatingPoint { aimed: 0.01, true_positives: 2, false_positives: 1 }],
         };
-        let said = attack_said(&attack);
-        assert!(said.starts_with("Loss threshold: AUC 0.51; 2"), "{said}");
-        assert!(attack_said(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
+        let text = describe_attack(&attack);
+        assert!(text.starts_with("Loss threshold: AUC 0.51; 2"), "{text}");
+        assert!(describe_attack(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
     }
 }

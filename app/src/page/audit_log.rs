@@ -8,9 +8,9 @@ use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 
-use super::nothing;
-use super::period::period;
-use crate::component::said::{Digest, When};
+use super::period::parse_period;
+use super::render_empty;
+use crate::component::said::{Digest, RelativeTime};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, words};
 
@@ -37,7 +37,7 @@ const KINDS: [(&str, &str); 12] = [
 
 /// The filters as the form posts them: an empty field is no filter.
 #[derive(Debug, Default, serde::Deserialize)]
-struct Form {
+struct LogForm {
     #[serde(default)]
     by: String,
     #[serde(default)]
@@ -57,27 +57,28 @@ struct Form {
     cursor: Option<String>,
 }
 
-impl Form {
+impl LogForm {
     /// Parses the filters; days are in UTC, and the last one is included.
-    fn query(&self) -> Result<AuditQuery, Problem> {
+    fn to_query(&self) -> Result<AuditQuery, Problem> {
         let mut violations = Vec::new();
         let word = |text: &str| Some(serde_json::Value::String(text.to_owned())).filter(|_| !text.is_empty());
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
-        let by = match self.by.trim() {
+        let actor = match self.by.trim() {
             "" => None,
-            text => text.parse().map_err(|_| wrong("by", "give an id, as a row links to it")).ok(),
+            text => text.parse().map_err(|_| wrong("by", "enter an id, as in the link of a row")).ok(),
         };
         let hand: Option<Hand> = word(&self.hand)
-            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one of the list")).ok());
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one from the list")).ok());
         let what: Option<What> = word(&self.what)
-            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one of the list")).ok());
-        let (since, until) = period(&self.since, &self.until, wrong);
+            .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one from the list")).ok());
+        let (since, until) = parse_period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
         }
-        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let (subject_kind, subject) = (given(&self.kind), given(&self.subject));
-        Ok(AuditQuery { by, hand, what, subject_kind, subject, since, until })
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let subject_kind = filled(&self.kind);
+        let subject = filled(&self.subject);
+        Ok(AuditQuery { by: actor, hand, what, subject_kind, subject, since, until })
     }
 }
 
@@ -85,20 +86,20 @@ impl Form {
 pub(crate) fn consortium_log() -> AnyView {
     screen(Place::AuditLog, async |desk| {
         let consortium = desk.consortium()?;
-        let lead =
-            format!("What was done in {}: jobs, agreements, questions, and what was taken away.", consortium.name);
-        sheet(&desk, Where::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
+        let lead = format!("Actions in {}: jobs, agreements, questions and downloads.", consortium.name);
+        build_sheet(&desk, Where::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
     })
 }
 
 /// Renders the log of an organization.
 pub(crate) fn organization_log() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, id): (ConsortiumId, OrganizationId) = (desk.consortium()?.id, desk.id("organization")?);
+        let consortium: ConsortiumId = desk.consortium()?.id;
+        let id: OrganizationId = desk.id("organization")?;
         let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
         let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
-        let lead = format!("What was done in {name}: its people, its workers, its data and their budgets.");
-        sheet(&desk, Where::Organization(id), path::organization_log(consortium, id), lead).await
+        let lead = format!("Actions in {name}: people, workers, datasets and budgets.");
+        build_sheet(&desk, Where::Organization(id), path::organization_log(consortium, id), lead).await
     })
 }
 
@@ -106,42 +107,39 @@ pub(crate) fn organization_log() -> AnyView {
 pub(crate) fn server_log() -> AnyView {
     screen(Place::Settings, async |desk| {
         let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
-        sheet(&desk, Where::Server, path::SERVER_LOG.to_owned(), lead).await
+        build_sheet(&desk, Where::Server, path::SERVER_LOG.to_owned(), lead).await
     })
 }
 
-async fn sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<Sheet, Problem> {
+async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<Sheet, Problem> {
     desk.member()?;
-    let form = crate::query::parse::<Form>(&desk.query).unwrap_or_default();
-    let wanted = form.query()?;
+    let form = crate::query::parse::<LogForm>(&desk.query).unwrap_or_default();
+    let filter = form.to_query()?;
     let page = PageQuery { cursor: form.cursor.clone(), limit: Some(50) };
-    let found = desk.backend.audit_log(place, wanted.clone(), page).await?;
+    let entries = desk.backend.audit_log(place, filter.clone(), page).await?;
     let checked = if form.check == "1" { Some(desk.backend.check_audit_log(place).await?) } else { None };
-    let (filter, file) = (query_of(&form), desk.backend.audit_log_file(place));
+    let suffix = filter_query(&form);
+    let file = desk.backend.audit_log_file(place);
     let consortium = desk.consortium().ok().map(|consortium| consortium.id);
     let filtered = wanted != AuditQuery::default();
-    let list = if found.items.is_empty() {
-        let text = if filtered {
-            "Nothing of this kind was done. Ask for more."
-        } else {
-            "Entries appear when somebody does something here."
-        };
-        nothing(text, ())
+    let list = if entries.items.is_empty() {
+        let text = if filtered { "No matching entries. Change the filter." } else { "No entries yet." };
+        render_empty(text, ())
     } else {
-        rows(&found.items, consortium, &here, desk.now)
+        render_rows(&entries.items, consortium, &here, desk.now)
     };
-    let files = download(&file, &wanted);
+    let files = render_downloads(&file, &filter);
     let check = format!("{here}?check=1");
-    let older = found.next.map(|cursor| {
-        let and = if filter.is_empty() { String::new() } else { format!("&{filter}") };
-        view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{and}")>"Older entries"</a></p> }
+    let older = entries.next.map(|cursor| {
+        let suffix = if suffix.is_empty() { String::new() } else { format!("&{suffix}") };
+        view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{suffix}")>"Older entries"</a></p> }
     });
     Ok(Sheet::new(
         "Audit log",
         view! {
             <p class="lead">{lead}" Entries are never changed or deleted; each carries the hash of the one before it."</p>
-            {checked.map(|checked| verdict(&checked))}
-            {filters(&form, &here, filtered)}
+            {checked.map(|checked| render_verdict(&checked))}
+            {render_filters(&form, &here, filtered)}
             {list}
             {older}
             <p class="take">{files}" "<a href=check>"Check the chain"</a></p>
@@ -150,60 +148,60 @@ async fn sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<
 }
 
 /// Formats a number of entries.
-fn entries(count: u64) -> String {
-    if count == 1 { "its one entry".to_owned() } else { format!("all {} entries", words::count(count)) }
+fn describe_length(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("all {} entries", words::count(count)) }
 }
 
 /// Describes whether the chain is intact, in a sentence.
-fn verdict(checked: &AuditCheck) -> AnyView {
+fn render_verdict(checked: &AuditCheck) -> AnyView {
     let head = checked.head.clone();
     match checked.broken_at {
         None => view! {
             <div class="notice good" role="status">
-                <p class="notice-title">{format!("The chain of {} holds", entries(checked.entries))}</p>
-                <p>"Its last hash is "<Digest digest=head/>". Whoever noted it down can tell later whether anything before it was changed."</p>
+                <p class="notice-title">{format!("The chain of {} is valid", describe_length(checked.entries))}</p>
+                <p>"The last hash is "<Digest digest=head/>". Note it down to detect later changes of earlier entries."</p>
             </div>
         }
         .into_any(),
         Some(number) => view! {
             <div class="notice bad" role="alert">
                 <p class="notice-title">{format!("The chain is broken at entry {}", words::count(number))}</p>
-                <p>"Something was changed or taken out behind the server’s back. Compare with a copy that was taken away before."</p>
+                <p>"An entry was changed or removed outside the server. Compare with an earlier export."</p>
             </div>
         }
         .into_any(),
     }
 }
 
-fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
-    let chosen = |value: &str, word: &str| value == word;
+fn render_filters(form: &LogForm, here: &str, filtered: bool) -> AnyView {
+    let is_selected = |value: &str, word: &str| value == word;
     let what = What::ALL.iter().map(|what| {
-        view! { <option value=what.word() selected=chosen(&form.what, what.word())>{what.said()}</option> }
+        view! { <option value=what.word() selected=is_selected(&form.what, what.word())>{what.said()}</option> }
     });
     let hands = Hand::ALL.iter().map(|hand| {
-        view! { <option value=hand.word() selected=chosen(&form.hand, hand.word())>{of_hand(*hand)}</option> }
+        view! { <option value=hand.word() selected=is_selected(&form.hand, hand.word())>{hand_label(*hand)}</option> }
     });
     let kinds = KINDS.iter().map(|(word, said)| {
-        view! { <option value=*word selected=chosen(&form.kind, word)>{*said}</option> }
+        view! { <option value=*word selected=is_selected(&form.kind, word)>{*said}</option> }
     });
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the audit log">
-            <label class="field"><span>"What"</span>
+            <label class="field"><span>"Action"</span>
                 <select name="what"><option value="">"everything"</option>{what.collect_view()}</select>
             </label>
-            <label class="field"><span>"Who"</span>
+            <label class="field"><span>"Actor"</span>
                 <select name="hand"><option value="">"everybody"</option>{hands.collect_view()}</select>
             </label>
-            <label class="field"><span>"To what"</span>
+            <label class="field"><span>"Subject"</span>
                 <select name="kind"><option value="">"anything"</option>{kinds.collect_view()}</select>
             </label>
-            <label class="field"><span>"Id of who did it"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
-            <label class="field"><span>"Id of what it was done to"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
+            <label class="field"><span>"Actor id"</span><input type="text" name="by" value=form.by.clone() maxlength="36"/></label>
+            <label class="field"><span>"Subject id"</span><input type="text" name="subject" value=form.subject.clone() maxlength="200"/></label>
             <label class="field"><span>"From"</span><input type="date" name="since" value=form.since.clone()/></label>
             <label class="field"><span>"To"</span><input type="date" name="until" value=form.until.clone()/></label>
             <div class="actions">
                 <button type="submit">"Show"</button>
-                {filtered.then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+                {filtered.then(|| view! { <a href=here.to_owned()>"Clear the filter"</a> })}
             </div>
         </form>
     }
@@ -211,7 +209,7 @@ fn filters(form: &Form, here: &str, filtered: bool) -> AnyView {
 }
 
 /// Returns the filters as a query of this page.
-fn query_of(form: &Form) -> String {
+fn filter_query(form: &LogForm) -> String {
     let fields = [
         ("by", &form.by),
         ("hand", &form.hand),
@@ -221,12 +219,12 @@ fn query_of(form: &Form) -> String {
         ("since", &form.since),
         ("until", &form.until),
     ];
-    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-    given.map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+    let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    filled.map(|(name, value)| format!("{name}={}", percent_encode(value))).collect::<Vec<_>>().join("&")
 }
 
 /// Renders the links to the matching entries as files.
-fn download(file: &str, wanted: &AuditQuery) -> AnyView {
+fn render_downloads(file: &str, wanted: &AuditQuery) -> AnyView {
     let moment = |at: OffsetDateTime| at.format(&Rfc3339).unwrap_or_default();
     let fields = [
         ("by", wanted.by.map(|by| by.to_string())),
@@ -238,20 +236,21 @@ fn download(file: &str, wanted: &AuditQuery) -> AnyView {
         ("until", wanted.until.map(moment)),
     ];
     let query: String =
-        fields.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", encoded(&value?)))).collect();
-    let (csv, json) = (format!("{file}?format=csv{query}"), format!("{file}?format=jsonl{query}"));
-    view! { <a href=csv download>"Take it away as CSV"</a>" "<a href=json download>"As JSON Lines"</a> }.into_any()
+        fields.into_iter().filter_map(|(name, value)| Some(format!("&{name}={}", percent_encode(&value?)))).collect();
+    let csv = format!("{file}?format=csv{query}");
+    let json = format!("{file}?format=jsonl{query}");
+    view! { <a href=csv download>"Download as CSV"</a>" "<a href=json download>"Download as JSON Lines"</a> }.into_any()
 }
 
 /// Percent-encodes a value for an address.
-fn encoded(value: &str) -> String {
+fn percent_encode(value: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     value.bytes().map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, now: OffsetDateTime) -> AnyView {
+fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, now: OffsetDateTime) -> AnyView {
     let rows = entries.iter().map(|entry| {
-        let who = entry.by.name.clone().unwrap_or_else(|| of_hand(entry.by.hand).to_owned());
+        let who = entry.by.name.clone().unwrap_or_else(|| hand_label(entry.by.hand).to_owned());
         let who = match entry.by.id {
             Some(id) => view! { <a href=format!("{here}?by={id}")>{who}</a> }.into_any(),
             None => who.into_any(),
@@ -259,11 +258,11 @@ fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, no
         view! {
             <tr>
                 <td data-label="entry" class="number">{words::count(entry.number)}</td>
-                <td data-label="when"><When at=entry.at now/></td>
+                <td data-label="when"><RelativeTime at=entry.at now/></td>
                 <td data-label="who">{who}</td>
                 <td data-label="what">{entry.what.said()}</td>
-                <td data-label="to what">{subject(entry, consortium)}</td>
-                <td data-label="more">{detail(&entry.detail)}</td>
+                <td data-label="subject">{render_subject(entry, consortium)}</td>
+                <td data-label="more">{format_detail(&entry.detail)}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
             </tr>
         }
@@ -272,8 +271,8 @@ fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, no
         <div class="scroll" tabindex="0" role="region" aria-label="Entries">
             <table class="cards dense">
                 <thead><tr>
-                    <th scope="col" class="number">"Entry"</th><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"What"</th>
-                    <th scope="col">"To what"</th><th scope="col">"More"</th><th scope="col">"Hash"</th>
+                    <th scope="col" class="number">"Entry"</th><th scope="col">"When"</th><th scope="col">"Actor"</th><th scope="col">"Action"</th>
+                    <th scope="col">"Subject"</th><th scope="col">"Details"</th><th scope="col">"Hash"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
@@ -283,11 +282,11 @@ fn rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, no
 }
 
 /// Renders the subject: linked if it has a page.
-fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
+fn render_subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
     let Some(subject) = &entry.subject else { return ().into_any() };
     let short = words::short(&subject.id);
-    let named = entry.detail.get("name").and_then(|name| name.as_str()).map_or(short, str::to_owned);
-    let text = format!("{} {named}", subject.kind);
+    let name = entry.detail.get("name").and_then(|name| name.as_str()).map_or(short, str::to_owned);
+    let text = format!("{} {name}", subject.kind);
     let to = consortium.and_then(|consortium| match subject.kind.as_str() {
         "job" => subject.id.parse::<JobId>().ok().map(|job| path::job(consortium, job)),
         "dataset" => subject.id.parse().ok().map(|dataset| path::dataset(consortium, dataset)),
@@ -300,26 +299,26 @@ fn subject(entry: &AuditEntry, consortium: Option<ConsortiumId>) -> AnyView {
 }
 
 /// Formats the details: names and values, as far as there is room.
-fn detail(detail: &serde_json::Value) -> String {
+fn format_detail(detail: &serde_json::Value) -> String {
     let Some(fields) = detail.as_object() else { return String::new() };
-    let said = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
+    let details = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null()).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         // A whole digest or id would displace the rest of the row.
         let opaque = value.len() >= OPAQUE && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         let value = if opaque { format!("{}…", words::short(&value)) } else { value };
         format!("{}: {value}", name.replace('_', " "))
     });
-    let text = said.collect::<Vec<_>>().join("; ");
+    let text = details.collect::<Vec<_>>().join("; ");
     if text.chars().count() <= DETAIL { text } else { text.chars().take(DETAIL).chain(['…']).collect() }
 }
 
-const fn of_hand(hand: Hand) -> &'static str {
+const fn hand_label(hand: Hand) -> &'static str {
     match hand {
         Hand::Member => "a member",
         Hand::Worker => "a worker",
         Hand::Key => "a program with a key",
-        Hand::Operator => "the operator, at the terminal",
-        Hand::Nobody => "somebody who had not signed in",
+        Hand::Operator => "the operator at the terminal",
+        Hand::Nobody => "a visitor without a session",
         Hand::System => "the server itself",
     }
 }

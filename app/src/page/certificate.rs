@@ -2,7 +2,7 @@
 
 mod party;
 
-pub(super) use party::{account_change, several};
+pub(super) use party::{describe_adjacency, render_promises};
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
@@ -10,7 +10,7 @@ use undertone_api::signed::certificate::Together;
 use undertone_api::signed::{Certificate, Head};
 
 use super::overlap;
-use crate::component::files::files;
+use crate::component::files::render_files;
 use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
@@ -22,23 +22,23 @@ pub(crate) fn certificate() -> AnyView {
         let id: JobId = desk.id("job")?;
         let certificate = desk.backend.certificate(id).await?;
         let file = desk.backend.certificate_file(id);
-        Ok(Sheet::new("Certificate", sheet(&certificate, consortium, &file)))
+        Ok(Sheet::new("Certificate", render_certificate(&certificate, consortium, &file)))
     })
 }
 
-fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
+fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
     let job = &certificate.job;
-    let charged = certificate.parties.iter().any(|party| party.charged.is_some());
-    let sums = certificate.together.iter().map(|together| sum(certificate, together)).collect_view();
-    let parties = certificate.parties.iter().map(party::section).collect_view();
+    let is_charged = certificate.parties.iter().any(|party| party.charged.is_some());
+    let sums = certificate.together.iter().map(|together| render_total(certificate, together)).collect_view();
+    let parties = certificate.parties.iter().map(party::render_section).collect_view();
     view! {
         <p class="lead"><a href=path::job(consortium, job.id)>{job.title.clone()}</a>", a job of "{certificate.consortium.name.clone()}". "
             <StateMark state=job.state/></p>
         <div class="certificate">
-            <section class="panel answer"><h2>"What it cost"</h2>
-                {if charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: nobody's privacy was spent."</p> }.into_any() }}
-                {charged.then(|| view! {
-                    <p>{overlap::sentence(certificate.overlap.overlap)}" "{overlap::author(&certificate.overlap, None)}</p>
+            <section class="panel answer"><h2>"Privacy cost"</h2>
+                {if is_charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: no privacy budget was spent."</p> }.into_any() }}
+                {is_charged.then(|| view! {
+                    <p>{overlap::describe_rule(certificate.overlap.overlap)}" "{overlap::render_author(&certificate.overlap, None)}</p>
                 })}
                 <dl class="facts">
                     <div><dt>"Issued"</dt><dd>{words::exact(certificate.issued_at)}" by "{certificate.issuer.address.clone()}</dd></div>
@@ -49,22 +49,22 @@ fn sheet(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> Any
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
             {parties}
-            {files("For these files", &certificate.artifacts)}
-            {signatures(certificate)}
-            {check(certificate)}
+            {render_files("Covered files", &certificate.artifacts)}
+            {render_signatures(certificate)}
+            {render_check(certificate)}
         </div>
     }
     .into_any()
 }
 
 /// Describes the consortium's number for one unit in a sentence.
-fn sum(certificate: &Certificate, together: &Together) -> AnyView {
+fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
     let one = words::any_one(together.unit);
-    let named = |id: &OrganizationId| {
+    let find_name = |id: &OrganizationId| {
         let party = certificate.parties.iter().find(|party| party.organization == *id);
         party.map_or_else(String::new, |party| party.organization_name.clone())
     };
-    let names: Vec<String> = together.organizations.iter().map(named).collect();
+    let names: Vec<String> = together.organizations.iter().map(find_name).collect();
     let headline = match together.figure {
         Some(figure) => match figure.epsilon {
             Some(epsilon) => view! {
@@ -72,22 +72,22 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
                     <abbr title=words::DELTA>"δ"</abbr>{format!(" {} for {one}", words::delta(figure.delta))}</p>
             }
             .into_any(),
-            None => view! { <p class="headline bad-text">{format!("No finite ε holds for {one}")}</p> }.into_any(),
+            None => view! { <p class="headline bad-text">{format!("No finite ε bounds the loss for {one}")}</p> }.into_any(),
         },
-        None => view! { <p class="headline">{format!("Nothing is promised for {one}: no budget was set")}</p> }.into_any(),
+        None => view! { <p class="headline">{format!("There is no guarantee for {one}: no budget was set")}</p> }.into_any(),
     };
-    let counted = match together.most {
-        most if most as usize == names.len() && most > 1 => "added up over".to_owned(),
-        1 if names.len() > 1 => "the greatest of".to_owned(),
-        1 => "in the data of".to_owned(),
-        most => format!("the {most} largest, added up, of"),
+    let method = match together.most {
+        most if most as usize == names.len() && most > 1 => "the sum over".to_owned(),
+        1 if names.len() > 1 => "the maximum over".to_owned(),
+        1 => "for one person in the data of".to_owned(),
+        most => format!("the sum of the {most} largest of"),
     };
     view! {
         {headline}
-        <p class="hint">{format!("By this job alone, {counted} {}.", listed(&names))}</p>
+        <p class="hint">{format!("By this job alone, {method} {}.", list_names(&names))}</p>
         {(together.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!(
-                "{} left in the clear besides, because an owner opened a dataset for a comparison. No ε covers them.",
+                "Also {}, because an owner opened a dataset for a comparison. No ε covers them.",
                 words::plural(together.in_the_clear, "exact release")
             )}</p>
         })}
@@ -95,29 +95,29 @@ fn sum(certificate: &Certificate, together: &Together) -> AnyView {
     .into_any()
 }
 
-fn signatures(certificate: &Certificate) -> AnyView {
+fn render_signatures(certificate: &Certificate) -> AnyView {
     let head = certificate.head.as_ref().and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
     let sites = certificate.parties.iter().filter(|party| party.charged.is_some()).map(|party| {
         view! { <div><dt>{format!("{}, for {}", party.organization_name, party.dataset_name)}</dt><dd><code>{party.site_key.clone()}</code></dd></div> }
     });
     view! {
-        <section class="panel"><h2>"Who signed what"</h2>
+        <section class="panel"><h2>"Signatures"</h2>
             <dl class="facts">
-                <div><dt>"The server, this certificate"</dt><dd><code>{certificate.issuer.public_key.clone()}</code></dd></div>
-                <div><dt>"The server, what was to run"</dt><dd>"manifest "<code>{certificate.job.manifest.clone()}</code></dd></div>
+                <div><dt>"Certificate, by the server"</dt><dd><code>{certificate.issuer.public_key.clone()}</code></dd></div>
+                <div><dt>"Manifest, by the server"</dt><dd>"manifest "<code>{certificate.job.manifest.clone()}</code></dd></div>
                 {sites.collect_view()}
-                <div><dt>"The server's log then"</dt><dd>{match head {
+                <div><dt>"Server log at that time"</dt><dd>{match head {
                     Some(head) => view! { {format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code> }.into_any(),
-                    None => view! { "none was kept" }.into_any(),
+                    None => view! { "none" }.into_any(),
                 }}</dd></div>
             </dl>
-            <p class="hint">"Each site signed a receipt for every release before it left. The receipts are in the file, with their places in the server's log."</p>
+            <p class="hint">"Each site signed a receipt for every release before it left. The file contains the receipts with their positions in the server's log."</p>
         </section>
     }
     .into_any()
 }
 
-fn check(certificate: &Certificate) -> AnyView {
+fn render_check(certificate: &Certificate) -> AnyView {
     let job = certificate.job.id;
     let model = certificate.artifacts.iter().find(|file| file.name.ends_with(".safetensors"));
     let model = model.map_or_else(String::new, |file| format!(" --model {}", file.name));
@@ -126,20 +126,21 @@ fn check(certificate: &Certificate) -> AnyView {
         certificate.issuer.public_key
     );
     view! {
-        <section class="panel"><h2>"Check it yourself"</h2>
-            <p>"Take the file to any machine that has the program; no network and no account is needed."</p>
+        <section class="panel"><h2>"Verify it yourself"</h2>
+            <p>"Verify the file on any machine with the program; this needs no network and no account."</p>
             <p><code>{command}</code></p>
-            <p class="hint">"It checks every signature, counts the receipts, computes every ε again and names each point that does not hold. \
-                Compare the server's key with the one that a worker was enrolled with: a key in the file proves nothing by itself. "
-                {format!("The figures were computed by formulas {} of version {}. ", certificate.issuer.evaluator, certificate.issuer.program)}
-                "What the file may contain is described by a "<a href="/api/v1/schemas/certificate.json">"JSON Schema"</a>"."</p>
+            <p class="hint">"The program checks every signature, counts the receipts, recomputes every ε and lists \
+                each violation. Compare the server's key with the key at a worker's enrolment: a key in the file \
+                proves nothing by itself. "
+                {format!("The figures were computed with formulas {} of version {}. ", certificate.issuer.evaluator, certificate.issuer.program)}
+                "The format of the file is defined by a "<a href="/api/v1/schemas/certificate.json">"JSON Schema"</a>"."</p>
         </section>
     }
     .into_any()
 }
 
 /// Formats a list of names in words.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     match names {
         [] => "nobody".to_owned(),
         [one] => one.clone(),

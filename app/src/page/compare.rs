@@ -10,8 +10,8 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::report::{How, ReportFile};
 
-use super::nothing;
-use crate::component::drawing::{Estimate, Forest};
+use super::render_empty;
+use crate::component::drawing::{ForestPlot, IntervalEstimate};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -25,11 +25,11 @@ pub(crate) fn compare() -> AnyView {
     screen(Place::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let chosen = chosen(&desk.query)?;
+        let selection = parse_jobs(&desk.query)?;
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == State::Finished).collect();
         let mut reports = Vec::new();
-        for job in &chosen {
+        for job in &selection {
             if !finished.iter().any(|known| known.id == *job) {
                 let message = format!("no finished job of this consortium has the id {job}");
                 return Err(Problem::validation(vec![Violation::new("job", message)]));
@@ -37,22 +37,19 @@ pub(crate) fn compare() -> AnyView {
             reports.push((*job, desk.backend.report(*job).await?));
         }
         let body = if reports.len() < FEWEST {
-            nothing(
-                "Choose two to six finished jobs: what their models get right, what they cost, and in what they differ.",
-                (),
-            )
+            render_empty("Choose two to six finished jobs to compare accuracy, privacy cost and spec.", ())
         } else {
             view! {
-                {right(&reports)}
-                {costs(&reports, consortium)}
-                {differences(&reports, consortium)}
+                {render_accuracy(&reports)}
+                {render_costs(&reports, consortium)}
+                {render_differences(&reports, consortium)}
             }
             .into_any()
         };
         Ok(Sheet::new(
             "Compare models",
             view! {
-                {choice(&finished, &chosen, consortium)}
+                {render_choice(&finished, &selection, consortium)}
                 {body}
             },
         ))
@@ -60,27 +57,27 @@ pub(crate) fn compare() -> AnyView {
 }
 
 /// Parses the jobs in the address: `job=<id>` for each.
-fn chosen(query: &str) -> Result<Vec<JobId>, Problem> {
-    let mut chosen = Vec::new();
+fn parse_jobs(query: &str) -> Result<Vec<JobId>, Problem> {
+    let mut selection = Vec::new();
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         if name != "job" || value.is_empty() {
             continue;
         }
-        let wrong = |_| Problem::validation(vec![Violation::new("job", "give the id of a job")]);
+        let wrong = |_| Problem::validation(vec![Violation::new("job", "enter the id of a job")]);
         let id: JobId = value.parse().map_err(wrong)?;
-        if !chosen.contains(&id) {
-            chosen.push(id);
+        if !selection.contains(&id) {
+            selection.push(id);
         }
     }
-    if chosen.len() > MOST {
-        let message = format!("choose at most {MOST} jobs, not {}", chosen.len());
+    if selection.len() > MOST {
+        let message = format!("choose at most {MOST} jobs, not {}", selection.len());
         return Err(Problem::validation(vec![Violation::new("job", message)]));
     }
-    Ok(chosen)
+    Ok(selection)
 }
 
 /// Renders the form to choose jobs.
-fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
+fn render_choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -> AnyView {
     if finished.len() < FEWEST {
         return view! { <p class="hint">"At least two jobs must have finished."</p> }.into_any();
     }
@@ -102,23 +99,23 @@ fn choice(finished: &[JobSummary], chosen: &[JobId], consortium: ConsortiumId) -
 }
 
 /// Returns the name of each job: its title, numbered if two are equal.
-fn names(reports: &[(JobId, ReportFile)]) -> Vec<String> {
+fn number_titles(reports: &[(JobId, ReportFile)]) -> Vec<String> {
     let title = |report: &ReportFile| report.job.title.clone();
     reports
         .iter()
         .enumerate()
         .map(|(index, (_, report))| {
             let same = reports.iter().filter(|(_, other)| title(other) == title(report)).count();
-            let before = reports[..index].iter().filter(|(_, other)| title(other) == title(report)).count();
-            if same > 1 { format!("{} ({})", title(report), before + 1) } else { title(report) }
+            let earlier = reports[..index].iter().filter(|(_, other)| title(other) == title(report)).count();
+            if same > 1 { format!("{} ({})", title(report), earlier + 1) } else { title(report) }
         })
         .collect()
 }
 
 /// Renders the models' accuracy by test set and arm, with intervals.
-fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
-    let names = names(reports);
-    let mut tests: BTreeMap<String, Vec<Estimate>> = BTreeMap::new();
+fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
+    let names = number_titles(reports);
+    let mut tests: BTreeMap<String, Vec<IntervalEstimate>> = BTreeMap::new();
     for ((_, report), name) in reports.iter().zip(&names) {
         let arms = report.comparison.iter().map(|one| one.arm.as_str()).collect::<std::collections::BTreeSet<_>>();
         for one in &report.comparison {
@@ -128,42 +125,46 @@ fn right(reports: &[(JobId, ReportFile)]) -> AnyView {
             }
             let name =
                 if arms.len() > 1 && !arms.contains("private") { format!("{name}, {}", one.arm) } else { name.clone() };
-            tests.entry(one.test.clone()).or_default().push(Estimate::of(name, one.accuracy, one.frames));
+            tests.entry(one.test.clone()).or_default().push(IntervalEstimate::with_wilson_interval(
+                name,
+                one.accuracy,
+                one.frames,
+            ));
         }
     }
-    let drawn = tests.into_iter().filter_map(|(test, rows)| {
-        let forest = Forest {
-            title: format!("Right on {test}"),
+    let charts = tests.into_iter().filter_map(|(test, rows)| {
+        let forest = ForestPlot {
+            title: format!("Accuracy on {test}"),
             file: format!("models-{test}"),
-            note: "Whiskers: 95 % by Wilson’s interval, as if every frame stood for itself".to_owned(),
-            x: "right, %".to_owned(),
+            note: "Whiskers: 95 % Wilson interval, treating frames as independent".to_owned(),
+            x: "correct, %".to_owned(),
             rows,
         };
         Some(forest.draw()?.show())
     });
-    let drawn: Vec<_> = drawn.collect();
-    if drawn.is_empty() {
-        return nothing("None of these jobs has measured anything.", ());
+    let charts: Vec<_> = charts.collect();
+    if charts.is_empty() {
+        return render_empty("These jobs have no measurements.", ());
     }
     view! {
-        <section class="panel"><h2>"What they get right"</h2>
-            <div class="charts few">{drawn}</div>
-            <p class="hint">"Frames of one recording are alike, so the true uncertainty is larger than the whiskers. The private arm stands for a job that has several."</p>
+        <section class="panel"><h2>"Accuracy"</h2>
+            <div class="charts few">{charts}</div>
+            <p class="hint">"Frames of one recording are correlated, so the true uncertainty is larger than the whiskers. Jobs with several arms are shown by their private arm."</p>
         </section>
     }
     .into_any()
 }
 
 /// Renders the cost of each job to each party.
-fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
-    let names = names(reports);
+fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+    let names = number_titles(reports);
     let mut rows = Vec::new();
     for ((id, report), name) in reports.iter().zip(names) {
         let rounds = report.comparison.iter().map(|one| one.rounds).max().unwrap_or_default();
         if report.privacy.is_empty() {
             rows.push(view! {
                 <tr><th scope="row"><a href=path::job(consortium, *id)>{name.clone()}</a></th>
-                    <td data-label="party">"none is charged"</td><td data-label="ε" class="number">"–"</td><td data-label="releases" class="number">"–"</td>
+                    <td data-label="party">"none charged"</td><td data-label="ε" class="number">"–"</td><td data-label="releases" class="number">"–"</td>
                     <td data-label="rounds" class="number">{words::count(rounds.into())}</td></tr>
             }.into_any());
         }
@@ -186,9 +187,9 @@ fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
         }
     }
     view! {
-        <section class="panel"><h2>"What they cost"</h2>
+        <section class="panel"><h2>"Privacy cost"</h2>
             <table class="cards">
-                <thead><tr><th scope="col">"Job"</th><th scope="col">"Party"</th><th scope="col" class="number">"ε by this job alone"</th><th scope="col" class="number">"Releases"</th><th scope="col" class="number">"Rounds"</th></tr></thead>
+                <thead><tr><th scope="col">"Job"</th><th scope="col">"Party"</th><th scope="col" class="number">"ε of this job alone"</th><th scope="col" class="number">"Releases"</th><th scope="col" class="number">"Rounds"</th></tr></thead>
                 <tbody>{rows}</tbody>
             </table>
         </section>
@@ -197,7 +198,7 @@ fn costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
 }
 
 /// Renders the fields of the specs that differ.
-fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
     let specs: Vec<BTreeMap<String, String>> = reports
         .iter()
         .map(|(_, report)| {
@@ -207,26 +208,27 @@ fn differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> Any
         })
         .collect();
     let fields: std::collections::BTreeSet<&String> = specs.iter().flat_map(BTreeMap::keys).collect();
-    let differing: Vec<&String> =
+    let paths: Vec<&String> =
         fields.into_iter().filter(|field| specs.iter().any(|spec| spec.get(*field) != specs[0].get(*field))).collect();
-    if differing.is_empty() {
-        return view! { <section class="panel"><h2>"In what they differ"</h2><p>"Their specs are the same."</p></section> }.into_any();
+    if paths.is_empty() {
+        return view! { <section class="panel"><h2>"Differences"</h2><p>"The specs are identical."</p></section> }
+            .into_any();
     }
-    let heads = reports.iter().zip(names(reports)).map(|((id, _), name)| {
+    let heads = reports.iter().zip(number_titles(reports)).map(|((id, _), name)| {
         view! { <th scope="col"><a href=path::report(consortium, *id)>{name}</a></th> }
     });
-    let names = names(reports);
-    let rows = differing.into_iter().map(|field| {
+    let names = number_titles(reports);
+    let rows = paths.into_iter().map(|field| {
         let cells = specs.iter().zip(&names).map(|(spec, name)| {
             view! { <td data-label=name.clone()>{spec.get(field).cloned().unwrap_or_else(|| "–".to_owned())}</td> }
         });
         view! { <tr><th scope="row"><code>{field.clone()}</code></th>{cells.collect_view()}</tr> }
     });
     view! {
-        <section class="panel"><h2>"In what they differ"</h2>
-            <div class="scroll" tabindex="0" role="region" aria-label="In what they differ">
+        <section class="panel"><h2>"Differences"</h2>
+            <div class="scroll" tabindex="0" role="region" aria-label="Differences">
                 <table class="cards dense">
-                    <thead><tr><th scope="col">"Field of the spec"</th>{heads.collect_view()}</tr></thead>
+                    <thead><tr><th scope="col">"Spec field"</th>{heads.collect_view()}</tr></thead>
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
             </div>
@@ -255,28 +257,28 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{MOST, chosen, flatten};
+    use super::{MOST, flatten, parse_jobs};
     use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
 
     #[test]
-    fn the_jobs_stand_in_the_address_each_once_and_at_most_six() {
+    fn compared_jobs_are_parsed_once_each() {
         let id = |index: u128| format!("job={}", uuid::Uuid::from_u128(index));
         let query = format!("{}&{}&{}&x=1", id(1), id(2), id(1));
-        assert_eq!(chosen(&query).expect("two").len(), 2);
+        assert_eq!(parse_jobs(&query).expect("two").len(), 2);
         let many: Vec<_> = (0..=MOST as u128).map(id).collect();
-        assert!(chosen(&many.join("&")).is_err());
-        assert!(chosen("job=x").is_err());
+        assert!(parse_jobs(&many.join("&")).is_err());
+        assert!(parse_jobs("job=x").is_err());
     }
 
     #[test]
-    fn a_spec_is_compared_value_by_value() {
+    fn specs_are_compared_value_by_value() {
         let mut flat = BTreeMap::new();
         flatten("", &json!({"a": {"b": [1, "x"]}, "c": null}), &mut flat);
         assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
     }
 
     #[tokio::test]
-    async fn nothing_chosen_asks_to_choose_and_a_running_job_is_refused() {
+    async fn comparison_needs_finished_jobs() {
         let page = render(&format!("/c/{CONSORTIUM}/models/compare"), true, "").await;
         assert!(page.status.is_success() && page.body.contains("type=\"checkbox\""), "{}", page.body);
         let page = render(&format!("/c/{CONSORTIUM}/models/compare?job={RUNNING}&job={FINISHED}"), true, "").await;

@@ -13,11 +13,11 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
 
-use super::certificate::{account_change, several};
-use super::ledger::{event, rows};
-use super::{nothing, overlap};
-use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::When;
+use super::certificate::{describe_adjacency, render_promises};
+use super::ledger::{describe_event, render_rows};
+use super::{overlap, render_empty};
+use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::said::RelativeTime;
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, standing, viewer, words};
 
@@ -27,16 +27,18 @@ const PAGES: usize = 25;
 /// Renders the page.
 pub(crate) fn dataset() -> AnyView {
     screen(Place::Datasets, async |desk| {
-        let (consortium, rule, member) = (desk.consortium()?.id, desk.consortium()?.overlap.overlap, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let rule = desk.consortium()?.overlap.overlap;
+        let member = desk.member()?;
         let id: DatasetId = desk.id("dataset")?;
         let datasets = desk.backend.datasets(consortium).await?;
         let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();
         let dataset = dataset.ok_or_else(|| {
-            Problem::new(Code::NotFound, "This consortium has no such dataset, or not for you to see.")
+            Problem::new(Code::NotFound, "There is no such dataset in this consortium, or you have no access to it.")
         })?;
-        let shared = shared_accounts(&dataset, &datasets);
+        let shared = describe_shared_accounts(&dataset, &datasets);
         let public = dataset.visibility == Visibility::Public;
-        let read = if public { Some((Vec::new(), true)) } else { entries(&desk, id).await? };
+        let read = if public { Some((Vec::new(), true)) } else { read_entries(&desk, id).await? };
         // A viewer without access to the rows sees the rest.
         let closed = read.is_none();
         let (entries, whole) = read.unwrap_or_default();
@@ -45,53 +47,53 @@ pub(crate) fn dataset() -> AnyView {
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
         let freezes = desk.backend.freezes(id).await?;
-        let frozen = super::audit::freeze(consortium, &dataset, &freezes, steward, desk.now);
+        let freeze = super::audit::render_freeze(consortium, &dataset, &freezes, steward, desk.now);
 
         let gauges = if public {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
         } else {
             let none = !dataset.accounts.iter().any(standing::budgeted);
             let without = match dataset.content {
-                Content::Speech => "No budget is set; no job can train privately on it",
-                Content::Queries => "No budget is set; no job can ask about it",
-                Content::Recordings => "No budget is set; no job can have it transcribed outside",
+                Content::Speech => "No budget is set; no job can train on it privately",
+                Content::Queries => "No budget is set; no job can ask questions about it",
+                Content::Recordings => "No budget is set; no job can have it transcribed by recognizers",
             };
             let promises =
                 |id| history.iter().find(|told| told.account == id).map_or(&[][..], |told| &told.promises[..]);
-            let accounts = dataset.accounts.iter().map(|one| account(one, promises(one.id))).collect_view();
+            let accounts = dataset.accounts.iter().map(|one| render_account(one, promises(one.id))).collect_view();
             view! {
                 {none.then(|| view! { <p class="headline">{without}</p> })}
                 {accounts}
                 {shared.map(|shared| view! { <p class="hint">{shared}</p> })}
-                <p class="hint">{overlap::sentence(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Who says so"</a></p>
+                <p class="hint">{overlap::describe_rule(rule)}" "<a href=format!("{}#overlap", path::overview(consortium))>"Source"</a></p>
             }
             .into_any()
         };
         let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
-        let named = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
-        let over_time = history::section(&history, &dataset.name, &named, desk.now);
+        let job_title = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
+        let over_time = history::render_section(&history, &dataset.name, &job_title, desk.now);
         let limits = if !public && (steward || viewer::runs(member, dataset.organization)) {
             let limits = desk.backend.approval_limits(id).await?;
-            limit::section(consortium, &dataset, &limits, steward, desk.now)
+            limit::render_section(consortium, &dataset, &limits, steward, desk.now)
         } else {
             ().into_any()
         };
-        let about = facts(&dataset, desk.now);
+        let about = render_facts(&dataset, desk.now);
         Ok(Sheet::new(
             dataset.name.clone(),
             view! {
-                {frozen}
+                {freeze}
                 {gauges}
-                {(steward && !public).then(|| budget::form(consortium, &dataset))}
+                {(steward && !public).then(|| budget::render_forms(consortium, &dataset))}
                 {limits}
-                <section class="panel"><h2>"What is known of it"</h2>{about}</section>
+                <section class="panel"><h2>"Properties"</h2>{about}</section>
                 {over_time}
-                {closed.then(|| view! { <p class="hint">"The rows of its ledger are for stewards of its owner, auditors and admins of the consortium."</p> })}
+                {closed.then(|| view! { <p class="hint">"The ledger rows are visible to the owner's stewards, auditors and consortium admins."</p> })}
                 {(!public && !closed).then(|| view! {
-                    <section class="panel"><h2>"What each job cost it"</h2>{composition(&entries, whole, consortium, title)}</section>
+                    <section class="panel"><h2>"Cost by job"</h2>{render_composition(&entries, whole, consortium, title)}</section>
                     <section class="panel">
                         <div class="panel-head"><h2>"Ledger"</h2><a href=format!("{}?dataset={id}", path::ledger(consortium))>"All rows"</a></div>
-                        {if latest.is_empty() { nothing("Nothing was reserved or paid yet.", ()) } else { rows(&latest, consortium, &title, desk.now) }}
+                        {if latest.is_empty() { render_empty("No ledger rows yet.", ()) } else { render_rows(&latest, consortium, &title, desk.now) }}
                     </section>
                 })}
             },
@@ -100,50 +102,47 @@ pub(crate) fn dataset() -> AnyView {
 }
 
 /// Names the datasets that are charged to the same accounts; `None` if there are no others.
-fn shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String> {
+fn describe_shared_accounts(dataset: &Dataset, all: &[Dataset]) -> Option<String> {
     let same = |other: &&Dataset| {
         (other.organization, other.lineage) == (dataset.organization, dataset.lineage) && other.id != dataset.id
     };
     let names: Vec<&str> = all.iter().filter(same).map(|other| other.name.as_str()).collect();
     (!names.is_empty()).then(|| {
-        format!(
-            "Shares its accounts with {}: its owner's sites say that they hold the same data or people.",
-            names.join(", ")
-        )
+        format!("Shares its accounts with {}: the owner's sites report the same data or people.", names.join(", "))
     })
 }
 
 /// Renders an account: its gauge, its promises, and its releases in the clear.
-fn account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
-    let budgeted = standing::budgeted(account);
+fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
+    let has_budget = standing::budgeted(account);
     let each = words::each(account.unit);
-    let title = if budgeted { format!("Budget for {each}") } else { format!("No budget for {each}") };
+    let title = if has_budget { format!("Budget for {each}") } else { format!("No budget for {each}") };
     view! {
         <section class="panel"><h2>{title}</h2>
-            {budgeted.then(|| view! { <Gauge reading=Reading::from(account)/> })}
-            {several(promises)}
+            {has_budget.then(|| view! { <Gauge reading=GaugeReading::from(account)/> })}
+            {render_promises(promises)}
             {(account.released_in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
-                    "{} went out in the clear besides, because the owner opened the dataset for a comparison. No ε covers them.",
+                    "Also {}, because the owner opened the dataset for a comparison. No ε covers them.",
                     words::plural(account.released_in_the_clear, "exact release")
                 )}</p>
             })}
-            {account.uncovered.iter().filter(|_| budgeted).map(|known| view! {
+            {account.uncovered.iter().filter(|_| has_budget).map(|known| view! {
                 <p class="bad-text">{format!(
-                    "Not covered: {} of {} that protect {}, from before every job was charged to this limit. It bounds all others.",
+                    "Not covered: {} of {} that protect {}, made before every job was charged to this limit. The limit bounds every other release.",
                     words::plural(known.releases, "release"),
                     words::plural(known.jobs, "job"),
                     words::each(known.unit)
                 )}</p>
             }).collect_view()}
-            <p class="hint">{words::unit_meaning(account.unit)}" "{account_change(account.adjacency, account.unit)}</p>
+            <p class="hint">{words::unit_meaning(account.unit)}" "{describe_adjacency(account.adjacency, account.unit)}</p>
         </section>
     }
     .into_any()
 }
 
 /// Returns the dataset's rows, newest first, and whether these are all; `None` without access to them.
-async fn entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)>, Problem> {
+async fn read_entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
     for _ in 0..PAGES {
@@ -160,7 +159,7 @@ async fn entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)
     Ok(Some((all, false)))
 }
 
-fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
+fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let rough = |count: u64| if count == 0 { "none".to_owned() } else { format!("about {}", words::count(count)) };
     let speech = dataset.content == Content::Speech;
     let records = match dataset.content {
@@ -168,9 +167,9 @@ fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
         Content::Queries => "Rows of the query log",
     };
     let transcribed = dataset.content == Content::Recordings;
-    let kept = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
+    let records_label = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
     let classes = words::count(dataset.classes.into());
-    let made = match (dataset.content, dataset.classes) {
+    let content_fact = match (dataset.content, dataset.classes) {
         (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
         // Whether a private log has labels is not public.
         (Content::Queries, 0) | (Content::Recordings, _) => None,
@@ -181,20 +180,20 @@ fn facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             <div><dt>"Owner"</dt><dd>{dataset.organization_name.clone()}</dd></div>
             <div><dt>"Visibility"</dt><dd>{words::visibility(dataset.visibility)}". "{words::visibility_meaning(dataset.visibility)}</dd></div>
             {speech.then(|| view! { <div><dt>"Speakers"</dt><dd>{rough(dataset.speakers.0)}</dd></div> })}
-            {dataset.users.map(|users| view! { <div><dt>"Users, by its owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
-            <div><dt>{kept}</dt><dd>{rough(dataset.records.0)}</dd></div>
-            {dataset.seconds.map(|seconds| view! { <div><dt>"Their length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
+            {dataset.users.map(|users| view! { <div><dt>"Users, by the owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
+            <div><dt>{records_label}</dt><dd>{rough(dataset.records.0)}</dd></div>
+            {dataset.seconds.map(|seconds| view! { <div><dt>"Total length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
             {(!transcribed).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
-            {made.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
-            <div><dt>"Registered"</dt><dd><When at=dataset.created_at now/></dd></div>
+            {content_fact.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
+            <div><dt>"Registered"</dt><dd><RelativeTime at=dataset.created_at now/></dd></div>
         </dl>
-        <p class="hint">"Sizes are told only roughly: 1, 2 or 5 times a power of ten. Exact ones would be a release."</p>
+        <p class="hint">"Sizes are size classes only: 1, 2 or 5 times a power of ten. Exact sizes would be a release."</p>
     }
     .into_any()
 }
 
 /// Renders releases by job and event: reserved, charged, returned.
-fn composition(
+fn render_composition(
     entries: &[Entry],
     whole: bool,
     consortium: undertone_api::id::ConsortiumId,
@@ -202,7 +201,7 @@ fn composition(
 ) -> AnyView {
     let mut sums: BTreeMap<(JobId, String), [u64; 3]> = BTreeMap::new();
     for entry in entries {
-        let sum = sums.entry((entry.job, event(&entry.event))).or_default();
+        let sum = sums.entry((entry.job, describe_event(&entry.event))).or_default();
         let place = match entry.kind {
             EntryKind::Reserve => 0,
             EntryKind::Commit => 1,
@@ -211,7 +210,7 @@ fn composition(
         sum[place] += entry.count;
     }
     if sums.is_empty() {
-        return nothing("No job has used it.", ());
+        return render_empty("No job has used it.", ());
     }
     let rows = sums.into_iter().rev().map(|((job, event), [reserved, paid, back])| {
         let name = title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
@@ -233,25 +232,25 @@ fn composition(
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
-        {(!whole).then(|| view! { <p class="hint">{format!("Of the newest {} rows of the ledger; there are more.", words::count(entries.len() as u64))}</p> })}
+        {(!whole).then(|| view! { <p class="hint">{format!("From the newest {} ledger rows; there are more.", words::count(entries.len() as u64))}</p> })}
     }
     .into_any()
 }
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
-    use super::shared_accounts;
+    use super::describe_shared_accounts;
     use crate::fixture::datasets;
 
     #[test]
     fn datasets_of_one_lineage_name_each_other() {
         let mut all = datasets();
-        assert_eq!(shared_accounts(&all[1], &all), None);
+        assert_eq!(describe_shared_accounts(&all[1], &all), None);
         (all[2].organization, all[2].lineage) = (all[1].organization, all[1].lineage);
-        let shared = shared_accounts(&all[1], &all).expect("there is another one");
+        let shared = describe_shared_accounts(&all[1], &all).expect("there is another account");
         assert!(shared.contains(&all[2].name) && !shared.contains(&all[1].name), "{shared}");
         // The same id at another organization is another lineage.
         all[2].organization = all[0].organization;
-        assert_eq!(shared_accounts(&all[1], &all).is_some(), all[0].organization == all[1].organization);
+        assert_eq!(describe_shared_accounts(&all[1], &all).is_some(), all[0].organization == all[1].organization);
     }
 }

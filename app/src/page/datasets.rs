@@ -2,8 +2,8 @@
 
 use leptos::prelude::*;
 
-use super::nothing;
-use super::overview::budgets;
+use super::overview::render_budgets;
+use super::render_empty;
 use crate::screen::{Place, Sheet, screen};
 
 /// Renders the list.
@@ -12,17 +12,17 @@ pub(crate) fn datasets() -> AnyView {
         let consortium = desk.consortium()?;
         let datasets = desk.backend.datasets(consortium.id).await?;
         let list = if datasets.is_empty() {
-            nothing(
-                "No dataset is registered. A worker prepares one where the recordings are and registers how large it is, roughly.",
+            render_empty(
+                "No dataset is registered. A worker prepares a dataset at its site and registers its size class.",
                 view! { <p><code>"undertone-worker data prepare"</code></p> },
             )
         } else {
-            budgets(&datasets, consortium.id)
+            render_budgets(&datasets, consortium.id)
         };
         Ok(Sheet::new(
             "Datasets",
             view! {
-                <p class="lead">"A budget is for life: of the dataset and of all its later versions, across jobs and consortia."</p>
+                <p class="lead">"A budget is for life: it covers the dataset and all its later versions, across jobs and consortia."</p>
                 {list}
             },
         ))

@@ -6,32 +6,32 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::job::{Draft, Spec};
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::path;
 
 /// Renders the section.
-pub(super) fn section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
     let row = |draft: &Draft| {
         let title = Some(draft.content.title.clone()).filter(|title| !title.is_empty());
         let (class, ready) = if draft.violations.is_empty() {
-            ("state done", "✓ ready to be proposed")
+            ("state done", "✓ ready to propose")
         } else {
-            ("state waiting", "◌ not complete")
+            ("state waiting", "◌ incomplete")
         };
         view! {
             <tr>
-                <th scope="row"><a href=path::draft(consortium, draft.id)>{title.unwrap_or_else(|| "Draft without a title".to_owned())}</a></th>
+                <th scope="row"><a href=path::draft(consortium, draft.id)>{title.unwrap_or_else(|| "Untitled draft".to_owned())}</a></th>
                 <td data-label="kind">{draft.content.kind.clone()}</td>
                 <td data-label="standing"><span class=class>{ready}</span></td>
-                <td data-label="begun by">{draft.author.clone()}</td>
-                <td data-label="changed"><When at=draft.updated_at now/></td>
+                <td data-label="created by">{draft.author.clone()}</td>
+                <td data-label="changed"><RelativeTime at=draft.updated_at now/></td>
             </tr>
         }
     };
     let table = (!drafts.is_empty()).then(|| {
         view! {
             <table class="cards">
-                <thead><tr><th scope="col">"Draft"</th><th scope="col">"Kind"</th><th scope="col">"Standing"</th><th scope="col">"Begun by"</th><th scope="col">"Changed"</th></tr></thead>
+                <thead><tr><th scope="col">"Draft"</th><th scope="col">"Kind"</th><th scope="col">"State"</th><th scope="col">"Created by"</th><th scope="col">"Changed"</th></tr></thead>
                 <tbody>{drafts.iter().map(row).collect_view()}</tbody>
             </table>
         }
@@ -41,17 +41,17 @@ pub(super) fn section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDat
         "begin-draft",
         vec![("consortium", consortium.to_string())],
         view! {
-            <p class="hint">"A draft is seen by your organization's researchers only. Write it as JSON here, save one from the planner, or clone a job."</p>
+            <p class="hint">"Only your organization's researchers see a draft. Write it as JSON here, save one from the planner, or clone a job."</p>
             <div class="field-row">
                 <label class="field"><span>"Title"</span><input type="text" name="title" maxlength="100" autocomplete="off"/></label>
                 <label class="field"><span>"Kind"</span><select name="kind">{kinds}</select></label>
             </div>
-            <button type="submit">"Begin a draft"</button>
+            <button type="submit">"Create a draft"</button>
         },
     );
     view! {
         <section class="panel"><h2>"Drafts"</h2>{table}
-            <details class="more"><summary>"Begin a draft"</summary>{begin}</details>
+            <details class="more"><summary>"Create a draft"</summary>{begin}</details>
         </section>
     }
     .into_any()

@@ -8,10 +8,10 @@ use leptos::prelude::*;
 use undertone_api::member::Scope;
 use undertone_api::organization::Organization;
 
-use super::{nothing, provider};
+use super::{provider, render_empty};
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{passkey_form, passkey_script};
+use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
 
@@ -29,14 +29,14 @@ pub(crate) fn home() -> AnyView {
         }
         let operator = desk.member()?.operator;
         let begin =
-            operator.then(|| view! { <p><a class="button primary" href=path::FOUND>"Found a consortium"</a></p> });
+            operator.then(|| view! { <p><a class="button primary" href=path::FOUND>"Create a consortium"</a></p> });
         if desk.consortia.is_empty() {
             let text = if operator {
-                "This server has no consortium yet. A consortium is where organizations learn together."
+                "This server has no consortium yet. Organizations run joint jobs in a consortium."
             } else {
-                "You are in no consortium yet. One that wants you sends a link."
+                "You are not in a consortium yet. Ask a consortium for an invitation link."
             };
-            return Ok(Sheet::new("Welcome", nothing(text, begin)));
+            return Ok(Sheet::new("Welcome", render_empty(text, begin)));
         }
         let list = desk.consortia.iter().map(|consortium| {
             view! {
@@ -49,13 +49,13 @@ pub(crate) fn home() -> AnyView {
 }
 
 /// Returns the destination after sign-in.
-fn wanted(query: &str) -> String {
+fn parse_destination(query: &str) -> String {
     #[derive(serde::Deserialize)]
-    struct Query {
+    struct SignInQuery {
         #[serde(default = "home_address")]
         to: String,
     }
-    crate::query::parse::<Query>(query).map_or_else(home_address, |query| query.to)
+    crate::query::parse::<SignInQuery>(query).map_or_else(home_address, |query| query.to)
 }
 
 fn home_address() -> String {
@@ -65,11 +65,11 @@ fn home_address() -> String {
 /// Renders the sign-in.
 pub(crate) fn sign_in() -> AnyView {
     screen(Place::Outside, async |desk| {
-        let to = wanted(&desk.query);
-        let provider = provider::sign_in(&desk, &to);
+        let to = parse_destination(&desk.query);
+        let provider = provider::render_sign_in(&desk, &to);
         let button = view! { <button type="submit">"Sign in with a passkey"</button> };
-        let passkey = passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
-        let passkey = view! { {passkey}{passkey_script()} };
+        let passkey = render_passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
+        let passkey = view! { {passkey}{render_passkey_script()} };
         let form = post(
             "sign-in",
             vec![("to", to)],
@@ -82,15 +82,15 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(Sheet::new(
             "Sign in",
             view! {
-                {provider::said(&desk)}{form}{passkey}{provider}
-                <p class="hint">"There is no open registration: members join by a link. A new server prints its operator's link when it first starts."</p>
+                {provider::render_failure(&desk)}{form}{passkey}{provider}
+                <p class="hint">"There is no open registration: members join by invitation link. A new server prints its operator's link at its first start."</p>
             },
         ))
     })
 }
 
 /// Renders the form to found a consortium.
-pub(crate) fn found() -> AnyView {
+pub(crate) fn new_consortium() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         let member = desk.member()?;
         let mine = |organization: &Organization| {
@@ -98,10 +98,10 @@ pub(crate) fn found() -> AnyView {
         };
         let own: Vec<_> = desk.backend.known_organizations().await?.into_iter().filter(mine).collect();
         let organization = if own.is_empty() {
-            view! { <Field name="organization" label="Name of your organization" help="It becomes the first member. You will be its admin, data steward and researcher."/> }.into_any()
+            view! { <Field name="organization" label="Organization name" help="The first member of the consortium. You become its admin, data steward and researcher."/> }.into_any()
         } else {
             view! {
-                <label class="field"><span>"Your organization, the first member"</span>
+                <label class="field"><span>"Your organization (first member)"</span>
                     <select name="organization">
                         {own.into_iter().map(|own| view! { <option value=own.id.to_string()>{own.name}</option> }).collect_view()}
                     </select>
@@ -113,16 +113,16 @@ pub(crate) fn found() -> AnyView {
             "found",
             Vec::new(),
             view! {
-                <Field name="name" label="Name of the consortium"/>
-                <label class="field"><span>"What it is about"</span><textarea name="description" rows="3" maxlength="1000"></textarea></label>
+                <Field name="name" label="Consortium name"/>
+                <label class="field"><span>"Purpose"</span><textarea name="description" rows="3" maxlength="1000"></textarea></label>
                 {organization}
-                <button type="submit" class="primary">"Found the consortium"</button>
+                <button type="submit" class="primary">"Create the consortium"</button>
             },
         );
         Ok(Sheet::new(
-            "Found a consortium",
+            "Create a consortium",
             view! {
-                <p class="lead">"A consortium is where organizations plan jobs together. Joining it shares nothing: every job asks each owner."</p>
+                <p class="lead">"Organizations plan jobs together in a consortium. Joining shares no data: every job needs the approval of each owner."</p>
                 {form}
             },
         ))

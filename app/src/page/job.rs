@@ -17,7 +17,7 @@ use undertone_privacy::Event;
 use crate::call::native;
 use crate::component::form::post;
 use crate::component::gauge::Gauge;
-use crate::component::said::{Digest, ProblemBox, When};
+use crate::component::said::{Digest, ProblemBox, RelativeTime};
 use crate::live::LiveJob;
 use crate::live::part::in_the_clear;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -27,32 +27,33 @@ use crate::{kind, viewer, words};
 /// Renders the page.
 pub(crate) fn job() -> AnyView {
     screen(Place::Jobs, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
         let first = native::text(&native::live(desk.backend.as_ref(), &job).await?)?;
         let datasets = desk.backend.datasets(consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
-        let decisions = decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
-        let refused = (!job.refusals.is_empty()).then(|| {
+        let decisions = render_decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
+        let refusal = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
                 refusals: job.refusals.clone(),
                 ..Problem::new(undertone_api::problem::Code::BudgetExceeded, "")
             };
             view! { <ProblemBox problem/> }
         });
-        let timeline = rounds::section(&job, desk.backend.progress(id).await?, desk.now);
+        let timeline = rounds::render_section(&job, desk.backend.progress(id).await?, desk.now);
         let audits = desk.backend.audits(id).await?;
-        let audit = super::audit::section(&job, &datasets, &audits, desk.now);
+        let audit = super::audit::render_section(&job, &datasets, &audits, desk.now);
         let facts = kind::facts(&job.spec);
-        let asks = job.spec.questions().is_some() && viewer::answers(member);
-        let certified = certified(consortium, &job);
+        let asks = kind::has_questions(&job.spec) && viewer::answers(member);
+        let certified = render_certificate_link(consortium, &job);
         let summary = job.summary.clone();
         Ok(Sheet::new(
             summary.title,
             view! {
                 <LiveJob job=id first>
-                    {refused}
+                    {refusal}
                     {decisions}
                 </LiveJob>
                 {timeline}
@@ -60,32 +61,32 @@ pub(crate) fn job() -> AnyView {
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
-                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<When at=summary.created_at now=desk.now/></dd></div>
-                        {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer them, or take them away"</a></dd></div> })}
-                        <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"What came of it, in full"</a></dd></div>
+                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=desk.now/></dd></div>
+                        {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer or download"</a></dd></div> })}
+                        <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"Full results"</a></dd></div>
                         <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
                         <div><dt>"Signed manifest"</dt><dd><Digest digest=job.manifest.clone()/></dd></div>
                     </dl>
                 </section>
-                <noscript><p class="hint">"Without scripts this page shows the moment it was loaded; load it again for the next."</p></noscript>
+                <noscript><p class="hint">"Without JavaScript this page does not update. Reload it for new values."</p></noscript>
             },
         ))
     })
 }
 
 /// Renders the link to the certificate, or the time of its creation.
-fn certified(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
     let released = job.participants.iter().any(|party| party.releases > 0);
     if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
-        return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"What it cost, signed"</a> }
+        return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"Signed privacy cost"</a> }
             .into_any();
     }
-    let when = if job.summary.state.is_over() { "none: nothing was released" } else { "made when the job is over" };
-    view! { {when} }.into_any()
+    let status = if job.summary.state.is_over() { "none: nothing was released" } else { "available when the job ends" };
+    view! { {status} }.into_any()
 }
 
 /// Renders the viewer's pending decisions.
-async fn decisions(
+async fn render_decisions(
     desk: &Desk,
     member: &Member,
     consortium: ConsortiumId,
@@ -94,12 +95,12 @@ async fn decisions(
     in_the_clear: &[(DatasetId, u64)],
 ) -> Result<AnyView, Problem> {
     let mut parts = Vec::new();
-    let awaited = |party: &&Participant| {
+    let is_awaited = |party: &&Participant| {
         job.summary.state == State::Proposed
             && party.approval == Approval::Pending
             && viewer::stewards(member, party.organization)
     };
-    let mine: Vec<_> = job.participants.iter().filter(awaited).collect();
+    let mine: Vec<_> = job.participants.iter().filter(is_awaited).collect();
     if !mine.is_empty() {
         let standings = desk.backend.standings(consortium, mine.iter().map(|party| party.dataset).collect()).await?;
         let sites = desk.backend.site_approvals(job.summary.id).await?;
@@ -108,14 +109,14 @@ async fn decisions(
             let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
             let own = standings.iter().filter(|(id, _)| *id == party.dataset).flat_map(|(_, own)| own);
             let site = sites.iter().find(|(dataset, _)| *dataset == party.dataset).map(|(_, site)| site);
-            parts.push(approval(desk, consortium, job, party, own, (speakers, exact), site));
+            parts.push(render_approval(desk, consortium, job, party, own, (speakers, exact), site));
         }
     }
-    parts.push(life::steps(member, consortium, job, desk.now));
+    parts.push(life::render_actions(member, consortium, job, desk.now));
     Ok(parts.collect_view().into_any())
 }
 
-fn approval<'a>(
+fn render_approval<'a>(
     desk: &Desk,
     consortium: ConsortiumId,
     job: &Job,
@@ -144,16 +145,8 @@ fn approval<'a>(
         .filter(|other| other.organization != party.organization)
         .map(|other| other.organization_name.clone())
         .collect();
-    let (mut what, gauge, label) = match (&party.charge, payment) {
-        (None, _) => (
-            vec![if job.spec.outside().is_some() {
-                "The recordings are public: they are sent to the recognizers, and nothing is charged.".to_owned()
-            } else {
-                "The data are public: exact gradients leave the site, and nothing is charged.".to_owned()
-            }],
-            ().into_any(),
-            "Approve".to_owned(),
-        ),
+    let (mut effects, gauge, label) = match (&party.charge, payment) {
+        (None, _) => (vec![kind::terms(&job.spec).public_release.to_owned()], ().into_any(), "Approve".to_owned()),
         (Some(charge), _) if charge.event == Event::NonPrivate => {
             (Vec::new(), ().into_any(), "Approve exact gradients".to_owned())
         }
@@ -161,16 +154,16 @@ fn approval<'a>(
             let and = if exact > 0 { ", and exact gradients" } else { "" };
             let label = format!("Approve and reserve ε {}{and}", words::epsilon(payment.own));
             let Payment { reading, ghost, .. } = payment;
-            let mut lines = spelled(&payment, party, speakers, job.spec.questions().is_some());
+            let mut lines = describe_charge(&payment, party, speakers, kind::terms(&job.spec).records);
             lines.extend(kind::consent(&job.spec, party.dataset, Some(charge)));
             (lines, view! { <Gauge reading ghost=Some(ghost)/> }.into_any(), label)
         }
         (Some(_), Some(Err(why))) => {
-            (vec![format!("It cannot be approved as it is: {why}.")], ().into_any(), "Approve".to_owned())
+            (vec![format!("It cannot be approved: {why}.")], ().into_any(), "Approve".to_owned())
         }
         (Some(charge), None) => (
             vec![format!(
-                "It cannot be reserved as it is: {} has no budget for {}.",
+                "It cannot be reserved: {} has no budget for {}.",
                 party.dataset_name,
                 words::each(charge.unit)
             )],
@@ -179,36 +172,29 @@ fn approval<'a>(
         ),
     };
     if exact > 0 {
-        what.extend(published(exact));
+        effects.extend(describe_exact_releases(exact));
     }
-    let seen =
-        if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", listed(&others)) };
-    // Annotators need not belong to any organization.
-    let (seen, stays) = match job.spec.questions() {
-        None if job.spec.outside().is_some() => (
-            "the recognizers that are named above; this server sees none of it".to_owned(),
-            "The transcript never leaves",
-        ),
-        Some(_) => (format!("{seen}, and by everybody who answers questions"), "The log itself never leaves"),
-        None => (seen, "The recordings never leave"),
-    };
+    let parties =
+        if others.is_empty() { "this server".to_owned() } else { format!("this server and {}", list_names(&others)) };
+    let audience = kind::audience(&job.spec, parties);
+    let retention = kind::terms(&job.spec).retention;
     view! {
         <section class="panel decide" aria-label=format!("Decision for {}", party.dataset_name)>
             <h2>{format!("Decide for {}", party.dataset_name)}</h2>
-            {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Why you are asked: {because}.")}</p> })}
+            {party.asked_because.as_ref().map(|because| view! { <p class="hint">{format!("Reason for the request: {because}.")}</p> })}
             {gauge}
             <ul class="consequences">
-                {what.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
-                <li>{format!("What is released is seen by {seen}. {stays} {}.", party.organization_name)}</li>
-                <li>"The site's own ledger and policy must agree as well, whatever is decided here."</li>
-                {job.answer_by.map(|by| view! { <li>"Without an answer the job is refused "<When at=by now=desk.now/>"."</li> })}
+                {effects.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
+                <li>{format!("The releases are visible to {audience}. {retention} {}.", party.organization_name)}</li>
+                <li>"The site's own ledger and policy must also admit the job."</li>
+                {job.answer_by.map(|by| view! { <li>"Without a decision the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}
             </ul>
-            <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Read the manifest, and who learns what"</a></p>
-            {sign::approve_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
-            <details class="more"><summary>"Refuse instead"</summary>
+            <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Review the manifest and the disclosures"</a></p>
+            {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
+            <details class="more"><summary>"Refuse"</summary>
                 {post("refuse", hidden(), view! {
-                    <p class="hint">"The job ends for everybody, and nothing is charged to anyone. It cannot be taken back; a changed job can be proposed."</p>
-                    <label class="field"><span>"Why, for the proposer to read"</span><textarea name="reason" rows="2" required maxlength="1000"></textarea></label>
+                    <p class="hint">"The job ends for every participant, and nothing is charged. This cannot be undone; a changed job can be proposed."</p>
+                    <label class="field"><span>"Reason, shown to the proposer"</span><textarea name="reason" rows="2" required maxlength="1000"></textarea></label>
                     <button type="submit" class="danger">"Refuse the job"</button>
                 })}
             </details>
@@ -218,67 +204,64 @@ fn approval<'a>(
 }
 
 /// Describes the effects of an approval, sentence by sentence.
-fn spelled(payment: &Payment, party: &Participant, speakers: u64, asks: bool) -> Vec<String> {
+fn describe_charge(payment: &Payment, party: &Participant, speakers: u64, records: &str) -> Vec<String> {
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(
-        "Sets aside {} of {}, at worst ε {} at δ {delta} for {each} by this job alone.",
+        "Reserves {} of {}, at worst ε {} at δ {delta} for {each} by this job alone.",
         words::releases(payment.releases, &payment.event),
         party.dataset_name,
         words::epsilon(payment.own)
     )];
     if payment.ghost.fits {
         lines.push(format!(
-            "The budget adds up the worst of every job: it is then at ε {} of {}, and {} is left for all others, for life.",
+            "The budget adds up the worst case of every job: it will be at ε {} of {}, with {} left for all other jobs, for life.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
             words::epsilon_left(payment.left.unwrap_or_default())
         ));
     } else {
         lines.push(format!(
-            "It does not fit: the budget would be at ε {} of {}. {} would fit. The reservation will be refused, and nothing charged.",
+            "It does not fit: the budget would be at ε {} of {}. {} would fit. The reservation will be refused, and nothing will be charged.",
             words::epsilon(payment.ghost.committed),
             words::limit(payment.reading.limit),
             words::releases(payment.releases_that_fit, &payment.event)
         ));
     }
     if speakers > 0 && payment.reading.unit == undertone_privacy::PrivacyUnit::Record {
-        let records = if asks { "rows of the log" } else { "recordings" };
-        lines.push(format!("The promise is for single {records}. Nothing is promised about a person with several."));
+        lines.push(format!("The guarantee is for single {records}. There is no guarantee for a person with several."));
     }
-    lines.push(
-        "It can be cancelled while it runs: what was released by then stays spent, the rest comes back.".to_owned(),
-    );
+    lines.push("The job can be cancelled while it runs: earlier releases stay spent, the rest is returned.".to_owned());
     lines
 }
 
 /// Describes the open arm's use of an open dataset.
-fn published(releases: u64) -> [String; 2] {
+fn describe_exact_releases(releases: u64) -> [String; 2] {
     [
         format!(
-            "In the open arm exact gradients leave the site, {}. No ε covers them: they may let others reconstruct \
-             what was said. The ledger records each of them beside the budget.",
+            "In the open arm exact gradients leave the site, {}. No ε covers them: others may reconstruct the \
+             speech from them. The ledger records each of them without a charge to the budget.",
             words::plural(releases, "time")
         ),
-        "The dataset was marked open at the site for this purpose. It cannot be undone once released.".to_owned(),
+        "The site marked the dataset open for this purpose. A release cannot be undone.".to_owned(),
     ]
 }
 
 /// Formats a list of names in words, each name once.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     let mut unique: Vec<&str> = names.iter().map(String::as_str).collect();
     unique.sort_unstable();
     unique.dedup();
-    words::listed(&unique)
+    words::join_names(&unique)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::listed;
+    use super::list_names;
 
     #[test]
     fn names_are_listed_once_each() {
         let names = ["b", "a", "b"].map(str::to_owned);
-        assert_eq!(listed(&names), "a and b");
+        assert_eq!(list_names(&names), "a and b");
     }
 }

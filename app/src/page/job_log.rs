@@ -7,8 +7,8 @@ use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
 use undertone_api::job::log::{Level, LogLine, LogQuery};
 
-use super::nothing;
-use crate::component::said::When;
+use super::render_empty;
+use crate::component::said::RelativeTime;
 use crate::live::follow::Follow;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
@@ -19,29 +19,29 @@ pub(crate) fn job_log() -> AnyView {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
-        let query = asked(&desk.query);
+        let query = parse_query(&desk.query);
         let page = desk.backend.job_log(id, query.clone()).await?;
         let newest = query.cursor.is_none();
-        let next = page
-            .next
-            .map(|next| view! { <p><a rel="next" href=address(consortium, id, &query, &next)>"Older lines"</a></p> });
+        let next = page.next.map(
+            |next| view! { <p><a rel="next" href=page_address(consortium, id, &query, &next)>"Older lines"</a></p> },
+        );
         let list = if page.items.is_empty() {
-            nothing(
-                "Nothing was noted. Sites say what they do in their parts, unless their policy says `logs = \"none\"`.",
+            render_empty(
+                "No log lines. Sites report the progress of their parts unless their policy sets `logs = \"none\"`.",
                 (),
             )
         } else {
-            table(&page.items, desk.now)
+            render_table(&page.items, desk.now)
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
         Ok(Sheet::new(
             format!("Log of {}", job.summary.title),
             view! {
-                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Take the whole log away (JSON Lines)"</a></p>
-                <p class="hint">"Numbers and words of a fixed list, never a text of a site's own: no file name, no figure, no message of an error can stand here."</p>
+                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
+                <p class="hint">"The log contains only numbers and words from a fixed list, and never a site's own text, such as file names, results or error messages."</p>
                 {live}
-                {filters(consortium, id, &job, &query)}
+                {render_filters(consortium, id, &job, &query)}
                 <div data-live="log">{list}</div>
                 {next}
             },
@@ -52,14 +52,14 @@ pub(crate) fn job_log() -> AnyView {
 /// The form's filters in the address: an empty field is no filter.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Asked {
+struct LogFilter {
     dataset: String,
     level: String,
     cursor: Option<String>,
 }
 
-fn asked(query: &str) -> LogQuery {
-    let Asked { dataset, level, cursor } = crate::query::parse(query).unwrap_or_default();
+fn parse_query(query: &str) -> LogQuery {
+    let LogFilter { dataset, level, cursor } = crate::query::parse(query).unwrap_or_default();
     LogQuery {
         dataset: dataset.parse().ok(),
         level: serde_json::from_value(serde_json::Value::String(level)).ok(),
@@ -68,13 +68,13 @@ fn asked(query: &str) -> LogQuery {
     }
 }
 
-fn address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: &str) -> String {
+fn page_address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: &str) -> String {
     let dataset = query.dataset.map(|dataset| format!("&dataset={dataset}")).unwrap_or_default();
-    let level = query.level.map(|level| format!("&level={}", word(level))).unwrap_or_default();
+    let level = query.level.map(|level| format!("&level={}", level_word(level))).unwrap_or_default();
     format!("{}?cursor={cursor}{dataset}{level}", path::job_log(consortium, job))
 }
 
-const fn word(level: Level) -> &'static str {
+const fn level_word(level: Level) -> &'static str {
     match level {
         Level::Info => "info",
         Level::Warning => "warning",
@@ -82,19 +82,19 @@ const fn word(level: Level) -> &'static str {
     }
 }
 
-fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> AnyView {
+fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> AnyView {
     let parties = job.participants.iter().map(|party| {
         let name = format!("{}, {}", party.dataset_name, party.organization_name);
         view! { <option value=party.dataset.to_string() selected=query.dataset == Some(party.dataset)>{name}</option> }
     });
     let levels = [(Level::Info, "everything"), (Level::Warning, "warnings and errors"), (Level::Error, "errors")];
     let levels = levels.map(|(level, said)| {
-        let chosen = query.level.unwrap_or(Level::Info) == level;
-        view! { <option value=word(level) selected=chosen>{said}</option> }
+        let is_selected = query.level.unwrap_or(Level::Info) == level;
+        view! { <option value=level_word(level) selected=is_selected>{said}</option> }
     });
     view! {
         <form class="filters" method="get" action=path::job_log(consortium, id)>
-            <label class="field"><span>"Of"</span>
+            <label class="field"><span>"Participant"</span>
                 <select name="dataset"><option value="">"all participants"</option>{parties.collect_view()}</select>
             </label>
             <label class="field"><span>"Show"</span><select name="level">{levels}</select></label>
@@ -105,9 +105,9 @@ fn filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQuery) -> 
 }
 
 /// Renders lines as a table, newest first.
-pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
+pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     let rows = lines.iter().map(|line| {
-        let who = match (&line.dataset_name, &line.organization_name) {
+        let source = match (&line.dataset_name, &line.organization_name) {
             (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
             _ => "the job".to_owned(),
         };
@@ -118,8 +118,8 @@ pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
         };
         view! {
             <tr>
-                <td data-label="when"><When at=line.at now/></td>
-                <th scope="row">{who}</th>
+                <td data-label="when"><RelativeTime at=line.at now/></td>
+                <th scope="row">{source}</th>
                 <td data-label="level"><span class=class>{mark}</span></td>
                 <td data-label="what">{line.text.clone()}</td>
             </tr>
@@ -127,7 +127,7 @@ pub(crate) fn table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
     });
     view! {
         <table class="cards dense">
-            <thead><tr><th scope="col">"When"</th><th scope="col">"Who"</th><th scope="col">"Level"</th><th scope="col">"What"</th></tr></thead>
+            <thead><tr><th scope="col">"When"</th><th scope="col">"Participant"</th><th scope="col">"Level"</th><th scope="col">"Event"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -140,7 +140,7 @@ mod tests {
     use crate::path;
 
     #[tokio::test]
-    async fn a_log_is_read_by_participant_and_by_how_much_it_matters_and_taken_away() {
+    async fn job_log_filters_by_participant_and_level() {
         let log = path::job_log(CONSORTIUM, RUNNING);
         let page = render(&log, true, "").await.body;
         for said in [
@@ -156,27 +156,27 @@ mod tests {
         assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
         let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
-        let over = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(over.contains("Nothing was noted") && !over.contains("/ui/events"), "{over}");
+        let finished = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
+        assert!(finished.contains("No log lines") && !finished.contains("/ui/events"), "{finished}");
     }
 
     #[tokio::test]
-    async fn a_job_says_what_it_waits_for_and_what_can_be_done() {
+    async fn waiting_job_names_reasons_and_remedies() {
         let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
         for said in [
-            "What it waits for",
+            "Waiting for",
             "its worker has not been heard of",
             "Somebody at the site looks whether it runs.",
-            "All of it, with filters",
+            "Full log",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         let over = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(!over.contains("What it waits for"), "{over}");
+        assert!(!over.contains("Waiting for"), "{over}");
     }
 
     #[tokio::test]
-    async fn pages_that_follow_mark_the_parts_that_are_taken_over() {
+    async fn following_pages_mark_their_live_parts() {
         for (address, part) in [
             (path::overview(CONSORTIUM), "jobs"),
             (path::overview(CONSORTIUM), "now"),
@@ -184,11 +184,11 @@ mod tests {
             (path::questions(CONSORTIUM), "questions"),
         ] {
             let page = render(&address, true, "").await.body;
-            let (before, after) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
-            assert!(before.contains("/ui/events?") || after.contains("/ui/events?"), "{address} does not listen");
+            let (head, tail) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
+            assert!(head.contains("/ui/events?") || tail.contains("/ui/events?"), "{address} does not listen");
             // Replaced parts must be plain HTML: an island in them would not be hydrated.
             if part != "now" {
-                assert!(!after.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
+                assert!(!tail.split("</table>").next().unwrap_or_default().contains("leptos-island"), "{address}");
             }
         }
     }

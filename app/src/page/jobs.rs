@@ -5,8 +5,8 @@ use time::OffsetDateTime;
 use undertone_api::job::JobSummary;
 use undertone_api::page::PageQuery;
 
-use super::nothing;
-use crate::component::said::{StateMark, When};
+use super::render_empty;
+use crate::component::said::{RelativeTime, StateMark};
 use crate::live::follow::Follow;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
@@ -14,22 +14,20 @@ use crate::{path, viewer};
 /// Renders the list.
 pub(crate) fn jobs() -> AnyView {
     screen(Place::Jobs, async |desk| {
-        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let consortium = desk.consortium()?;
+        let member = desk.member()?;
         let query = crate::query::parse::<PageQuery>(&desk.query).unwrap_or_default();
         let page = desk.backend.jobs(consortium.id, query).await?;
         let plan = viewer::researches(member)
             .then(|| view! { <p><a class="button primary" href=path::plan(consortium.id)>"Plan a job"</a></p> });
         let next = page.next.map(|next| view! { <p><a rel="next" href=format!("{}?cursor={next}", path::jobs(consortium.id))>"Older jobs"</a></p> });
         let list = if page.items.is_empty() {
-            nothing(
-                "A job is planned against what is left of each budget, then proposed to the owners of its data.",
-                (),
-            )
+            render_empty("Plan a job within the remaining budgets, then propose it to the owners of its data.", ())
         } else {
-            table(&page.items, desk.now)
+            render_table(&page.items, desk.now)
         };
         let drafts = if viewer::researches(member) {
-            super::drafts::section(consortium.id, &desk.backend.drafts(consortium.id).await?, desk.now)
+            super::drafts::render_section(consortium.id, &desk.backend.drafts(consortium.id).await?, desk.now)
         } else {
             ().into_any()
         };
@@ -47,9 +45,9 @@ pub(crate) fn jobs() -> AnyView {
 }
 
 /// Renders jobs as a table.
-pub(super) fn table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
     let rows = jobs.iter().map(|job| {
-        let done = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };
+        let progress = if job.rounds == 0 { 0.0 } else { f64::from(job.rounds_done) / f64::from(job.rounds) * 100.0 };
         view! {
             <tr>
                 <th scope="row"><a href=path::job(job.consortium, job.id)>{job.title.clone()}</a></th>
@@ -57,12 +55,12 @@ pub(super) fn table(jobs: &[JobSummary], now: OffsetDateTime) -> AnyView {
                 <td data-label="rounds" class="rounds">
                     <svg class="rounds-bar" width="96" height="6" aria-hidden="true">
                         <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
-                        <rect class="gauge-spent" width=format!("{done:.1}%") height="6" rx="3"></rect>
+                        <rect class="gauge-spent" width=format!("{progress:.1}%") height="6" rx="3"></rect>
                     </svg>
                     <span>{if job.rounds == 0 { "none".to_owned() } else { format!("{} of {}", job.rounds_done, job.rounds) }}</span>
                 </td>
                 <td data-label="proposed by">{job.proposed_by.clone()}</td>
-                <td data-label="proposed"><When at=job.created_at now/></td>
+                <td data-label="proposed"><RelativeTime at=job.created_at now/></td>
             </tr>
         }
     });

@@ -5,11 +5,11 @@ use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
 use undertone_api::session::LinkedIdentity;
 
-use super::account::tabs;
-use super::{nothing, provider};
+use super::account::render_tabs;
+use super::{provider, render_empty};
 use crate::backend::SignInProvider;
 use crate::component::form::{Field, post};
-use crate::component::said::{Day, When};
+use crate::component::said::{Day, RelativeTime};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -19,49 +19,49 @@ pub(crate) fn keys() -> AnyView {
         let keys = desk.backend.api_keys().await?;
         let providers = desk.backend.providers();
         let linked = if providers.is_empty() { Vec::new() } else { desk.backend.identities().await? };
-        let identities = providers.iter().map(|provider| identities(provider, &linked)).collect_view();
+        let identities = providers.iter().map(|provider| render_identities(provider, &linked)).collect_view();
         Ok(Sheet::new(
             "API keys",
             view! {
-                {tabs(path::KEYS)}
-                {provider::said(&desk)}
-                <p class="lead">"A key lets a program ask for you, by REST or gRPC: what you may at that moment, as far as the key reaches. No key reaches accounts, roles, invitations, other keys or your second factor."</p>
+                {render_tabs(path::KEYS)}
+                {provider::render_failure(&desk)}
+                <p class="lead">"A key lets a program act for you by REST or gRPC, with your current permissions within the key's scopes. No scope includes accounts, roles, invitations, other keys or your second factor."</p>
                 <section class="panel"><h2>"Your keys"</h2>
-                    {list(&keys, desk.now)}
-                    <details class="more" open=keys.is_empty()><summary>"Make a key"</summary>{make()}</details>
+                    {render_keys(&keys, desk.now)}
+                    <details class="more" open=keys.is_empty()><summary>"Create a key"</summary>{render_form()}</details>
                 </section>
                 {identities}
-                <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". One that was seen by others is revoked here, and is over at once."</p>
+                <p class="hint">"A program sends its key with each request: "<code>"Authorization: Bearer udk_…"</code>". Revoke a key here if others saw it; it stops working at once."</p>
             },
         ))
     })
 }
 
-fn make() -> AnyView {
+fn render_form() -> AnyView {
     let scopes = KeyScope::ALL.iter().map(|scope| {
         let always = *scope == KeyScope::Read;
         view! {
             <label class="check"><input type="checkbox" name="scopes[]" value=scope.word() checked=always/>
-                {format!("{}: {}", scope.word(), reach(*scope))}</label>
+                {format!("{}: {}", scope.word(), describe_scope(*scope))}</label>
         }
     });
     post(
         "create-key",
         Vec::new(),
         view! {
-            <Field name="name" label="What it is for" help="Such as the program that will use it."/>
-            <label class="field"><span>"Days for which it holds"</span>
+            <Field name="name" label="Name" help="For example, the program that will use it."/>
+            <label class="field"><span>"Validity, days"</span>
                 <input type="number" name="days" value="90" min="1" max=MOST_DAYS.to_string() required/>
             </label>
-            <fieldset class="choices"><legend>"What it reaches"</legend>{scopes.collect_view()}</fieldset>
-            <p class="hint">"Every key may read. It is shown once, on the next page."</p>
-            <button type="submit" class="primary">"Make a key"</button>
+            <fieldset class="choices"><legend>"Scopes"</legend>{scopes.collect_view()}</fieldset>
+            <p class="hint">"Every key can read. The key is shown once, on the next page."</p>
+            <button type="submit" class="primary">"Create a key"</button>
         },
     )
 }
 
 /// Describes the permissions of a scope.
-const fn reach(scope: KeyScope) -> &'static str {
+const fn describe_scope(scope: KeyScope) -> &'static str {
     match scope {
         KeyScope::Read => "see consortia, organizations, datasets, jobs and results",
         KeyScope::Jobs => "plan, propose and steer jobs",
@@ -69,35 +69,35 @@ const fn reach(scope: KeyScope) -> &'static str {
         KeyScope::Datasets => "set budgets, clear freezes",
         KeyScope::Questions => "see, answer, export and import questions",
         KeyScope::Ledger => "read and export ledgers and audit logs",
-        KeyScope::Models => "take models away",
-        KeyScope::Consortia => "found consortia and declare what holds in them",
+        KeyScope::Models => "download models",
+        KeyScope::Consortia => "create consortia and declare overlaps",
     }
 }
 
-fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
+fn render_keys(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     if keys.is_empty() {
-        return nothing("You have no keys yet. People need none: keys are for programs.", ());
+        return render_empty("You have no keys. Keys are for programs.", ());
     }
     let rows = keys.iter().map(|key| {
         let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.word()).collect();
-        let over = key.revoked_at.is_some() || key.expires_at <= now;
+        let is_over = key.revoked_at.is_some() || key.expires_at <= now;
         let state = match key.revoked_at {
-            Some(at) => view! { "revoked "<When at now/> }.into_any(),
-            None if over => view! { "over since "<Day at=key.expires_at/> }.into_any(),
+            Some(at) => view! { "revoked "<RelativeTime at now/> }.into_any(),
+            None if is_over => view! { "expired "<Day at=key.expires_at/> }.into_any(),
             None => view! { "until "<Day at=key.expires_at/> }.into_any(),
         };
         let used = match key.last_used_at {
-            Some(at) => view! { <When at now/> }.into_any(),
+            Some(at) => view! { <RelativeTime at now/> }.into_any(),
             None => view! { "never" }.into_any(),
         };
-        let revoke = (!over).then(|| {
+        let revoke = (!is_over).then(|| {
             let label = format!("Revoke {}", key.name);
             let button = view! { <button type="submit" class="quiet" aria-label=label>"Revoke"</button> };
             post("revoke-key", vec![("key", key.id.to_string())], button)
         });
         view! {
             <tr>
-                <th scope="row">{key.name.clone()}<br/><code class="hint">{format!("udk_{}…", short(key))}</code></th>
+                <th scope="row">{key.name.clone()}<br/><code class="hint">{format!("udk_{}…", shorten_id(key))}</code></th>
                 <td data-label="reaches">{scopes.join(", ")}</td>
                 <td data-label="holds">{state}</td>
                 <td data-label="last used">{used}</td>
@@ -108,8 +108,8 @@ fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     view! {
         <table class="rows">
             <caption class="visually-hidden">"Your keys"</caption>
-            <thead><tr><th scope="col">"Key"</th><th scope="col">"Reaches"</th><th scope="col">"Holds"</th><th scope="col">"Last used"</th>
-                <th scope="col"><span class="visually-hidden">"What to do"</span></th></tr></thead>
+            <thead><tr><th scope="col">"Key"</th><th scope="col">"Scopes"</th><th scope="col">"Validity"</th><th scope="col">"Last used"</th>
+                <th scope="col"><span class="visually-hidden">"Action"</span></th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -117,11 +117,11 @@ fn list(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
 }
 
 /// Returns enough of a key's public part to distinguish it from others.
-fn short(key: &ApiKey) -> String {
+fn shorten_id(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
+fn render_identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
     let called = &provider.name;
     let rows: Vec<_> = linked
         .iter()
@@ -134,12 +134,12 @@ fn identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
         .collect();
     let none = rows.is_empty().then(|| {
         view! {
-            <p>{format!("No identity at {called} is linked.")}</p>
+            <p>{format!("No identity of {called} is linked.")}</p>
             <ul class="consequences">
-                <li>"A linked identity signs you in without your password. Your password goes on working."</li>
+                <li>"A linked identity signs you in without your password. Your password still works."</li>
                 <li>"Your second factor is still required."</li>
             </ul>
-            {provider::link(provider)}
+            {provider::render_link(provider)}
         }
     });
     view! {

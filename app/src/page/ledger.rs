@@ -15,9 +15,9 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Event;
 
-use super::nothing;
-use super::period::period;
-use crate::component::said::{Digest, When};
+use super::period::parse_period;
+use super::render_empty;
+use crate::component::said::{Digest, RelativeTime};
 use crate::screen::{Desk, Place, Sheet, screen};
 use crate::{path, words};
 
@@ -28,43 +28,43 @@ pub(crate) fn ledger() -> AnyView {
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
-        let (chosen, wanted) = query.wanted()?;
+        let query = crate::query::parse::<LedgerQuery>(&desk.query).unwrap_or_default();
+        let (dataset, filter) = query.parse()?;
         let all = desk.backend.datasets(consortium).await?;
         let datasets: Vec<_> = all.iter().filter(|d| d.visibility != Visibility::Public).cloned().collect();
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
-        let Found { rows: found, closed, next } = match chosen {
-            Some(chosen) => of_one(&desk, &datasets, chosen, wanted, query.cursor.clone()).await?,
-            None => of_all(&desk, consortium, &all, wanted).await?,
+        let LedgerRows { rows: entries, closed, next } = match dataset {
+            Some(dataset) => read_dataset_rows(&desk, &datasets, dataset, filter, query.cursor.clone()).await?,
+            None => read_newest_rows(&desk, consortium, &all, filter).await?,
         };
         let here = path::ledger(consortium);
         let bundle = desk.backend.ledger_file(consortium);
-        let filter = filters(&query, &datasets, &jobs, &here);
-        let rest = query.rest();
-        let list = if found.is_empty() {
-            nothing(
+        let filter_form = render_filters(&query, &datasets, &jobs, &here);
+        let rest = query.to_suffix();
+        let list = if entries.is_empty() {
+            render_empty(
                 if query.is_empty() {
-                    "Rows appear when a job reserves its worst case, pays for a release, or gives back what never left."
+                    "Rows appear when a job reserves its worst case, charges a release, or returns the unused reservation."
                 } else {
-                    "No row is of this kind. Ask for more."
+                    "No matching rows. Change the filter."
                 },
                 (),
             )
         } else {
-            rows(&found, consortium, &title, desk.now)
+            render_rows(&entries, consortium, &title, desk.now)
         };
         Ok(Sheet::new(
             "Ledger",
             view! {
-                <p class="lead">"Rows are never changed or deleted. Every payment carries the hash of a receipt that the site signed before the release left; every row carries the hash of all before it."</p>
-                {filter}
+                <p class="lead">"Rows are never changed or deleted. Every charge includes the hash of a receipt that the site signed before the release left; every row includes the hash of all earlier rows."</p>
+                {filter_form}
                 {list}
                 {next.map(|(dataset, cursor)| view! { <p><a rel="next" href=format!("{here}?dataset={dataset}{rest}&cursor={cursor}")>"Older rows"</a></p> })}
-                {(closed > 0).then(|| view! { <p class="hint">{format!("The rows of {} are not yours to read.", words::plural(closed, "dataset"))}</p> })}
-                <section class="panel"><h2>"Check it elsewhere"</h2>
-                    <p>"The bundle has every row that is yours to read, with receipts, keys, manifests and the whole log; whoever has it needs neither this server nor its word."</p>
-                    <p class="take"><a href=bundle download>"Take the bundle away"</a></p>
+                {(closed > 0).then(|| view! { <p class="hint">{format!("You have no access to the rows of {}.", words::plural(closed, "dataset"))}</p> })}
+                <section class="panel"><h2>"Verify offline"</h2>
+                    <p>"The bundle contains every row visible to you, with receipts, keys, manifests and the server's log. Verifying it needs no access to this server and no trust in it."</p>
+                    <p class="take"><a href=bundle download>"Download the bundle"</a></p>
                     <p><code>"undertone-server verify --bundle FILE"</code></p>
                 </section>
             },
@@ -73,24 +73,24 @@ pub(crate) fn ledger() -> AnyView {
 }
 
 /// Rows with the names of their datasets, the number of datasets hidden from the viewer, and the cursor of older rows.
-struct Found {
+struct LedgerRows {
     rows: Vec<(String, Entry)>,
     closed: u64,
     next: Option<(DatasetId, String)>,
 }
 
 /// Returns the rows of one dataset, from a cursor on.
-async fn of_one(
+async fn read_dataset_rows(
     desk: &Desk,
     datasets: &[Dataset],
     chosen: DatasetId,
     wanted: EntryFilter,
     cursor: Option<String>,
-) -> Result<Found, Problem> {
-    let none = |closed| Found { rows: Vec::new(), closed, next: None };
+) -> Result<LedgerRows, Problem> {
+    let none = |closed| LedgerRows { rows: Vec::new(), closed, next: None };
     let Some(dataset) = datasets.iter().find(|dataset| dataset.id == chosen) else { return Ok(none(0)) };
     match desk.backend.search_entries(chosen, wanted, PageQuery { cursor, limit: Some(50) }).await {
-        Ok(page) => Ok(Found {
+        Ok(page) => Ok(LedgerRows {
             rows: page.items.into_iter().map(|entry| (dataset.name.clone(), entry)).collect(),
             closed: 0,
             next: page.next.map(|cursor| (chosen, cursor)),
@@ -102,15 +102,15 @@ async fn of_one(
 }
 
 /// Returns the newest rows of all datasets.
-async fn of_all(
+async fn read_newest_rows(
     desk: &Desk,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     wanted: EntryFilter,
-) -> Result<Found, Problem> {
+) -> Result<LedgerRows, Problem> {
     let newest = desk.backend.newest_entries(consortium, wanted).await?;
     let name = |id| datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
-    Ok(Found {
+    Ok(LedgerRows {
         rows: newest.rows.into_iter().map(|(id, entry)| (name(id).unwrap_or_default(), entry)).collect(),
         closed: newest.closed as u64,
         next: None,
@@ -119,7 +119,7 @@ async fn of_all(
 
 /// The form's filters: an empty field is no filter.
 #[derive(Default, serde::Deserialize)]
-struct Query {
+struct LedgerQuery {
     #[serde(default)]
     dataset: String,
     #[serde(default)]
@@ -133,7 +133,7 @@ struct Query {
     cursor: Option<String>,
 }
 
-impl Query {
+impl LedgerQuery {
     const fn is_empty(&self) -> bool {
         self.dataset.is_empty()
             && self.job.is_empty()
@@ -143,17 +143,18 @@ impl Query {
     }
 
     /// Parses the dataset and the filter.
-    fn wanted(&self) -> Result<(Option<DatasetId>, EntryFilter), Problem> {
+    fn parse(&self) -> Result<(Option<DatasetId>, EntryFilter), Problem> {
         let mut violations = Vec::new();
         let mut wrong = |field: &str, message: &str| violations.push(Violation::new(field, message));
-        let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        let dataset =
-            given(&self.dataset).and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one of the list")).ok());
-        let job = given(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one of the list")).ok());
-        let kind = given(&self.kind).and_then(|word| {
+        let filled = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let dataset = filled(&self.dataset)
+            .and_then(|id| id.parse().map_err(|_| wrong("dataset", "choose one from the list")).ok());
+        let job =
+            filled(&self.job).and_then(|id| id.parse().map_err(|_| wrong("job", "choose one from the list")).ok());
+        let kind = filled(&self.kind).and_then(|word| {
             serde_json::from_value(word.into()).map_err(|_| wrong("kind", "reserve, commit or settle")).ok()
         });
-        let (since, until) = period(&self.since, &self.until, wrong);
+        let (since, until) = parse_period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
             return Err(Problem::validation(violations));
         }
@@ -161,17 +162,17 @@ impl Query {
     }
 
     /// Returns all fields but dataset and cursor as a suffix of an address. All were parsed as an id, a word or a day.
-    fn rest(&self) -> String {
+    fn to_suffix(&self) -> String {
         let fields = [("job", &self.job), ("kind", &self.kind), ("since", &self.since), ("until", &self.until)];
-        let given = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
-        given.fold(String::new(), |mut all, (name, value)| {
+        let filled = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
+        filled.fold(String::new(), |mut all, (name, value)| {
             let _ = write!(all, "&{name}={}", value.trim());
             all
         })
     }
 }
 
-fn filters(query: &Query, datasets: &[Dataset], jobs: &[JobSummary], here: &str) -> AnyView {
+fn render_filters(query: &LedgerQuery, datasets: &[Dataset], jobs: &[JobSummary], here: &str) -> AnyView {
     let option = |value: String, chosen: &str, name: String| {
         let selected = value == chosen;
         view! { <option value=value selected=selected>{name}</option> }
@@ -184,19 +185,19 @@ fn filters(query: &Query, datasets: &[Dataset], jobs: &[JobSummary], here: &str)
     view! {
         <form class="filters" method="get" action=here.to_owned() role="search" aria-label="Filter the rows">
             <label class="field"><span>"Dataset"</span>
-                <select name="dataset"><option value="">"newest of all"</option>{of_datasets.collect_view()}</select>
+                <select name="dataset"><option value="">"all datasets"</option>{of_datasets.collect_view()}</select>
             </label>
             <label class="field"><span>"Job"</span>
-                <select name="job"><option value="">"every job"</option>{of_jobs.collect_view()}</select>
+                <select name="job"><option value="">"all jobs"</option>{of_jobs.collect_view()}</select>
             </label>
-            <label class="field"><span>"What"</span>
+            <label class="field"><span>"Kind"</span>
                 <select name="kind"><option value="">"everything"</option>{kinds.collect_view()}</select>
             </label>
             <label class="field"><span>"From"</span><input type="date" name="since" value=query.since.clone()/></label>
             <label class="field"><span>"To"</span><input type="date" name="until" value=query.until.clone()/></label>
             <div class="actions">
                 <button type="submit">"Show"</button>
-                {(!query.is_empty()).then(|| view! { <a href=here.to_owned()>"Show everything"</a> })}
+                {(!query.is_empty()).then(|| view! { <a href=here.to_owned()>"Clear the filter"</a> })}
             </div>
         </form>
     }
@@ -204,7 +205,7 @@ fn filters(query: &Query, datasets: &[Dataset], jobs: &[JobSummary], here: &str)
 }
 
 /// Renders rows of ledgers as a table.
-pub(super) fn rows(
+pub(super) fn render_rows(
     entries: &[(String, Entry)],
     consortium: ConsortiumId,
     title: &impl Fn(JobId) -> Option<String>,
@@ -220,11 +221,11 @@ pub(super) fn rows(
         view! {
             <tr>
                 <td data-label="row" class="number"><a href=path::ledger_row(consortium, entry.account, entry.sequence) title="This row with its proofs">{words::count(entry.sequence)}</a></td>
-                <td data-label="when"><When at=entry.at now/></td>
+                <td data-label="when"><RelativeTime at=entry.at now/></td>
                 <td data-label="dataset">{dataset.clone()}</td>
                 <td data-label="what"><span class=class>{kind}</span></td>
                 <td data-label="job"><span><a href=path::job(consortium, entry.job)>{job}</a>{entry.round.clone().map(|round| format!(", {round}"))}</span></td>
-                <td data-label="releases">{format!("{} × {}", words::count(entry.count), event(&entry.event))}</td>
+                <td data-label="releases">{format!("{} × {}", words::count(entry.count), describe_event(&entry.event))}</td>
                 <td data-label="receipt">{entry.receipt.clone().map(|digest| view! { <Digest digest/> })}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
             </tr>
@@ -234,7 +235,7 @@ pub(super) fn rows(
         <div class="scroll" tabindex="0" role="region" aria-label="Rows of the ledger">
             <table class="cards dense">
                 <thead><tr>
-                    <th scope="col" class="number">"Row"</th><th scope="col">"When"</th><th scope="col">"Dataset"</th><th scope="col">"What"</th>
+                    <th scope="col" class="number">"Row"</th><th scope="col">"When"</th><th scope="col">"Dataset"</th><th scope="col">"Kind"</th>
                     <th scope="col">"Job"</th><th scope="col">"Releases"</th><th scope="col">"Receipt"</th><th scope="col">"Hash"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
@@ -245,7 +246,7 @@ pub(super) fn rows(
 }
 
 /// Describes a release in words, with its parameters.
-pub(super) fn event(event: &Event) -> String {
+pub(super) fn describe_event(event: &Event) -> String {
     match event {
         Event::Gaussian { noise_multiplier } => format!("Gaussian, z {}", words::number(noise_multiplier.get())),
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
@@ -260,9 +261,9 @@ pub(super) fn event(event: &Event) -> String {
         Event::Approximate { epsilon, delta } => {
             format!("ε {} with δ {}", words::epsilon(epsilon.get()), words::delta(delta.get()))
         }
-        Event::NonPrivate => "exact, without noise".to_owned(),
-        Event::Composed { events } => events.iter().map(self::event).collect::<Vec<_>>().join(" and "),
-        Event::Repeated { count, of } => format!("{} × ({})", words::count(*count), self::event(of)),
+        Event::NonPrivate => "exact, no noise".to_owned(),
+        Event::Composed { events } => events.iter().map(self::describe_event).collect::<Vec<_>>().join(" and "),
+        Event::Repeated { count, of } => format!("{} × ({})", words::count(*count), self::describe_event(of)),
         Event::DiscreteGaussian { noise_multiplier, .. } => {
             format!("discrete Gaussian, z {}", words::number(noise_multiplier.get()))
         }
@@ -275,7 +276,7 @@ pub(super) fn event(event: &Event) -> String {
             format!("discrete Gaussian noise of {} together", words::count(noise.contributors.get().into()))
         }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => format!(
-            "a sample, β {}, shown where at least {} are alike, ε {}",
+            "a sample, β {}, shown where at least {} are equal, ε {}",
             words::number(sampling_rate.get()),
             words::count(threshold.get().into()),
             words::epsilon(epsilon.get())
@@ -286,11 +287,11 @@ pub(super) fn event(event: &Event) -> String {
             words::count(partition.colluding().get().into()),
             words::count(partition.providers().get().into())
         ),
-        Event::Substituted { of } => format!("one contribution replaced in: {}", self::event(of)),
+        Event::Substituted { of } => format!("one contribution replaced in: {}", self::describe_event(of)),
         Event::Selected { of, runs } => format!(
             "the best of a secret number of runs, {} on average, each {}",
             words::number((runs.mean() * 10.0).round() / 10.0),
-            self::event(of)
+            self::describe_event(of)
         ),
     }
 }

@@ -4,9 +4,9 @@ use leptos::prelude::*;
 use undertone_api::model::Model;
 use undertone_api::page::PageQuery;
 
-use super::nothing;
+use super::render_empty;
 use crate::call::native;
-use crate::component::said::{Digest, When};
+use crate::component::said::{Digest, RelativeTime};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -25,14 +25,14 @@ pub(crate) fn models() -> AnyView {
                         <td data-label="job"><a href=path::job(consortium, job.id)>{job.title.clone()}</a></td>
                         <td data-label="size" class="number">{words::bytes(file.size)}</td>
                         <td data-label="SHA-256"><Digest digest=file.digest/></td>
-                        <td data-label="made"><When at=file.created_at now=desk.now/></td>
+                        <td data-label="made"><RelativeTime at=file.created_at now=desk.now/></td>
                         <td data-label="cost"><a href=path::certificate(consortium, job.id)>"Certificate"</a></td>
                     </tr>
                 });
             }
         }
         let body = if rows.is_empty() {
-            nothing(
+            render_empty(
                 "Models appear here when a job has finished.",
                 view! { <p><a href=path::jobs(consortium)>"See the jobs"</a></p> },
             )
@@ -40,7 +40,7 @@ pub(crate) fn models() -> AnyView {
             view! {
                 <p><a href=path::compare(consortium)>"Compare models"</a></p>
                 <table class="cards">
-                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Made"</th><th scope="col">"What it cost"</th></tr></thead>
+                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Created"</th><th scope="col">"Privacy cost"</th></tr></thead>
                     <tbody>{rows}</tbody>
                 </table>
             }

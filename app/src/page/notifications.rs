@@ -5,42 +5,43 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::notification::{Notification, NotificationKind, NotificationQuery, NotificationSwitches};
 
-use super::nothing;
+use super::render_empty;
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
 /// Renders the page.
 pub(crate) fn notifications() -> AnyView {
     screen(Place::Notifications, async |desk| {
-        let query = asked(&desk.query);
+        let query = parse_query(&desk.query);
         let page = desk.backend.notifications(query.clone()).await?;
         let unread = desk.backend.unread().await?;
         let switches = desk.backend.notification_switches().await?;
         let headline = match unread {
-            0 => "Nothing new".to_owned(),
+            0 => "No new notifications".to_owned(),
             n => format!("{n} new"),
         };
         let all = (unread > 0).then(|| {
             post("read-all-notifications", Vec::new(), view! { <button type="submit">"Mark all as read"</button> })
         });
-        let next =
-            page.next.map(|next| view! { <p><a rel="next" href=address(&query, Some(&next))>"Older ones"</a></p> });
+        let next = page.next.map(
+            |next| view! { <p><a rel="next" href=page_address(&query, Some(&next))>"Older notifications"</a></p> },
+        );
         let list = if page.items.is_empty() {
-            nothing("What waits for you, and what has become of jobs and budgets of yours, is told here.", ())
+            render_empty("No notifications. Pending decisions and changes of your jobs and budgets appear here.", ())
         } else {
-            items(&page.items, desk.now)
+            render_items(&page.items, desk.now)
         };
         Ok(Sheet::new(
             "Notifications",
             view! {
                 <p class="headline">{headline}</p>
-                {filters(&query)}
+                {render_filters(&query)}
                 {all}
                 {list}
                 {next}
-                {chosen(&switches)}
+                {render_switches(&switches)}
             },
         ))
     })
@@ -49,14 +50,14 @@ pub(crate) fn notifications() -> AnyView {
 /// The form's filters in the address: an empty field is no filter.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Asked {
+struct NotificationFilter {
     unread: String,
     kind: String,
     cursor: Option<String>,
 }
 
-fn asked(query: &str) -> NotificationQuery {
-    let Asked { unread, kind, cursor } = crate::query::parse(query).unwrap_or_default();
+fn parse_query(query: &str) -> NotificationQuery {
+    let NotificationFilter { unread, kind, cursor } = crate::query::parse(query).unwrap_or_default();
     NotificationQuery {
         unread: (unread == "true").then_some(true),
         kind: serde_json::from_value(serde_json::Value::String(kind)).ok(),
@@ -66,13 +67,13 @@ fn asked(query: &str) -> NotificationQuery {
 }
 
 /// Returns the address of the page with these filters.
-fn address(query: &NotificationQuery, cursor: Option<&str>) -> String {
+fn page_address(query: &NotificationQuery, cursor: Option<&str>) -> String {
     let mut parts = Vec::new();
     if query.unread == Some(true) {
         parts.push("unread=true".to_owned());
     }
     if let Some(kind) = query.kind {
-        parts.push(format!("kind={}", word(kind)));
+        parts.push(format!("kind={}", kind_word(kind)));
     }
     if let Some(cursor) = cursor {
         parts.push(format!("cursor={cursor}"));
@@ -85,18 +86,18 @@ fn address(query: &NotificationQuery, cursor: Option<&str>) -> String {
 }
 
 /// Returns the kind's word in addresses and forms.
-fn word(kind: NotificationKind) -> String {
+fn kind_word(kind: NotificationKind) -> String {
     serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn filters(query: &NotificationQuery) -> AnyView {
+fn render_filters(query: &NotificationQuery) -> AnyView {
     let kinds = NotificationKind::ALL.iter().map(|kind| {
-        view! { <option value=word(*kind) selected=query.kind == Some(*kind)>{kind.label()}</option> }
+        view! { <option value=kind_word(*kind) selected=query.kind == Some(*kind)>{kind.label()}</option> }
     });
     view! {
         <form class="filters" method="get" action=path::NOTIFICATIONS>
-            <label class="check"><input type="checkbox" name="unread" value="true" checked=query.unread == Some(true)/>"only new ones"</label>
-            <label class="field"><span>"About"</span>
+            <label class="check"><input type="checkbox" name="unread" value="true" checked=query.unread == Some(true)/>"unread only"</label>
+            <label class="field"><span>"Kind"</span>
                 <select name="kind">
                     <option value="" selected=query.kind.is_none()>"everything"</option>
                     {kinds.collect_view()}
@@ -108,9 +109,9 @@ fn filters(query: &NotificationQuery) -> AnyView {
     .into_any()
 }
 
-fn items(all: &[Notification], now: OffsetDateTime) -> AnyView {
+fn render_items(all: &[Notification], now: OffsetDateTime) -> AnyView {
     let rows = all.iter().map(|one| {
-        let text = match target(one) {
+        let text = match target_address(one) {
             Some(to) => view! { <a href=to>{one.text.clone()}</a> }.into_any(),
             None => one.text.clone().into_any(),
         };
@@ -125,7 +126,7 @@ fn items(all: &[Notification], now: OffsetDateTime) -> AnyView {
         view! {
             <li class:new=new>
                 <p>{new.then(|| view! { <span class="tag new-mark">"new"</span>" " })}{text}</p>
-                <div class="told-foot"><small><When at=one.at now/></small>{mark}</div>
+                <div class="told-foot"><small><RelativeTime at=one.at now/></small>{mark}</div>
             </li>
         }
     });
@@ -133,7 +134,7 @@ fn items(all: &[Notification], now: OffsetDateTime) -> AnyView {
 }
 
 /// Returns the address of the notification's subject.
-fn target(one: &Notification) -> Option<String> {
+fn target_address(one: &Notification) -> Option<String> {
     let consortium = one.consortium?;
     match (one.kind, one.job, one.dataset, one.organization) {
         (NotificationKind::DatasetFrozen | NotificationKind::BudgetLow, _, Some(dataset), _) => {
@@ -151,53 +152,53 @@ fn target(one: &Notification) -> Option<String> {
 }
 
 /// Renders the member's switches.
-fn chosen(switches: &NotificationSwitches) -> AnyView {
+fn render_switches(switches: &NotificationSwitches) -> AnyView {
     let choice = NotificationKind::ALL.iter().filter(|kind| kind.can_be_switched_off());
     let boxes = choice.map(|kind| {
         let on = !switches.off.contains(kind);
-        view! { <label class="check"><input type="checkbox" name="on[]" value=word(*kind) checked=on/>{kind.label()}</label> }
+        view! { <label class="check"><input type="checkbox" name="on[]" value=kind_word(*kind) checked=on/>{kind.label()}</label> }
     });
     let form = post(
         "set-notifications",
         Vec::new(),
         view! {
-            <fieldset class="choices"><legend>"Tell me when"</legend>{boxes.collect_view()}</fieldset>
-            <p class="hint">"You are always told when credentials are reset or changed."</p>
+            <fieldset class="choices"><legend>"Notify me when"</legend>{boxes.collect_view()}</fieldset>
+            <p class="hint">"You are always notified when credentials are reset or changed."</p>
             <button type="submit">"Save"</button>
         },
     );
-    view! { <section class="panel" id="switches"><h2>"What you are told"</h2>{form}</section> }.into_any()
+    view! { <section class="panel" id="switches"><h2>"Notification settings"</h2>{form}</section> }.into_any()
 }
 
 #[cfg(test)]
 mod tests {
     use undertone_api::notification::{NotificationKind, NotificationQuery};
 
-    use super::{address, asked, word};
+    use super::{kind_word, page_address, parse_query};
     use crate::fixture::{render, send};
 
     #[test]
-    fn an_address_says_which_are_shown() {
+    fn notification_filters_round_trip() {
         let query = NotificationQuery {
             unread: Some(true),
             kind: Some(NotificationKind::JobWaits),
             ..NotificationQuery::default()
         };
-        assert_eq!(address(&query, Some("x")), "/notifications?unread=true&kind=job_waits&cursor=x");
-        assert_eq!(address(&NotificationQuery::default(), None), "/notifications");
-        assert_eq!(asked("unread=true&kind=").unread, Some(true), "a field that is left empty spoils no other");
-        assert_eq!(asked("kind=budget_low").kind, Some(NotificationKind::BudgetLow));
-        assert_eq!(word(NotificationKind::BudgetLow), "budget_low");
+        assert_eq!(page_address(&query, Some("x")), "/notifications?unread=true&kind=job_waits&cursor=x");
+        assert_eq!(page_address(&NotificationQuery::default(), None), "/notifications");
+        assert_eq!(parse_query("unread=true&kind=").unread, Some(true), "a field that is left empty spoils no other");
+        assert_eq!(parse_query("kind=budget_low").kind, Some(NotificationKind::BudgetLow));
+        assert_eq!(kind_word(NotificationKind::BudgetLow), "budget_low");
     }
 
     #[tokio::test]
-    async fn a_member_sees_what_is_new_and_chooses_of_what_they_are_told() {
+    async fn member_reads_and_configures_notifications() {
         let page = render(crate::path::NOTIFICATIONS, true, "").await.body;
         for said in [
             "2 new",
             "waits for your decision about ward-a",
             "Mark all as read",
-            "Tell me when",
+            "Notify me when",
             "/ui/set-notifications",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
@@ -207,8 +208,8 @@ mod tests {
         assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
         let filtered = render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
         assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
-        let sent = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
-        assert_eq!((sent.status.as_u16(), sent.location()), (302, "/notifications"));
+        let response = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
+        assert_eq!((response.status.as_u16(), response.location()), (302, "/notifications"));
         let marked = send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
         assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
     }

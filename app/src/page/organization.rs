@@ -11,22 +11,25 @@ use undertone_api::organization::{Organization, Purpose};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
 
-use super::nothing;
+use super::render_empty;
 use crate::component::form::{Field, post};
-use crate::component::retire::{reconciliation_lines, restore_form, retire_form, retired, write_off_form};
-use crate::component::said::{Digest, When};
+use crate::component::retire::{
+    render_reconciliation, render_restore_form, render_retire_form, render_retirement, render_write_off_form,
+};
+use crate::component::said::{Digest, RelativeTime};
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
 /// Renders the page.
 pub(crate) fn organization() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let id: OrganizationId = desk.id("organization")?;
-        let found =
-            desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
         let organization =
-            found.ok_or_else(|| Problem::new(Code::NotFound, "This consortium has no such organization."))?;
+            desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
+        let organization = organization
+            .ok_or_else(|| Problem::new(Code::NotFound, "There is no such organization in this consortium."))?;
         let members = match desk.backend.members(id).await {
             Ok(members) => Some(members),
             Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => None,
@@ -43,37 +46,37 @@ pub(crate) fn organization() -> AnyView {
                 "enrol",
                 hidden(),
                 view! {
-                    <Field name="name" label="Name of the worker" help="Such as the machine or the ward it stands in."/>
-                    <button type="submit" class="primary">"Make an enrolment token"</button>
+                    <Field name="name" label="Worker name" help="For example, its machine or ward."/>
+                    <button type="submit" class="primary">"Create an enrolment token"</button>
                 },
             )
         });
         let invite = runs.then(|| post("invite-member", hidden(), view! {
-            <Field name="label" label="For whom"/>
-            {people::boxes(&[])}
-            <p class="hint">"Whoever opens the link first joins with these roles. It works once and is shown once."</p>
-            <button type="submit" class="primary">"Make a link"</button>
+            <Field name="label" label="Recipient"/>
+            {people::render_boxes(&[])}
+            <p class="hint">"The first person who opens the link joins with these roles. The link works once and is shown once."</p>
+            <button type="submit" class="primary">"Create a link"</button>
         }));
-        let standing = viewer::admits(member, consortium).then(|| standing(&organization, consortium));
-        let state = organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now));
+        let standing = viewer::admits(member, consortium).then(|| render_standing(&organization, consortium));
+        let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now));
         Ok(Sheet::new(
             organization.name.clone(),
             view! {
                 {state}
                 {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
-                    {workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
-                    {changes(&organization.workers, desk.now)}
+                    {render_workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
+                    {render_key_changes(&organization.workers, desk.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
                 </section>
                 <section class="panel"><h2>"Members"</h2>
                     {members.map_or_else(
-                        || view! { <p class="hint">{format!("{}. Who they are is for the organization to know.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
-                        |members| people::members(&members, consortium, id, runs, desk.now),
+                        || view! { <p class="hint">{format!("{}. Their names are visible within the organization.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
+                        |members| people::render_members(&members, consortium, id, runs, desk.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
-                    {people::retired(&retired_members, &hidden(), desk.now)}
-                    {people::links(&links, "withdraw-member", &hidden(), desk.now)}
+                    {people::render_retired(&retired_members, &hidden(), desk.now)}
+                    {people::render_links(&links, "withdraw-member", &hidden(), desk.now)}
                 </section>
                 {standing}
             },
@@ -82,26 +85,26 @@ pub(crate) fn organization() -> AnyView {
 }
 
 /// Returns the section in which a consortium admin retires or restores the organization.
-fn standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
+fn render_standing(organization: &Organization, consortium: ConsortiumId) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
-        "Its members lose this consortium at once: jobs, models, questions, and their roles over it.",
-        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
-        "Its data and workers stay its own. Receipts stay verifiable, and spent budgets stay spent.",
+        "Its members lose access to this consortium at once: jobs, models, questions and roles.",
+        "Its parts in jobs end. A proposed job is refused; an admitted job continues with the others while its quorum allows.",
+        "It keeps its data and workers. Receipts stay verifiable, and spent budgets stay spent.",
     ];
     let hidden = vec![("consortium", consortium.to_string()), ("organization", organization.id.to_string())];
     let form = match &organization.retirement {
-        Some(_) => restore_form("restore-organization", hidden, &organization.name),
-        None => retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
+        Some(_) => render_restore_form("restore-organization", hidden, &organization.name),
+        None => render_retire_form("retire-organization", hidden, &organization.name, CONSEQUENCES),
     };
-    view! { <section class="panel"><h2>"Standing in the consortium"</h2>{form}</section> }.into_any()
+    view! { <section class="panel"><h2>"Membership"</h2>{form}</section> }.into_any()
 }
 
 /// Returns the forms for a worker; `runs` states whether the viewer is an admin of its organization.
-fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
+fn render_worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyView {
     const CONSEQUENCES: &[&str] = &[
         "Its calls fail at once, its leases end, and its key can no longer be rotated.",
-        "Its parts in jobs end. A proposed job is refused; an admitted one goes on with the others while its quorum allows.",
-        "What it signed stays verifiable, and spent budgets stay spent.",
+        "Its parts in jobs end. A proposed job is refused; an admitted job continues with the others while its quorum allows.",
+        "Its signatures stay verifiable, and spent budgets stay spent.",
     ];
     let hidden = || {
         vec![
@@ -111,25 +114,25 @@ fn worker_forms(worker: &Worker, consortium: ConsortiumId, runs: bool) -> AnyVie
         ]
     };
     let Some(retirement) = &worker.retirement else {
-        let retire = retire_form("retire-worker", hidden(), &worker.name, CONSEQUENCES);
-        let write_off = worker.write_off.is_none().then(|| write_off_form(hidden(), &worker.name));
+        let retire = render_retire_form("retire-worker", hidden(), &worker.name, CONSEQUENCES);
+        let write_off = worker.write_off.is_none().then(|| render_write_off_form(hidden(), &worker.name));
         return view! { {retire}{write_off} }.into_any();
     };
     let replace = runs.then(|| {
         let mut hidden = hidden();
         hidden.push(("name", worker.name.clone()));
         let form = post("replace-worker", hidden, view! {
-            <p class="hint">"A new site enrols with its own key and takes over the datasets, with what was spent on them. This worker then stays retired."</p>
-            <button type="submit">"Make a token for the replacement"</button>
+            <p class="hint">"A new site enrols with its own key and takes over the datasets with their spent budgets. This worker stays retired."</p>
+            <button type="submit">"Create a replacement token"</button>
         });
         view! { <details class="more"><summary>"Replace"<span class="visually-hidden">{format!(" {}", worker.name)}</span></summary>{form}</details> }
     });
-    let restore = (!runs || retirement.is_own).then(|| restore_form("restore-worker", hidden(), &worker.name));
+    let restore = (!runs || retirement.is_own).then(|| render_restore_form("restore-worker", hidden(), &worker.name));
     view! { {restore}{replace} }.into_any()
 }
 
 /// Renders the changes of the sites' keys, the last first.
-fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
+fn render_key_changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
     let mut all: Vec<_> =
         workers.iter().flat_map(|worker| worker.key_changes.iter().map(move |change| (&worker.name, change))).collect();
     if all.is_empty() {
@@ -141,7 +144,7 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
             <tr>
                 <th scope="row">{worker.clone()}</th>
                 <td data-label="change" class="number">{words::count(change.number.into())}</td>
-                <td data-label="when"><When at=change.at now/></td>
+                <td data-label="when"><RelativeTime at=change.at now/></td>
                 <td data-label="until then"><Digest digest=change.old.clone()/></td>
                 <td data-label="from then on"><Digest digest=change.new.clone()/></td>
                 <td data-label="receipts before it" class="number">{words::count(change.receipts)}</td>
@@ -149,8 +152,8 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
         }
     });
     view! {
-        <details class="more"><summary>"Changes of keys"</summary>
-            <p class="hint">"A site renews its key by itself. The old key signs the new one and the new one signs that it is held, so nobody else, and not this server, can have changed it."</p>
+        <details class="more"><summary>"Key changes"</summary>
+            <p class="hint">"A site renews its key itself. The old key signs the new key, and the new key signs its possession, so only the site can change its key, not this server."</p>
             <table class="cards">
                 <thead><tr><th scope="col">"Worker"</th><th scope="col" class="number">"Change"</th><th scope="col">"When"</th><th scope="col">"Key until then"</th><th scope="col">"Key from then on"</th><th scope="col" class="number">"Receipts before it"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
@@ -162,27 +165,30 @@ fn changes(workers: &[Worker], now: OffsetDateTime) -> AnyView {
 
 /// Returns the workers. They have forms if the viewer may retire them (`runs` is `Some`); `runs` states whether the
 /// viewer is an admin of the organization.
-fn workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
+fn render_workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now: OffsetDateTime) -> AnyView {
     if workers.is_empty() {
-        return nothing("No worker is enrolled. A worker runs beside the data and is the only one who reads them.", ());
+        return render_empty(
+            "No worker is enrolled. A worker runs at the site of the data, and only the worker reads them.",
+            (),
+        );
     }
     let rows = workers.iter().map(|worker| {
         let offline = match (worker.online, worker.last_seen_at) {
             (true, _) => view! { <span class="state done">"● online"</span> }.into_any(),
-            (false, Some(at)) => view! { <span class="state bad">"◍ last heard of "<When at now/></span> }.into_any(),
+            (false, Some(at)) => view! { <span class="state bad">"◍ last seen "<RelativeTime at now/></span> }.into_any(),
             (false, None) => view! { <span class="state waiting">"◌ not connected yet"</span> }.into_any(),
         };
-        let seen = match &worker.retirement {
-            Some(retirement) => retired(retirement, now),
+        let state = match &worker.retirement {
+            Some(retirement) => render_retirement(retirement, now),
             None => offline,
         };
-        let change = runs.map(|runs| view! { <td data-label="change">{worker_forms(worker, consortium, runs)}</td> });
+        let change = runs.map(|runs| view! { <td data-label="change">{render_worker_forms(worker, consortium, runs)}</td> });
         view! {
             <tr>
                 <th scope="row">{worker.name.clone()}</th>
-                <td data-label="state">{seen}{reconciliation_lines(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
+                <td data-label="state">{state}{render_reconciliation(worker, now)}{worker.diagnoses.iter().map(|one| view! { <p class="hint">{one.remedy.clone()}</p> }).collect_view()}</td>
                 <td data-label="version">{worker.version.clone()}</td>
-                <td data-label="can run">{worker.kinds.join(", ")}</td>
+                <td data-label="job kinds">{worker.kinds.join(", ")}</td>
                 <td data-label="key"><Digest digest=worker.public_key.clone()/></td>
                 {change}
             </tr>
@@ -190,7 +196,7 @@ fn workers(workers: &[Worker], consortium: ConsortiumId, runs: Option<bool>, now
     });
     view! {
         <table class="cards">
-            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Can run"</th><th scope="col">"Key"</th>{runs.map(|_| view! { <th scope="col">"Change"</th> })}</tr></thead>
+            <thead><tr><th scope="col">"Worker"</th><th scope="col">"State"</th><th scope="col">"Version"</th><th scope="col">"Job kinds"</th><th scope="col">"Key"</th>{runs.map(|_| view! { <th scope="col">"Change"</th> })}</tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }

@@ -1,20 +1,21 @@
 //! The organizations of a consortium, and the link for another one to join.
 
-mod over;
+mod roles;
 
 use leptos::prelude::*;
 use undertone_api::organization::Purpose;
 
 use super::organization::people;
 use crate::component::form::{Field, post};
-use crate::component::retire::retired;
+use crate::component::retire::render_retirement;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer, words};
 
 /// Renders the list.
 pub(crate) fn organizations() -> AnyView {
     screen(Place::Organizations, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let organizations = desk.backend.organizations(consortium).await?;
         let rows = organizations.iter().map(|organization| {
             let online = organization.workers.iter().filter(|worker| worker.online).count();
@@ -26,7 +27,7 @@ pub(crate) fn organizations() -> AnyView {
             view! {
                 <tr>
                     <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a>
-                        {organization.retirement.as_ref().map(|retirement| retired(retirement, desk.now))}</th>
+                        {organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now))}</th>
                     <td data-label="workers">{workers}</td>
                     <td data-label="datasets" class="number">{words::count(organization.datasets.into())}</td>
                     <td data-label="members" class="number">{words::count(organization.members.into())}</td>
@@ -35,14 +36,14 @@ pub(crate) fn organizations() -> AnyView {
         });
         let invite = viewer::admits(member, consortium).then(|| {
             let form = post("invite-organization", vec![("consortium", consortium.to_string())], view! {
-                <Field name="label" label="For whom" help="A note for you, such as the organization's name."/>
-                <button type="submit" class="primary">"Make a link"</button>
+                <Field name="label" label="Recipient" help="A note for you, such as the organization's name."/>
+                <button type="submit" class="primary">"Create a link"</button>
             });
             view! {
                 <section class="panel decide"><h2>"Invite an organization"</h2>
                     <ul class="consequences">
-                        <li>"Whoever opens the link first brings a new organization in and becomes its first admin, data steward and researcher."</li>
-                        <li>"The organization will see the consortium's members, datasets (roughly) and jobs. Its data stay with it."</li>
+                        <li>"The first person who opens the link adds a new organization and becomes its first admin, data steward and researcher."</li>
+                        <li>"The organization will see the consortium's members, jobs and datasets (with size classes). Its data stay at its sites."</li>
                         <li>"The link works once and is shown once."</li>
                     </ul>
                     {form}
@@ -50,11 +51,12 @@ pub(crate) fn organizations() -> AnyView {
             }
         });
         let admin = viewer::attests(member, consortium);
-        let (mut links, mut roles) = (Vec::new(), None);
+        let mut links = Vec::new();
+        let mut roles = None;
         if admin {
             links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
             links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);
-            roles = Some(over::over(&desk.backend.consortium_members(consortium).await?, consortium));
+            roles = Some(roles::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
         }
         let hidden = [("consortium", consortium.to_string())];
         Ok(Sheet::new(
@@ -65,7 +67,7 @@ pub(crate) fn organizations() -> AnyView {
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
                 {invite}
-                {people::links(&links, "withdraw-organization", &hidden, desk.now)}
+                {people::render_links(&links, "withdraw-organization", &hidden, desk.now)}
                 {roles}
             },
         ))

@@ -7,10 +7,10 @@ use undertone_api::job::{JobSummary, State};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Problem;
 
-use super::dataset::history::burn_down;
-use super::jobs::table;
-use super::{nothing, overlap};
-use crate::component::gauge::{Gauge, Reading};
+use super::dataset::history::render_burn_down;
+use super::jobs::render_table;
+use super::{overlap, render_empty};
+use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -22,7 +22,8 @@ const MULTIPLES: usize = 12;
 /// Renders the overview.
 pub(crate) fn overview() -> AnyView {
     screen(Place::Overview, async |desk| {
-        let (consortium, member) = (desk.consortium()?, desk.member()?);
+        let consortium = desk.consortium()?;
+        let member = desk.member()?;
         if viewer::only_annotates(member) {
             leptos_axum::redirect(&path::questions(consortium.id));
             return Ok(Sheet::new(consortium.name.clone(), ()));
@@ -45,31 +46,35 @@ pub(crate) fn overview() -> AnyView {
                 waits.push((
                     path::dataset(consortium.id, dataset.id),
                     ask,
-                    ", until then no job can use it".to_owned(),
+                    "; until then no job can use it".to_owned(),
                 ));
             }
         }
-        let mut frozen = Vec::new();
+        let mut freezes = Vec::new();
         for (id, freeze) in desk.backend.frozen(consortium.id).await? {
             let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
-            frozen.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
+            freezes.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
-        let over_time = over_time(&desk, consortium.id, &datasets, &jobs).await?;
+        let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
         let headline = match (running, waits.len()) {
-            (0, 0) => "Nothing runs, nothing waits for you".to_owned(),
-            (0, n) => format!("{} for you", words::plural(n as u64, "decision")),
-            (r, 0) => format!("{} at work", words::plural(r as u64, "job")),
+            (0, 0) => "No running jobs, no pending actions".to_owned(),
+            (0, n) => format!("{} pending", words::plural(n as u64, "decision")),
+            (r, 0) => format!("{} running", words::plural(r as u64, "job")),
             (r, n) => {
-                format!("{} at work, {} for you", words::plural(r as u64, "job"), words::plural(n as u64, "decision"))
+                format!("{} running, {} pending", words::plural(r as u64, "job"), words::plural(n as u64, "decision"))
             }
         };
         let waits: Vec<_> =
             waits.into_iter().map(|(to, ask, rest)| view! { <li><a href=to>{ask}</a>{rest}</li> }).collect();
-        let first =
-            first_steps(consortium.id, organizations.len(), datasets.is_empty(), viewer::admits(member, consortium.id));
+        let first = render_first_steps(
+            consortium.id,
+            organizations.len(),
+            datasets.is_empty(),
+            viewer::admits(member, consortium.id),
+        );
         let recent: Vec<_> = jobs.into_iter().take(8).collect();
-        let rule = overlap::section(
+        let rule = overlap::render_section(
             consortium.id,
             &consortium.overlap,
             &history,
@@ -82,21 +87,21 @@ pub(crate) fn overview() -> AnyView {
                 <Follow events=format!("/ui/events?consortium={}", consortium.id)/>
                 <div data-live="now">
                 <p class="headline">{headline}</p>
-                {(!frozen.is_empty()).then(|| view! {
+                {(!freezes.is_empty()).then(|| view! {
                     <section class="panel" role="alert"><h2>"Frozen"</h2>
-                        <ul>{frozen.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
+                        <ul>{freezes.into_iter().map(|(to, name, why)| view! { <li><a href=to>{name}</a>": "{why}</li> }).collect_view()}</ul>
                     </section>
                 })}
-                {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Waits for you"</h2><ul>{waits}</ul></section> })}
+                {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Pending actions"</h2><ul>{waits}</ul></section> })}
                 {first}
                 </div>
                 <section class="panel">
                     <h2>"Budgets"</h2>
                     <div data-live="budgets">
                     {if datasets.is_empty() {
-                        nothing("No dataset is registered. A worker registers one when it has prepared it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
+                        render_empty("No dataset is registered. A worker registers a dataset after preparing it.", view! { <p><code>"undertone-worker data prepare"</code></p> })
                     } else {
-                        budgets(&datasets, consortium.id)
+                        render_budgets(&datasets, consortium.id)
                     }}
                     </div>
                 </section>
@@ -107,9 +112,9 @@ pub(crate) fn overview() -> AnyView {
                     </div>
                     <div data-live="jobs">
                     {if recent.is_empty() {
-                        nothing("No job was proposed yet.", ())
+                        render_empty("No jobs yet.", ())
                     } else {
-                        table(&recent, desk.now)
+                        render_table(&recent, desk.now)
                     }}
                     </div>
                 </section>
@@ -120,35 +125,35 @@ pub(crate) fn overview() -> AnyView {
 }
 
 /// Renders the budgets over time, side by side, for the datasets with rows that the viewer may read.
-async fn over_time(
+async fn render_histories(
     desk: &Desk,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     jobs: &[JobSummary],
 ) -> Result<AnyView, Problem> {
     let title = |job| {
-        let known = jobs.iter().find(|known: &&JobSummary| known.id == job).map(|known| known.title.clone());
-        known.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
+        let title = jobs.iter().find(|summary: &&JobSummary| summary.id == job).map(|summary| summary.title.clone());
+        title.unwrap_or_else(|| format!("job {}", words::short(&job.to_string())))
     };
-    let budgeted = |dataset: &&Dataset| {
+    let has_budget = |dataset: &&Dataset| {
         dataset.visibility != Visibility::Public && dataset.accounts.iter().any(standing::budgeted)
     };
-    let first: Vec<_> = datasets.iter().filter(budgeted).take(MULTIPLES).collect();
+    let first: Vec<_> = datasets.iter().filter(has_budget).take(MULTIPLES).collect();
     let histories = desk.backend.histories(consortium, first.iter().map(|dataset| dataset.id).collect()).await?;
-    let mut drawn = Vec::new();
+    let mut charts = Vec::new();
     for (id, history) in &histories {
         let Some(dataset) = first.iter().find(|dataset| dataset.id == *id) else { continue };
-        drawn.extend(history.iter().filter_map(|account| burn_down(account, &dataset.name, &title, desk.now)));
+        charts.extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, desk.now)));
     }
-    if drawn.is_empty() {
+    if charts.is_empty() {
         return Ok(().into_any());
     }
-    Ok(view! { <section class="panel"><h2>"Budgets over time"</h2><div class="charts few">{drawn}</div></section> }
+    Ok(view! { <section class="panel"><h2>"Budgets over time"</h2><div class="charts few">{charts}</div></section> }
         .into_any())
 }
 
 /// Renders every dataset with its gauges.
-pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView {
     let rows = datasets.iter().map(|dataset| {
         let gauges = if dataset.visibility == Visibility::Public {
             view! { <p class="gauge-text">"Public: no budget is needed."</p> }.into_any()
@@ -159,7 +164,7 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView
                 .accounts
                 .iter()
                 .filter(|account| standing::budgeted(account))
-                .map(|account| view! { <Gauge reading=Reading::from(account)/> })
+                .map(|account| view! { <Gauge reading=GaugeReading::from(account)/> })
                 .collect_view()
                 .into_any()
         };
@@ -177,15 +182,15 @@ pub(super) fn budgets(datasets: &[Dataset], consortium: ConsortiumId) -> AnyView
 }
 
 /// Renders the next steps of a new consortium.
-fn first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
+fn render_first_steps(consortium: ConsortiumId, organizations: usize, no_data: bool, admits: bool) -> AnyView {
     if organizations > 1 && !no_data {
         return ().into_any();
     }
     view! {
-        <section class="panel waits"><h2>"To begin"</h2>
+        <section class="panel waits"><h2>"First steps"</h2>
             <ol>
                 {(admits && organizations <= 1).then(|| view! { <li><a href=path::organizations(consortium)>"Invite the other organizations"</a>", each by a link"</li> })}
-                {no_data.then(|| view! { <li><a href=path::organizations(consortium)>"Enrol a worker"</a>" at each site; it registers the data it has prepared"</li> })}
+                {no_data.then(|| view! { <li><a href=path::organizations(consortium)>"Enrol a worker"</a>" at each site; it registers its prepared datasets"</li> })}
             </ol>
         </section>
     }

@@ -1,11 +1,11 @@
 //! The planning page: the form of a job kind, empty or with the values of an opened draft (`?draft=`).
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::Visibility;
 use undertone_api::problem::{Problem, Violation};
 
-use super::nothing;
-use crate::kind::{Ground, Opened, forms};
+use super::render_empty;
+use crate::kind::{OpenedDraft, PlannerData, can_begin, render_forms};
 use crate::path;
 use crate::screen::{Desk, Place, Sheet, screen};
 
@@ -14,40 +14,38 @@ pub(crate) fn plan() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let opened = opened(&desk).await?;
+        let draft = find_draft(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
-        // Recordings are transcribed by their site alone; every other kind is led by public data.
-        let begins =
-            |dataset: &Dataset| dataset.visibility == Visibility::Public || dataset.content == Content::Recordings;
-        if !datasets.iter().any(begins) {
-            let then = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
+        if !can_begin(&datasets) {
+            let link = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(Sheet::new(
                 "Plan a job",
-                nothing(
-                    "A job needs a public dataset, which leads, trains the warm start and measures, or recordings to transcribe. Neither is registered here.",
-                    then,
+                render_empty(
+                    "A job needs a public dataset as its lead, for warm start and evaluation, or recordings to transcribe. None is registered here.",
+                    link,
                 ),
             ));
         }
         let private = datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
-        let (backend, query) = (std::sync::Arc::clone(&desk.backend), desk.query.clone());
-        let draft = opened.as_ref().map(|opened| path::draft(consortium, opened.draft.id));
-        let ground = Ground { backend, consortium, datasets, standings, query, opened };
-        let forms: Vec<_> = forms(ground)
+        let backend = std::sync::Arc::clone(&desk.backend);
+        let query = desk.query.clone();
+        let draft_page = draft.as_ref().map(|draft| path::draft(consortium, draft.draft.id));
+        let ground = PlannerData { backend, consortium, datasets, standings, query, opened: draft };
+        let forms: Vec<_> = render_forms(ground)
             .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })
             .collect();
-        if let (Some(draft), true) = (draft, forms.is_empty()) {
-            let then = view! { <p><a href=draft>"Back to the draft"</a></p> };
-            let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. The draft can be written as JSON.";
-            return Ok(Sheet::new("Plan a job", nothing(text, then)));
+        if let (Some(draft_page), true) = (draft_page, forms.is_empty()) {
+            let link = view! { <p><a href=draft_page>"Back to the draft"</a></p> };
+            let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. You can edit the draft as JSON.";
+            return Ok(Sheet::new("Plan a job", render_empty(text, link)));
         }
         Ok(Sheet::new(
             "Plan a job",
             view! {
-                <p class="lead">"What each party would have left is computed here, by the code that will decide."</p>
+                <p class="lead">"The planner computes the remaining budget of each party with the code that admits jobs."</p>
                 {forms}
             },
         ))
@@ -55,19 +53,20 @@ pub(crate) fn plan() -> AnyView {
 }
 
 /// Returns the draft in the address, and the version that its reader has seen.
-async fn opened(desk: &Desk) -> Result<Option<Opened>, Problem> {
+async fn find_draft(desk: &Desk) -> Result<Option<OpenedDraft>, Problem> {
     #[derive(Default, serde::Deserialize)]
-    struct Query {
+    struct DraftQuery {
         draft: Option<String>,
         version: Option<String>,
     }
-    let query = crate::query::parse::<Query>(&desk.query).unwrap_or_default();
+    let query = crate::query::parse::<DraftQuery>(&desk.query).unwrap_or_default();
     let Some(id) = query.draft else { return Ok(None) };
     let wrong = |field: &str| Problem::validation(vec![Violation::new(field, "follow the link on the draft's page")]);
     let id = id.parse().map_err(|_| wrong("draft"))?;
-    let seen: Option<u64> = query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
+    let version: Option<u64> =
+        query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
     let draft = desk.backend.draft(id).await?;
-    Ok(Some(Opened { seen: seen.unwrap_or(draft.version), draft }))
+    Ok(Some(OpenedDraft { seen: version.unwrap_or(draft.version), draft }))
 }
 
 #[cfg(test)]

@@ -12,34 +12,35 @@ use crate::path;
 use crate::screen::Desk;
 
 /// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
-pub(super) fn sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
-    way(desk, "to", to, "Sign in with")
+pub(super) fn render_sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
+    render_buttons(desk, "to", to, "Sign in with")
 }
 
 /// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
-pub(super) fn accept(desk: &Desk, secret: &str) -> Option<AnyView> {
+pub(super) fn render_acceptance(desk: &Desk, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
     }
-    way(desk, "invitation", secret, "Come in with")
+    render_buttons(desk, "invitation", secret, "Continue with")
 }
 
 /// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
-pub(super) fn link(provider: &SignInProvider) -> AnyView {
-    button(provider, "link", "true", format!("Link an identity at {}", provider.name))
+pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
+    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name))
 }
 
-fn way(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
+fn render_buttons(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
     let providers = desk.backend.providers();
     if providers.is_empty() {
         return None;
     }
-    let buttons = providers.iter().map(|provider| button(provider, name, value, format!("{says} {}", provider.name)));
+    let buttons =
+        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name)));
     Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
 /// Renders a link instead of a form: the content security policy restricts forms to this site.
-fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
+fn render_button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
     let mut query = BTreeMap::from([(name, value)]);
     if !provider.id.is_empty() {
         query.insert("provider", &provider.id);
@@ -50,40 +51,40 @@ fn button(provider: &SignInProvider, name: &str, value: &str, says: String) -> A
 }
 
 /// Renders the reason for a return without a session, by the word in the address.
-pub(super) fn said(desk: &Desk) -> Option<AnyView> {
+pub(super) fn render_failure(desk: &Desk) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
-    struct Query {
+    struct ProviderQuery {
         provider: String,
     }
-    let Query { provider: word } = crate::query::parse(&desk.query)?;
-    let (code, detail) = meaning(&word)?;
+    let ProviderQuery { provider: word } = crate::query::parse(&desk.query)?;
+    let (code, detail) = explain_failure(&word)?;
     Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
 }
 
 /// Returns the meaning of each word, with the remedy.
-fn meaning(word: &str) -> Option<(Code, &'static str)> {
+fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
     Some(match word {
         "attempt" => (
             Code::Unauthenticated,
-            "That sign-in was begun elsewhere, took longer than ten minutes, or is over. Begin again.",
+            "This sign-in was started elsewhere, took longer than ten minutes, or has ended. Start again.",
         ),
-        "declined" => {
-            (Code::Unauthenticated, "The provider recognized nobody. Begin again, or sign in with e-mail and password.")
-        }
-        "refused" => (
+        "declined" => (
             Code::Unauthenticated,
-            "What the provider answered does not hold, so it was not believed. Begin again; the server's log has the reason.",
+            "The provider did not authenticate you. Start again, or sign in with e-mail and password.",
         ),
+        "refused" => {
+            (Code::Unauthenticated, "The provider's response is invalid. Start again; the server's log has the reason.")
+        }
         "unavailable" => (
             Code::Unavailable,
-            "The provider cannot be reached just now. Sign in with e-mail and password, or try again in a moment.",
+            "The provider is unreachable. Sign in with e-mail and password, or try again in a moment.",
         ),
         "unverified" => {
-            (Code::Forbidden, "The provider has not verified your e-mail. Have it verified there, then begin again.")
+            (Code::Forbidden, "The provider has not verified your e-mail address. Verify it there, then start again.")
         }
         "unknown" => (
             Code::Forbidden,
-            "Nobody here has the e-mail of that identity. Members join by a link: ask for one, and open it first.",
+            "No account here has the e-mail address of this identity. Members join by invitation link: ask for one, and open it first.",
         ),
         "domain" => (
             Code::Forbidden,
@@ -106,7 +107,7 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
             "A linked identity opens your account, so confirm your identity first. Then link it again under Settings, API keys.",
         ),
         "limited" => {
-            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then begin again.")
+            (Code::RateLimited, "Too many sign-ins from your network were refused. Wait 15 minutes, then start again.")
         }
         _ => return None,
     })
@@ -114,12 +115,12 @@ fn meaning(word: &str) -> Option<(Code, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::meaning;
+    use super::explain_failure;
     use crate::fixture::{render, send};
     use crate::path;
 
     #[tokio::test]
-    async fn the_sign_in_page_leads_to_the_provider_and_says_why_it_led_back() {
+    async fn sign_in_page_links_providers_and_explains_failures() {
         let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
         assert!(page.contains("Sign in with Clinic login"), "{page}");
@@ -140,26 +141,26 @@ mod tests {
             "limited",
         ] {
             let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
-            let (_, said) = meaning(word).expect("a word of the server's");
-            assert!(page.contains(said), "{word}: {page}");
+            let (_, detail) = explain_failure(word).expect("a word of the server's");
+            assert!(page.contains(detail), "{word}: {page}");
         }
         let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;
         assert!(!strange.contains("<b>"), "{strange}");
     }
 
     #[tokio::test]
-    async fn a_link_may_be_accepted_at_the_provider() {
+    async fn invitation_can_be_accepted_at_the_provider() {
         let page = render("/accept/abc", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
     }
 
     #[tokio::test]
-    async fn a_key_is_made_shown_once_and_revoked() {
+    async fn api_key_is_made_shown_once_and_revoked() {
         let page = render(path::KEYS, true, "").await.body;
         for said in [
             "nightly export",
             "revoked",
-            "over since",
+            "expired",
             "read, ledger",
             "Signing in with Clinic login",
             "login.clinic.example",
@@ -172,8 +173,8 @@ mod tests {
         let cookies = came.cookies();
         let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
         assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-        let shown = render(path::KEYS, true, word).await.body;
-        assert!(shown.contains("udk_00000000000000000000000000000904_secret"), "{shown}");
+        let page = render(path::KEYS, true, word).await.body;
+        assert!(page.contains("udk_00000000000000000000000000000904_secret"), "{page}");
         assert!(!render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
         let none = send("create-key", "name=export&days=90", true).await;
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_unlinks_an_identity_reads_how_they_come_in_from_now_on() {
+    async fn unlinking_an_identity_names_the_other_sign_in() {
         let came = send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
         let cookies = came.cookies();

@@ -1,7 +1,7 @@
 //! Questions: the jobs with questions, and the page for annotators.
 
 mod answer;
-mod give;
+mod exchange;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use undertone_api::question::{Asking, AskingJob};
 
 pub(crate) use answer::annotate;
 
-use super::nothing;
+use super::render_empty;
 use crate::answer::part::{KAPPA, said_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
@@ -22,39 +22,41 @@ use crate::{path, viewer, words};
 /// Renders the list.
 pub(crate) fn questions() -> AnyView {
     screen(Place::Questions, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let asking = desk.backend.asking(consortium).await?;
-        let invite = viewer::attests(member, consortium).then(|| give::invite(consortium));
+        let invite = viewer::attests(member, consortium).then(|| exchange::render_invitation(consortium));
         let list = if asking.is_empty() {
             let plan = viewer::researches(member)
                 .then(|| view! { <p><a class="button primary" href=path::plan(consortium)>"Plan a job"</a></p> });
-            let text = "A job of active learning asks people for labels, and stands here while it does. Only questions that several \
-                        people asked reach this page, each once, after their sites have paid for showing them.";
-            nothing(text, plan)
+            let text = "Active learning jobs with open questions appear here. Only texts that passed a site's gate \
+                        reach this page, each once, after their release was charged.";
+            render_empty(text, plan)
         } else {
-            table(&desk, member, consortium, &asking)
+            render_table(&desk, member, consortium, &asking)
         };
         let events = format!("/ui/events?questions={consortium}");
         Ok(Sheet::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
     })
 }
 
-fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
-    let (answers, reads) = (viewer::answers(member), viewer::reads_questions(member));
+fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
+    let answers = viewer::answers(member);
+    let reads = viewer::reads_questions(member);
     let rows = asking.iter().map(|AskingJob { summary: job, asking }| {
         let part = if asking.asked == 0 { 0.0 } else { asking.answered as f64 / asking.asked as f64 * 100.0 };
         let to = if answers { path::annotate(consortium, job.id) } else { path::job(consortium, job.id) };
         let more = reads.then(|| {
             view! {
-                <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"The job"</a>" · " })}
-                    {give::files(desk.backend.as_ref(), job.id, "file")}</small>
+                <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"Job"</a>" · " })}
+                    {exchange::render_files(desk.backend.as_ref(), job.id, "file")}</small>
             }
         });
         view! {
             <tr>
                 <th scope="row"><a href=to>{job.title.clone()}</a>{more}</th>
                 <td data-label="state"><StateMark state=job.state/></td>
-                <td data-label="round">{round(asking)}</td>
+                <td data-label="round">{describe_round(asking)}</td>
                 <td data-label="answered" class="rounds">
                     <svg class="rounds-bar" width="96" height="6" aria-hidden="true">
                         <rect class="gauge-track" width="100%" height="6" rx="3"></rect>
@@ -62,7 +64,7 @@ fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[Askin
                     </svg>
                     <span>{format!("{} of {}", words::count(asking.answered), words::count(asking.asked))}</span>
                 </td>
-                <td data-label="by">{by(asking)}</td>
+                <td data-label="by">{describe_annotators(asking)}</td>
                 <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{said_kappa(kappa)} }.into_any())}</span></td>
             </tr>
         }
@@ -70,8 +72,8 @@ fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[Askin
     view! {
         <table class="cards">
             <thead><tr>
-                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Round"</th><th scope="col">"Answered, of those asked"</th>
-                <th scope="col">"By"</th><th scope="col">"Agreement"</th>
+                <th scope="col">"Job"</th><th scope="col">"State"</th><th scope="col">"Round"</th><th scope="col">"Answered"</th>
+                <th scope="col">"Annotators"</th><th scope="col">"Agreement"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -80,16 +82,16 @@ fn table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[Askin
 }
 
 /// Describes the present round, or the pending pools.
-fn round(asking: &Asking) -> String {
+fn describe_round(asking: &Asking) -> String {
     if asking.pools < asking.pools_awaited {
         return format!("pools of {} of {} sites", asking.pools, asking.pools_awaited);
     }
     format!("{} of {} done", asking.rounds_done, asking.rounds)
 }
 
-fn by(asking: &Asking) -> String {
+fn describe_annotators(asking: &Asking) -> String {
     match asking.annotators {
-        0 => "nobody yet".to_owned(),
+        0 => "none yet".to_owned(),
         1 => format!("1 person, {}", words::plural(asking.annotations, "answer")),
         n => format!("{n} people, {}", words::plural(asking.annotations, "answer")),
     }

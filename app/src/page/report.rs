@@ -1,19 +1,13 @@
 //! A job's report for reading, printing and keeping: the same on the page and in a self-contained file.
 
-mod arms;
 mod costs;
 mod facts;
-mod learning;
-mod membership;
-mod transcription;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::Spec;
 use undertone_api::report::ReportFile;
 
 use super::audit;
-use crate::component::chart::still;
 use crate::component::form::post;
 use crate::component::said::StateMark;
 use crate::screen::{Place, Sheet, screen};
@@ -26,17 +20,17 @@ pub(crate) fn report() -> AnyView {
         let id: JobId = desk.id("job")?;
         let report = desk.backend.report(id).await?;
         let links =
-            Links { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
-        Ok(Sheet::new("Report", sheet(&report, Some(&links))))
+            ReportLinks { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
+        Ok(Sheet::new("Report", render_report(&report, Some(&links))))
     })
 }
 
 /// Renders the report as a self-contained file: no script, no font, no external picture.
 pub fn document(report: &ReportFile) -> String {
     let owner = Owner::new();
-    let body = owner.with(|| sheet(report, None).to_html());
-    let title = escaped(&format!("Report · {}", report.job.title));
-    let style = style();
+    let body = owner.with(|| render_report(report, None).to_html());
+    let title = escape_html(&format!("Report · {}", report.job.title));
+    let style = inline_style();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -46,87 +40,72 @@ pub fn document(report: &ReportFile) -> String {
 }
 
 /// Returns the style sheet without its external resources.
-fn style() -> String {
+fn inline_style() -> String {
     let sheet = asset::assets().iter().find(|asset| asset.path == asset::STYLE).map_or(&[][..], |asset| asset.bytes);
     let text = String::from_utf8_lossy(sheet);
     text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with("@font-face")).collect()
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The links of the page; the file has none.
-struct Links {
+struct ReportLinks {
     consortium: ConsortiumId,
     file: String,
     document: String,
 }
 
-fn sheet(report: &ReportFile, links: Option<&Links>) -> AnyView {
+fn render_report(report: &ReportFile, links: Option<&ReportLinks>) -> AnyView {
     let job = &report.job;
     let title = match links {
         Some(links) => view! { <a href=path::job(links.consortium, job.id)>{job.title.clone()}</a> }.into_any(),
         None => job.title.clone().into_any(),
     };
-    let learning = learning::Of::new(report);
-    let figures = kind::figures(report.spec(), &report.measurements);
-    let figures = figures.iter().filter(|figure| !figure.lines.is_empty()).map(still).collect_view();
     let audits = (!report.audits.is_empty()).then(|| {
         view! {
             <section class="panel"><h2>"One-run audit"</h2>
-                {audit::table(&report.audits, false, report.made_at)}
-                <p class="hint">"The audit guesses which canaries were in the data from every vector that was released. It can "<em>"disprove"</em>" a \
-                    claim: a measured bound above it means that what was released is not what was paid for. It can never prove \
-                    one: below the claim a sharper attack may still be possible, and perfect guesses show no more than about the \
-                    logarithm of their number. Of claims beyond that it says nothing."</p>
+                {audit::render_table(&report.audits, false, report.made_at)}
+                <p class="hint">"The audit guesses from every released vector which canaries were in the data. It can "<em>"disprove"</em>" \
+                    a claim: a measured bound above the claim means that the releases exceed their charge. It can \
+                    never prove a claim: below it a stronger attack may still be possible, and perfect guesses show \
+                    at most about the logarithm of their number. The audit is inconclusive for larger claims."</p>
             </section>
         }
     });
     view! {
         <p class="lead">{title}", a job of "{report.consortium.name.clone()}". "<StateMark state=job.state/></p>
         <div class="report">
-            <section class="panel answer"><h2>"What came of it"</h2>
-                {match (&learning, report.spec()) {
-                    (Some(learning), _) => learning.headline(),
-                    (None, Spec::Transcription(_)) => transcription::headline(report),
-                    (None, _) => arms::headline(report),
-                }}
+            <section class="panel answer"><h2>"Result"</h2>
+                {kind::render_report_headline(report)}
                 <dl class="facts">
                     <div><dt>"Proposed by"</dt><dd>{job.proposed_by.clone()}</dd></div>
-                    {job.started_at.map(|at| view! { <div><dt>"Began"</dt><dd>{words::exact(at)}</dd></div> })}
+                    {job.started_at.map(|at| view! { <div><dt>"Started"</dt><dd>{words::exact(at)}</dd></div> })}
                     {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
                     {(job.rounds > 0).then(|| view! { <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div> })}
-                    {report.reason.clone().map(|why| view! { <div><dt>"Why it ended so"</dt><dd>{why}</dd></div> })}
+                    {report.reason.clone().map(|why| view! { <div><dt>"Reason for the end"</dt><dd>{why}</dd></div> })}
                     <div><dt>"This report"</dt><dd>{words::exact(report.made_at)}", "<code>{report.format.clone()}</code></dd></div>
                 </dl>
-                {links.map(|links| actions(report, links))}
+                {links.map(|links| render_actions(report, links))}
             </section>
-            {match &learning {
-                Some(learning) if learning.is_told() => learning.sections(),
-                None if matches!(report.spec(), Spec::Transcription(_)) => transcription::section(report),
-                _ => view! {
-                    {arms::tables(report)}
-                    <section class="charts" aria-label="Learning curves">{figures}</section>
-                }.into_any(),
-            }}
-            {membership::section(report)}
+            {kind::render_report_sections(report)}
             {audits}
-            {costs::section(report)}
-            {facts::sections(report, links.map(|links| links.consortium))}
+            {costs::render_section(report)}
+            {facts::render_sections(report, links.map(|links| links.consortium))}
         </div>
     }
     .into_any()
 }
 
-fn actions(report: &ReportFile, links: &Links) -> AnyView {
+fn render_actions(report: &ReportFile, links: &ReportLinks) -> AnyView {
     let id = report.job.id;
     let hidden = vec![("consortium", links.consortium.to_string()), ("job", id.to_string())];
     let again = post(
         "propose-again",
         hidden,
         view! {
-            <p class="hint">"Makes a new proposal of exactly this job. Its owners are asked anew and it is paid for anew; nothing runs before they agree. It can be cancelled."</p>
+            <p class="hint">"Proposes exactly this job again. The owners are asked again and the job is charged again; nothing runs before they approve. The new job can be cancelled."</p>
             <button type="submit">"Propose again"</button>
         },
     );
@@ -138,27 +117,6 @@ fn actions(report: &ReportFile, links: &Links) -> AnyView {
         <details class="more"><summary>"Repeat this job"</summary>{again}</details>
     }
     .into_any()
-}
-
-/// Returns an arm's title in the tables.
-fn arm_title(arm: &str) -> String {
-    match arm {
-        "public" => "Public only".to_owned(),
-        "open" => "Public + open private".to_owned(),
-        "private" => "Public + private by DP-SGD".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-/// Formats a difference in percentage points, with its sign.
-fn points(difference: f64) -> String {
-    let text = format!("{:+.2}", difference * 100.0);
-    text.replace('-', "−")
-}
-
-/// Formats an interval of rates, in percent.
-fn between([low, high]: [f64; 2]) -> String {
-    format!("{:.1} to {:.1} %", low * 100.0, high * 100.0)
 }
 
 #[cfg(test)]

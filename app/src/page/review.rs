@@ -13,61 +13,63 @@ use crate::{kind, path, words};
 pub(crate) fn review() -> AnyView {
     screen(Place::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
-        let (id, dataset): (JobId, DatasetId) = (desk.id("job")?, desk.id("dataset")?);
+        let id: JobId = desk.id("job")?;
+        let dataset: DatasetId = desk.id("dataset")?;
         let job = desk.backend.job(id).await?;
         let party = job.participants.iter().find(|party| party.dataset == dataset);
         let party = party.ok_or_else(|| Problem::new(Code::NotFound, "The job has no such dataset."))?;
         let review = desk.backend.review(id, dataset).await?;
         let facts = kind::facts(&job.spec);
         let consent = kind::consent(&job.spec, dataset, party.charge.as_ref());
-        let title = format!("What it asks of {}", party.dataset_name);
+        let title = format!("Requested from {}", party.dataset_name);
         let back = path::job(consortium, id);
         Ok(Sheet::new(
             title,
             view! {
                 <p class="lead"><a href=back>{job.summary.title.clone()}</a>", proposed by "{job.summary.proposed_by.clone()}</p>
-                {times(&review)}
-                {cost(&review)}
-                {learned(&review.learned)}
+                {render_times(&review)}
+                {render_cost(&review)}
+                {render_disclosures(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">{facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}</dl>
                     <ul class="consequences">{consent.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}</ul>
                 </section>
-                {manifest(&review)}
+                {render_manifest(&review)}
             },
         ))
     })
 }
 
-fn times(review: &Review) -> AnyView {
-    let answer =
-        review.answer_by.map(|at| view! { "An answer is awaited until "<Day at/>"; without one the job is refused. " });
-    let end = review.not_after.map(|at| view! { "Whatever is answered, no site runs it after "<Day at/>"." });
+fn render_times(review: &Review) -> AnyView {
+    let answer = review
+        .answer_by
+        .map(|at| view! { "A decision is due until "<Day at/>"; without a decision the job is refused. " });
+    let end = review.not_after.map(|at| view! { "No site runs the job after "<Day at/>"." });
     view! { <p>{answer}{end}</p> }.into_any()
 }
 
 /// Renders the owner's account before and after.
-fn cost(review: &Review) -> AnyView {
+fn render_cost(review: &Review) -> AnyView {
     let Some(cost) = &review.cost else { return ().into_any() };
     let own = cost
         .epsilon
         .map_or_else(|| "no ε covers it, or no budget is set".to_owned(), |own| format!("ε {}", words::epsilon(own)));
-    let after = match (cost.would_be, cost.limit, cost.delta) {
-        (Some(after), Some(limit), Some(delta)) => {
-            format!("ε {} of {} at δ {}", words::epsilon(after), words::limit(limit), words::delta(delta))
+    let balance = match (cost.would_be, cost.limit, cost.delta) {
+        (Some(balance), Some(limit), Some(delta)) => {
+            format!("ε {} of {} at δ {}", words::epsilon(balance), words::limit(limit), words::delta(delta))
         }
-        _ => "it does not fit, and would be refused".to_owned(),
+        _ => "it exceeds the limit and would be refused".to_owned(),
     };
     // Each limit bounds all jobs, so the job is charged to every limited unit.
     let accounts = cost.accounts.iter().map(|account| view! { <li>{words::account(account)}</li> }).collect_view();
     view! {
-        <section class="panel"><h2>"What it costs"</h2>
+        <section class="panel"><h2>"Privacy cost"</h2>
             <dl class="facts">
                 <div><dt>"Releases"</dt><dd>{words::releases(cost.charge.releases, &cost.charge.event)}</dd></div>
                 <div><dt>"Protected"</dt><dd>{words::each(cost.charge.unit)}</dd></div>
                 <div><dt>"This job by itself"</dt><dd>{own}</dd></div>
-                <div><dt>"The account after it"</dt><dd>{after}</dd></div>
-                {(cost.accounts.len() > 1).then(|| view! { <div><dt>"All accounts it charges"</dt><dd><ul>{accounts}</ul></dd></div> })}
+                <div><dt>"Account after this job"</dt><dd>{balance}</dd></div>
+                {(cost.accounts.len() > 1).then(|| view! { <div><dt>"All charged accounts"</dt><dd><ul>{accounts}</ul></dd></div> })}
                 {cost.left.map(|left| view! { <div><dt>"Left for all other jobs, for life"</dt><dd>{format!("ε {}", words::epsilon_left(left))}</dd></div> })}
             </dl>
         </section>
@@ -76,7 +78,7 @@ fn cost(review: &Review) -> AnyView {
 }
 
 /// Renders the disclosures, a row for each observer and item.
-fn learned(rows: &[Disclosure]) -> AnyView {
+fn render_disclosures(rows: &[Disclosure]) -> AnyView {
     let row = |row: &Disclosure| {
         let epsilon = match (row.form, row.epsilon) {
             (Disclosed::Fact, _) => "–".to_owned(),
@@ -88,36 +90,36 @@ fn learned(rows: &[Disclosure]) -> AnyView {
             <tr>
                 <th scope="row">{row.observer.label()}</th>
                 <td data-label="learns">{row.what.replace('`', "")}</td>
-                <td data-label="in which form">{row.form.label()}</td>
-                <td data-label="how often">{words::plural(row.times, "time")}</td>
-                <td data-label="bounded by">{epsilon}</td>
+                <td data-label="form">{row.form.label()}</td>
+                <td data-label="frequency">{words::plural(row.times, "time")}</td>
+                <td data-label="bound">{epsilon}</td>
             </tr>
         }
     };
     view! {
-        <section class="panel"><h2>"Who learns what"</h2>
+        <section class="panel"><h2>"Disclosures"</h2>
             <table class="cards">
-                <thead><tr><th scope="col">"Who"</th><th scope="col">"Learns"</th><th scope="col">"In which form"</th><th scope="col">"How often"</th><th scope="col">"Bounded by"</th></tr></thead>
+                <thead><tr><th scope="col">"Recipient"</th><th scope="col">"Information"</th><th scope="col">"Form"</th><th scope="col">"Frequency"</th><th scope="col">"Bound"</th></tr></thead>
                 <tbody>{rows.iter().map(row).collect_view()}</tbody>
             </table>
-            <p class="hint">"One charge covers everything that is protected and whatever is computed from it: the ε of the rows is the same ε, not a sum. Recordings and logs stay at the site, except for what this table lists."</p>
+            <p class="hint">"One charge covers every protected release and everything computed from it: the ε of the rows is the same ε, not a sum. Recordings and logs stay at the site, except for the disclosures in this table."</p>
         </section>
     }
     .into_any()
 }
 
-fn manifest(review: &Review) -> AnyView {
+fn render_manifest(review: &Review) -> AnyView {
     let Review { manifest, digest, server_key, .. } = review;
     view! {
         <section class="panel"><h2>"The signed manifest"</h2>
-            <p>"What is approved is exactly these bytes. A changed job has another manifest, and no approval."</p>
+            <p>"An approval covers exactly these bytes. A changed job has a different manifest and no approval."</p>
             <dl class="facts">
                 <div><dt>"SHA-256"</dt><dd><code class="digest">{digest.clone()}</code></dd></div>
                 <div><dt>"Signature"</dt><dd><Digest digest=manifest.signature.clone()/></dd></div>
                 <div><dt>"The server's key"</dt><dd><Digest digest=server_key.clone()/></dd></div>
             </dl>
             <details><summary>"The manifest, byte for byte"</summary><pre class="manifest" tabindex="0"><code>{manifest.payload.clone()}</code></pre></details>
-            <p class="hint">"At the site, "<code>"undertone-worker jobs"</code>" shows the manifest that the site itself verified, with its own ledger beside it."</p>
+            <p class="hint">"At the site, "<code>"undertone-worker jobs"</code>" shows the manifest that the site verified, with the site's own ledger."</p>
         </section>
     }
     .into_any()

@@ -72,7 +72,7 @@ fn keep(name: &str, page: &str) {
 }
 
 #[tokio::test]
-async fn every_page_is_whole_without_a_script() {
+async fn every_page_is_complete_without_a_script() {
     for (name, address) in addresses() {
         let page = render(&address, true, "").await;
         assert_eq!(page.status, 200, "{address}: {}", page.body);
@@ -84,7 +84,7 @@ async fn every_page_is_whole_without_a_script() {
 }
 
 #[tokio::test]
-async fn pages_outside_need_no_session() {
+async fn entry_pages_need_no_session() {
     for (name, address) in
         [("sign-in", "/sign-in"), ("accept", "/accept/0a1b"), ("code", "/sign-in/code"), ("reset", "/reset/0a1b")]
     {
@@ -96,7 +96,7 @@ async fn pages_outside_need_no_session() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_to_sign_in_and_back_again() {
+async fn signed_out_visitor_is_redirected_to_sign_in() {
     for (_, address) in addresses() {
         let page = render(&address, false, "").await;
         assert_eq!(page.status, 302, "{address}");
@@ -107,7 +107,7 @@ async fn nobody_is_sent_to_sign_in_and_back_again() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn unknown_address_is_not_found() {
     for address in ["/c/00000000-0000-0000-0000-000000000999", "/nowhere", "/c/x/jobs"] {
         assert_eq!(render(address, true, "").await.status, 404, "{address}");
     }
@@ -115,7 +115,7 @@ async fn what_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_page_forbids_scripts_that_are_not_its_own() {
+async fn page_forbids_foreign_scripts() {
     let page = render("/settings", true, "").await;
     let policy = page.headers.get("content-security-policy").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let nonce = policy.split("'nonce-").nth(1).and_then(|rest| rest.split('\'').next()).unwrap_or_default();
@@ -132,14 +132,14 @@ async fn a_page_forbids_scripts_that_are_not_its_own() {
 }
 
 #[tokio::test]
-async fn a_session_s_cookies_are_passed_on_untouched() {
+async fn session_cookies_are_passed_on_unchanged() {
     let came = send("sign-in", "email=a%40b.example&password=right+horse+battery&to=%2Fc%2F1", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/c/1"));
     assert_eq!(came.cookies(), ["session=s3; HttpOnly", "refresh=r3; HttpOnly"]);
 }
 
 #[tokio::test]
-async fn a_refused_form_goes_back_to_where_it_stood_and_says_why() {
+async fn refused_form_returns_with_the_reason() {
     let came = send("sign-in", "email=a%40b.example&password=wrong", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"));
     let cookies = came.cookies();
@@ -150,7 +150,7 @@ async fn a_refused_form_goes_back_to_where_it_stood_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it() {
+async fn certificate_states_costs_signers_and_verification() {
     let page = render(&path::certificate(CONSORTIUM, FINISHED), true, "").await.body;
     for said in [
         "At most",
@@ -161,9 +161,9 @@ async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it(
         "a job that stopped early is priced in full",
         "Tight, for this job alone",
         "with that part emptied; how many speakers there are is public",
-        "cut to length",
-        "40 paid, of 44 planned; the figures count all that were planned",
-        "Taken to be public, so that no ε covers it",
+        "clipped to norm",
+        "40 paid, of 44 planned; the figures count all planned releases",
+        "Treated as public, not covered by any ε",
         "the expected batch of",
         "canaries measured at least",
         "undertone-server certificate verify certificate-",
@@ -183,15 +183,15 @@ async fn a_certificate_says_what_it_cost_whom_on_whose_word_and_how_to_check_it(
 }
 
 #[tokio::test]
-async fn a_raised_limit_shows_the_sum_of_its_promises() {
+async fn raised_limit_shows_the_sum_of_its_promises() {
     let page = render(&path::dataset(CONSORTIUM, dataset(1)), true, "").await.body;
-    assert!(page.contains("begins a promise of its own") && page.contains(" + ε 8"), "{page}");
+    assert!(page.contains("each limit is a separate guarantee") && page.contains(" + ε 8"), "{page}");
     let other = render(&path::dataset(CONSORTIUM, dataset(3)), true, "").await.body;
-    assert!(!other.contains("begins a promise of its own"), "one limit is one promise: {other}");
+    assert!(!other.contains("each limit is a separate guarantee"), "one limit is one promise: {other}");
 }
 
 #[tokio::test]
-async fn an_admin_declares_in_how_many_organizations_a_person_may_be() {
+async fn admin_declares_the_overlap_rule() {
     let overview = render(&path::overview(CONSORTIUM), true, "").await.body;
     assert!(overview.contains("action=\"/ui/attest-overlap\""), "{overview}");
     let rule = "One person may be in the data of up to 2 organizations";
@@ -205,7 +205,7 @@ async fn an_admin_declares_in_how_many_organizations_a_person_may_be() {
 }
 
 #[tokio::test]
-async fn an_enrolment_token_is_shown_once_with_the_command_that_uses_it() {
+async fn enrolment_token_is_shown_with_its_command() {
     let came = send("enrol", &format!("consortium={CONSORTIUM}&organization={OWN}&name=ward+7"), true).await;
     let cookies = came.cookies();
     let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
@@ -216,7 +216,7 @@ async fn an_enrolment_token_is_shown_once_with_the_command_that_uses_it() {
 }
 
 #[tokio::test]
-async fn a_link_for_a_member_holds_the_roles_that_were_chosen() {
+async fn member_link_has_the_selected_roles() {
     let page = render(&path::organization(CONSORTIUM, OWN), true, "").await.body;
     for role in ["data_steward", "researcher", "organization_admin", "auditor", "annotator"] {
         assert!(page.contains(&format!("name=\"roles[]\" value=\"{role}\"")), "{role}: {page}");
@@ -237,9 +237,9 @@ async fn a_link_for_a_member_holds_the_roles_that_were_chosen() {
 }
 
 #[tokio::test]
-async fn a_refused_proposal_shows_spent_asked_left_and_what_would_fit() {
+async fn refused_proposal_shows_the_budget_figures() {
     let page = render(&path::plan(CONSORTIUM), true, "").await;
-    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let body = planner_fields(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
     let came = send("propose-dp-sgd", &body, true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{}", came.body);
     let cookies = came.cookies();
@@ -250,9 +250,9 @@ async fn a_refused_proposal_shows_spent_asked_left_and_what_would_fit() {
 }
 
 #[tokio::test]
-async fn the_planner_s_form_is_a_job_without_any_script() {
+async fn plain_planner_form_proposes_a_job() {
     let page = render(&path::plan(CONSORTIUM), true, "").await;
-    let body = form_of(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
+    let body = planner_fields(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
     let came = send("propose-dp-sgd", &body, true).await;
     assert_eq!(
         (came.status.as_u16(), came.location()),
@@ -263,26 +263,26 @@ async fn the_planner_s_form_is_a_job_without_any_script() {
 }
 
 #[tokio::test]
-async fn an_island_gets_values_and_problems_not_redirects() {
+async fn island_gets_values_and_problems_not_redirects() {
     let came = send("propose-dp-sgd", "consortium=x", false).await;
     assert!(came.status.is_server_error() || came.status.is_client_error());
     assert!(came.location().is_empty());
 }
 
 #[tokio::test]
-async fn a_refused_island_is_told_in_words_with_the_status() {
+async fn refused_island_gets_html_and_status() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let body = form_of(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
+    let body = planner_fields(&page).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=too+much");
     let came = send("propose-dp-sgd", &body, false).await;
     assert_eq!(came.status, 409, "{}", came.body);
-    let told: String = serde_json::from_str(&came.body).expect("a text");
-    assert!(told.contains("class=\"refusals\"") && told.contains("ward-a (speaker): ε 6.50 of 8.00"), "{told}");
+    let text: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(text.contains("class=\"refusals\"") && text.contains("ward-a (speaker): ε 6.50 of 8.00"), "{text}");
 }
 
 /// Renders the planner with one of the plan's numbers replaced.
 async fn planner_with(field: &str, value: &str) -> String {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let query: Vec<String> = form_of(&page)
+    let query: Vec<String> = planner_fields(&page)
         .split('&')
         .map(|pair| match pair.split_once('=') {
             Some((name, _)) if name == field => format!("{name}={value}"),
@@ -293,75 +293,75 @@ async fn planner_with(field: &str, value: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_plan_says_what_it_leaves_who_decides_and_what_rounds_cost() {
+async fn plan_shows_remainder_bottleneck_and_round_costs() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let said = [
+    let texts = [
         "Fits every budget.",
         " decides: its budget admits ",
         "passes over the data",
         "% of the budget: ",
         " is the least.",
     ];
-    for said in said {
-        assert!(page.contains(said), "{said}");
+    for text in texts {
+        assert!(page.contains(text), "{text}");
     }
     assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
     assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
-    assert!(page.contains("up to 2 of the organizations that pay"), "the consortium's rule is applied");
-    assert!(!page.contains("The nearest plans that fit"), "nothing has to be changed");
+    assert!(page.contains("up to 2 of the charged organizations"), "the consortium's rule is applied");
+    assert!(!page.contains("Nearest plans within the budgets"), "nothing has to be changed");
 }
 
 #[tokio::test]
-async fn a_refused_plan_links_to_three_that_fit() {
+async fn refused_plan_links_to_three_fitting_plans() {
     let page = planner_with("plan%5Brounds%5D", "900").await;
     assert!(page.contains("Over the limit of ") && page.contains("instead of 900, with this noise."), "{page}");
-    let offers = page.split("The nearest plans that fit").nth(1).and_then(|rest| rest.split("</section>").next());
+    let offers = page.split("Nearest plans within the budgets").nth(1).and_then(|rest| rest.split("</section>").next());
     let links: Vec<_> =
         offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert_eq!(links.len(), 3, "{links:?}");
     for link in links {
-        let offered = render(&link.replace("&amp;", "&"), true, "").await.body;
-        assert!(offered.contains("Fits every budget."), "{link}");
-        assert!(!offered.contains("The nearest plans that fit"), "{link}");
+        let page = render(&link.replace("&amp;", "&"), true, "").await.body;
+        assert!(page.contains("Fits every budget."), "{link}");
+        assert!(!page.contains("Nearest plans within the budgets"), "{link}");
     }
 }
 
 #[tokio::test]
-async fn the_tight_numbers_of_a_changed_plan_are_asked_of_the_server() {
+async fn changed_plan_gets_tight_numbers_from_the_server() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
-    let came = send("weigh-dp-sgd", &form_of(&page), false).await;
-    let told: String = serde_json::from_str(&came.body).expect("a text");
-    assert!(told.contains("ward-a") && told.contains("Budget with it"), "{told}");
-    let wrong = form_of(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
+    let came = send("weigh-dp-sgd", &planner_fields(&page), false).await;
+    let text: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(text.contains("ward-a") && text.contains("Budget with it"), "{text}");
+    let wrong = planner_fields(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
     assert_eq!(send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_steward_sees_what_approving_does_before_approving() {
+async fn approval_form_lists_its_effects() {
     let page = render(&path::job(CONSORTIUM, PROPOSED), true, "").await.body;
     assert!(page.contains("action=\"/ui/approve\"") && page.contains("action=\"/ui/refuse\""));
-    assert!(page.contains("Sets aside 44 releases of ward-a"), "{page}");
-    assert!(page.contains("is left for all others, for life"));
+    assert!(page.contains("Reserves 44 releases of ward-a"), "{page}");
+    assert!(page.contains("left for all other jobs, for life"));
     let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
     assert!(!running.contains("action=\"/ui/approve\""), "there is nothing to approve in a running job");
 }
 
 #[tokio::test]
-async fn a_claim_and_what_was_measured_against_it_stand_side_by_side() {
+async fn audit_shows_claim_beside_measurement() {
     let page = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
-    assert!(page.contains("Passed: no measurement lies above its claim."), "{page}");
-    assert!(page.contains("261 of 500 guesses right about 1,000 gradients"), "{page}");
-    assert!(page.contains("Below the claim, which it could have disproved.") && page.contains("at least ε"));
+    assert!(page.contains("Passed: no measurement exceeds its claim."), "{page}");
+    assert!(page.contains("261 of 500 guesses correct about 1,000 gradients"), "{page}");
+    assert!(page.contains("Below the claim; it could have disproved the claim.") && page.contains("at least ε"));
     let running = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
     assert!(!running.contains("<h2>Audit</h2>"), "nothing is said where nothing was promised");
 }
 
 #[tokio::test]
-async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
+async fn frozen_dataset_shows_reason_and_clear_form() {
     let overview = render(&path::overview(CONSORTIUM), true, "").await.body;
     assert!(overview.contains("<h2>Frozen</h2>"), "everybody is told: {overview}");
     let page = render(&path::dataset(CONSORTIUM, dataset(2)), true, "").await.body;
-    assert!(page.contains("No job can reserve anything on this dataset."), "{page}");
+    assert!(page.contains("No job can reserve budget on this dataset."), "{page}");
     assert!(page.contains("where at most 1.310 was claimed") && page.contains("action=\"/ui/clear-freeze\""));
     let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(2));
     let came = send("clear-freeze", &format!("{ids}&reason=the+noise+was+compiled+out"), true).await;
@@ -371,7 +371,7 @@ async fn a_frozen_dataset_says_why_and_its_steward_may_clear_it() {
 }
 
 /// Returns the fields that a browser would post for the planner's form: named, enabled fields, checked boxes.
-pub(super) fn form_of(page: &str) -> String {
+pub(super) fn planner_fields(page: &str) -> String {
     let form = page
         .split("action=\"/ui/propose-dp-sgd\"")
         .nth(1)
@@ -401,11 +401,11 @@ pub(super) fn form_of(page: &str) -> String {
             }
         } else if tag.starts_with("select") {
             let options = form.split(tag).nth(1).and_then(|rest| rest.split("</select>").next()).unwrap_or_default();
-            let chosen = options
+            let selection = options
                 .split("<option")
                 .find(|option| option.contains(" selected"))
                 .or(options.split("<option").nth(1));
-            pairs.push((name, chosen.and_then(|option| attribute(option, "value")).unwrap_or_default()));
+            pairs.push((name, selection.and_then(|option| attribute(option, "value")).unwrap_or_default()));
         }
     }
     pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")
@@ -413,7 +413,7 @@ pub(super) fn form_of(page: &str) -> String {
 
 /// Two compilers build the two halves of an island; its id must be the same in both.
 #[tokio::test]
-async fn the_bundle_knows_every_island_of_the_pages() {
+async fn bundle_has_every_island_of_the_pages() {
     let loader = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/undertone.js");
     let Ok(loader) = std::fs::read_to_string(&loader) else {
         eprintln!("no bundle in app/dist: run .ci/bundle.sh to have this checked");

@@ -5,14 +5,14 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use undertone_api::plan::thresholds::{Asked, Line, csv};
 
-use crate::component::chart::percent_encoded;
+use crate::component::chart::percent_encode;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 use crate::words;
 
 /// The fields of the page's own form in its address.
 #[derive(Debug, Default, Deserialize)]
-struct Query {
+struct ThresholdQuery {
     #[serde(default)]
     epsilon: String,
     #[serde(default)]
@@ -25,30 +25,30 @@ struct Query {
 pub(crate) fn thresholds() -> AnyView {
     screen(Place::Jobs, async |desk| {
         desk.member()?;
-        let query: Query = crate::query::parse(&desk.query).unwrap_or_default();
-        let asked = Asked::parse(&query.epsilon, &query.delta, &query.rate);
-        let made = asked.and_then(|asked| asked.lines().map(|lines| (asked, lines)));
-        let body = match made {
-            Ok((asked, lines)) => table(&asked, &lines),
+        let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
+        let request = Asked::parse(&query.epsilon, &query.delta, &query.rate);
+        let result = request.and_then(|request| request.lines().map(|lines| (request, lines)));
+        let body = match result {
+            Ok((request, lines)) => render_table(&request, &lines),
             Err(error) => view! { <p class="notice bad" role="alert">{format!("No table: {error}.")}</p> }.into_any(),
         };
         Ok(Sheet::new(
             "Thresholds for private questions",
             view! {
-                <p class="lead">"How often a text must be asked before it may be shown, so that nobody’s single row matters."</p>
+                <p class="lead">"The least count at which a text may be released so that no single row has a noticeable effect."</p>
                 {body}
-                {form(&query)}
-                {meaning()}
+                {render_form(&query)}
+                {render_explanation()}
             },
         ))
     })
 }
 
-fn table(asked: &Asked, lines: &[Line]) -> AnyView {
+fn render_table(asked: &Asked, lines: &[Line]) -> AnyView {
     let heads = asked.rates.iter().map(|rate| view! { <th scope="col" class="number">"β "{words::number(*rate)}</th> });
     let groups = asked.epsilons.iter().map(|epsilon| {
         let own = lines.iter().filter(|line| line.epsilon.total_cmp(epsilon).is_eq());
-        let rows = own.map(|line| row(line, &asked.rates)).collect_view();
+        let rows = own.map(|line| render_row(line, &asked.rates)).collect_view();
         let span = asked.rates.len() + 1;
         view! {
             <tbody>
@@ -59,7 +59,7 @@ fn table(asked: &Asked, lines: &[Line]) -> AnyView {
             </tbody>
         }
     });
-    let file = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(lines)));
+    let file = format!("data:text/csv;charset=utf-8,{}", percent_encode(&csv(lines)));
     view! {
         <section class="panel">
             <div class="scroll" tabindex="0" role="group" aria-label="Table">
@@ -75,7 +75,7 @@ fn table(asked: &Asked, lines: &[Line]) -> AnyView {
     .into_any()
 }
 
-fn row(line: &Line, rates: &[f64]) -> AnyView {
+fn render_row(line: &Line, rates: &[f64]) -> AnyView {
     let cells = rates.iter().map(|rate| {
         let text = line.at(*rate).map_or_else(
             || "–".to_owned(),
@@ -87,7 +87,7 @@ fn row(line: &Line, rates: &[f64]) -> AnyView {
 }
 
 /// Renders the form for other numbers, which puts them into the address.
-fn form(query: &Query) -> AnyView {
+fn render_form(query: &ThresholdQuery) -> AnyView {
     let field = |name: &'static str, label: &'static str, usual: &'static str, value: &str| {
         let value = value.to_owned();
         view! {
@@ -100,7 +100,7 @@ fn form(query: &Query) -> AnyView {
         <section class="panel other-numbers">
             <h2>"Other numbers"</h2>
             <form class="stack" method="get" action=path::THRESHOLDS>
-                {field("epsilon", "ε, with commas between", "0.25, 0.5, 0.75, 1", &query.epsilon)}
+                {field("epsilon", "ε, separated by commas", "0.25, 0.5, 0.75, 1", &query.epsilon)}
                 {field("delta", "δ", "1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10", &query.delta)}
                 {field("rate", "Sampling rates β", "0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6", &query.rate)}
                 <p><button type="submit">"Show these"</button></p>
@@ -110,18 +110,19 @@ fn form(query: &Query) -> AnyView {
     .into_any()
 }
 
-fn meaning() -> AnyView {
+fn render_explanation() -> AnyView {
     view! {
         <section class="panel">
-            <h2>"How to read it"</h2>
-            <p>"Every row of a log is kept with the chance β, in secret. A text is shown when at least k kept rows have it. Then one row \
-                more or less in the log changes what is seen by at most ε and δ."</p>
-            <p>"The first number of an entry is the least k by the published bound (Li, Qardaji and Su 2012, Theorem 5), the second by the \
-                exact divergence. Both hold when counts are shown beside the texts. Where texts alone are shown, the exact number holds \
-                too, and rates beyond 1 − exp(−ε), for which this table has no entry, become possible."</p>
-            <p>"Who protects users instead of rows, of whom each may have u texts, pays u times ε, and δ for every one of them; the \
-                planner counts that."</p>
-            <p>"A site makes the same table with "<code>"undertone-worker thresholds"</code>"."</p>
+            <h2>"How to read the table"</h2>
+            <p>"Every row of a log is kept with probability β, in secret. A text is released if at least k kept \
+                rows contain it. Adding or removing one row then changes the release by at most (ε, δ)."</p>
+            <p>"The first number of an entry is the least k by the published bound (Li, Qardaji and Su 2012, \
+                Theorem 5), the second by the exact divergence. Both are valid if counts are released with the \
+                texts. For texts without counts, the exact number is also valid, and rates above 1 − exp(−ε), \
+                without an entry in this table, become possible."</p>
+            <p>"Protecting users with up to u texts each instead of rows costs u times ε, and δ for each text; the \
+                planner includes this."</p>
+            <p>"A site prints the same table with "<code>"undertone-worker thresholds"</code>"."</p>
         </section>
     }
     .into_any()
@@ -132,7 +133,7 @@ mod tests {
     use crate::{fixture, path};
 
     #[tokio::test]
-    async fn the_table_is_there_with_its_file_and_for_other_numbers() {
+    async fn threshold_table_has_a_file_and_takes_other_numbers() {
         let usual = fixture::render(path::THRESHOLDS, true, "").await.body;
         assert!(usual.contains("13 / 10") && usual.contains("117 / 98"), "{usual}");
         assert!(usual.contains("download=\"thresholds.csv\"") && usual.contains("data:text/csv"));

@@ -7,7 +7,7 @@ use undertone_api::job::{NewJob, Spec, dp_sgd};
 use undertone_api::plan::{Knob, NewPlan, Plan};
 use undertone_api::problem::Code;
 use undertone_app::Standing;
-use undertone_app::kind::dp_sgd::{Verdict, prices};
+use undertone_app::kind::dp_sgd::{PartyVerdict, price_plan};
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use crate::testing::on_both;
@@ -123,7 +123,7 @@ on_both! {
                 party.sampling_rate = SamplingRate::new(rate).unwrap();
                 party.noise.as_mut().unwrap().noise_multiplier = NoiseMultiplier::new(noise).unwrap();
             }
-            let there = prices(&spec, &datasets, &standings);
+            let there = price_plan(&spec, &datasets, &standings);
             let here = planned(&world, spec).await;
             assert_eq!(there.buys, here.buys);
             assert_eq!(there.offers.len(), here.offers.len());
@@ -135,7 +135,7 @@ on_both! {
             let bits = |number: Option<f64>| number.filter(|number| number.is_finite()).map(f64::to_bits);
             let mut paid = 0;
             for (id, verdict) in &there.verdicts {
-                let Verdict::Pays { payment, rounds_that_fit, curve, .. } = verdict else { continue };
+                let PartyVerdict::Pays { payment, rounds_that_fit, curve, .. } = verdict else { continue };
                 let party = here.parties.iter().find(|party| party.dataset == *id).unwrap();
                 assert_eq!(bits(party.epsilon), bits(Some(payment.own)));
                 assert_eq!(bits(party.would_be), bits(Some(payment.ghost.committed)));

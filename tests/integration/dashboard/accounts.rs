@@ -21,7 +21,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     // The secret is shown once, and is in force after one of its codes was entered.
     visitor.visit("/settings/security").await?;
     browser.click("form[action='/ui/offer-factor'] button").await?;
-    browser.see(".notice", "Scan this with your authenticator").await?;
+    browser.see(".notice", "Scan this code with your authenticator").await?;
     visitor.sound("second-factor-secret").await?;
     let authenticator = authenticator(&browser.text(".secret").await?)?;
     browser.fill("input[name=code]", &shown(&authenticator, 0)?).await?;

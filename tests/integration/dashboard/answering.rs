@@ -90,7 +90,7 @@ async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
 
 /// Opens the list of keys with `?`, and so waits until the page handles keys.
 async fn the_keys_are_listed(visitor: &Visitor) -> Staged<()> {
-    let listed = |text: &Value| text.as_str().is_some_and(|text| text.contains("take the last answer back"));
+    let listed = |text: &Value| text.as_str().is_some_and(|text| text.contains("undo the last answer"));
     let mut tries = PATIENCE.as_secs() / HEARD.as_secs();
     loop {
         visitor.browser.press("?").await?;
@@ -223,7 +223,7 @@ async fn taken_away(stage: &Stage, page: &str, logs: &[QueryLog; 2]) -> Staged<(
     let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
     visitor.sign_in("operator").await?;
     visitor.visit(page).await?;
-    visitor.browser.see("main", "Take away, or bring").await?;
+    visitor.browser.see("main", "Export and import").await?;
     nothing_is_below_the_gate(&visitor, page, logs).await?;
     visitor.sound("annotate-files").await?;
     let fetch = "const done = arguments[arguments.length - 1];

@@ -55,8 +55,8 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
         let epsilon = format!("{of_log} input[name$='[epsilon]']");
         browser.overwrite(&epsilon, "5").await?;
         browser.see(&format!("{FORM} .headline-small"), "Over the limit").await?;
-        browser.see(&format!("{FORM} .offers"), "The nearest plans that fit").await?;
-        assert!(pays(&visitor, &said).await?.contains("It does not fit into what is left."));
+        browser.see(&format!("{FORM} .offers"), "Nearest plans within the budgets").await?;
+        assert!(pays(&visitor, &said).await?.contains("It exceeds the remaining budget."));
         let over = planned(&stage, typed(&visitor, &of_log).await?).await?;
         assert!(over.left.is_none_or(|left| left < 0.0), "{over:?}");
         visitor.sound("planner-of-questions-over-the-limit").await?;
@@ -138,7 +138,7 @@ fn compare(said: &str, plan: &PlanParty) -> Staged<()> {
     assert!((0.0..0.01).contains(&under), "{said}: {left}");
     assert_eq!(share, format!("{} %", (part * 100.0).floor()), "{said}");
     let further = match plan.rounds_left {
-        0 => "not one more such pool".to_owned(),
+        0 => "no other such pool".to_owned(),
         1 => ": 1 such pool more".to_owned(),
         pools => format!(": {pools} such pools more"),
     };

@@ -24,14 +24,14 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     visitor.visit(&jobs).await?;
     open(&visitor, "begin-draft").await?;
     browser.click("form[action='/ui/begin-draft'] button").await?;
-    browser.see(".headline", "Not ready to be proposed").await?;
+    browser.see(".headline", "Not ready to propose").await?;
     browser.see(".notice.bad", "missing field").await?;
     visitor.sound("draft-begun").await?;
     browser.fill("form[action='/ui/write-draft'] input[name=title]", "From a draft").await?;
     browser.run("document.querySelector('textarea[name=spec]').value = arguments[0]", vec![json!(spec)]).await?;
     browser.click("form[action='/ui/write-draft'] button").await?;
-    browser.see(".headline", "Ready to be proposed").await?;
-    browser.see("main", "What it would cost").await?;
+    browser.see(".headline", "Ready to propose").await?;
+    browser.see("main", "Projected cost").await?;
     visitor.sound("draft").await?;
     browser.click("form[action='/ui/propose-draft'] button").await?;
     // The draft's page has the same title.
@@ -42,7 +42,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
 
     // The owner reads the disclosures and approves exactly these; the others approve over REST.
     browser.click(".decide a[href*='/review/']").await?;
-    browser.see("main", "Who learns what").await?;
+    browser.see("main", "Disclosures").await?;
     browser.see("main", "whoever gets the model").await?;
     visitor.sound("review").await?;
     visitor.visit(&job).await?;
@@ -58,7 +58,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     open(&visitor, "pause").await?;
     browser.fill("form[action='/ui/pause'] textarea", "a look at it").await?;
     browser.click("form[action='/ui/pause'] button").await?;
-    browser.see("main", "Why it is paused").await?;
+    browser.see("main", "Reason for the pause").await?;
     browser.see(".holds", "a look at it").await?;
     visitor.sound("paused").await?;
     browser.click("form[action='/ui/resume'] button").await?;
@@ -73,7 +73,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     open(&visitor, "clone").await?;
     browser.click("form[action='/ui/clone'] button").await?;
     browser.see(".notice", "copied into a draft").await?;
-    browser.see(".headline", "Ready to be proposed").await?;
+    browser.see(".headline", "Ready to propose").await?;
     visitor.sound("cloned").await
 }
 

@@ -49,7 +49,7 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     let begun = visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
 
     stage.kill_server();
-    visitor.browser.see(".connection.lost", "The connection is lost").await?;
+    visitor.browser.see(".connection.lost", "Connection lost").await?;
     stage.start_server()?;
     visitor.browser.see(".connection:not(.lost)", "Live").await?;
     let before = visitor.browser.run(NUMBER, Vec::new()).await?.as_u64().unwrap_or_default();
@@ -67,7 +67,7 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     list.visit("/notifications").await?;
     list.browser.see(".told", "waits for your decision").await?;
     list.browser.click("form[action='/ui/read-all-notifications'] button").await?;
-    Ok(list.browser.see(".headline", "Nothing new").await?)
+    Ok(list.browser.see(".headline", "No new notifications").await?)
 }
 
 /// Checks that each site has logged its actions, in the closed vocabulary.

@@ -65,16 +65,16 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     browser.click(WAY).await?;
     browser.click("a[href$='/abort']").await?;
     browser
-        .see(".notice.bad", "The provider recognized nobody. Begin again, or sign in with e-mail and password.")
+        .see(".notice.bad", "The provider did not authenticate you. Start again, or sign in with e-mail and password.")
         .await?;
     only_of(&phone, &provider).await?;
     phone.sound("provider-declined").await?;
 
     // The e-mail address is unverified at the provider, or unknown here.
     for (login, remedy) in [
-        ("unverified-operator", "Have it verified there, then begin again."),
+        ("unverified-operator", "Verify it there, then start again."),
         ("operator", "An account with your e-mail address exists and is not linked to this identity."),
-        ("stranger", "Members join by a link: ask for one, and open it first."),
+        ("stranger", "Members join by invitation link: ask for one, and open it first."),
     ] {
         browser.client().delete_all_cookies().await?;
         phone.visit("/sign-in").await?;
@@ -90,7 +90,7 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
     stage.start_server()?;
     phone.visit("/sign-in").await?;
     browser.click(WAY).await?;
-    browser.see(".notice.bad", "cannot be reached just now. Sign in with e-mail and password").await?;
+    browser.see(".notice.bad", "is unreachable. Sign in with e-mail and password").await?;
     phone.sound("provider-unavailable").await?;
     phone.sign_in("operator").await
 }

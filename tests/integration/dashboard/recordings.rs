@@ -33,7 +33,7 @@ async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() ->
         visitor.sound("dataset-of-recordings").await?;
 
         visitor.visit(&format!("{home}/plan")).await?;
-        browser.see(".planner-cost", "The list of words is still to be written").await?;
+        browser.see(".planner-cost", "The word list is empty").await?;
         visitor.sound("planner-of-recordings").await?;
         // The numbers follow the form.
         browser.fill("textarea[name='hear[words]']", "fever garden letter").await?;

@@ -7,7 +7,7 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, SamplingRate};
 
-use super::{Digits, Rounded as _, offers};
+use super::{Rounded as _, ThreeDigits, offers};
 use crate::dataset::Dataset;
 use crate::job::Kind as _;
 use crate::job::active_learning::Spec;
@@ -99,12 +99,12 @@ fn least_rate_that_is_refused_follows_the_offered_one() {
     let lower = named(&offered, Knob::SamplingRate).unwrap();
     let (dataset, _, _, to) = &lower.values[0];
     assert!(reserves(&lower.apply(&spec), &datasets, &books, 1), "{lower:?}");
-    let mut rate = Digits::above(asked).below(1).unwrap();
+    let mut rate = ThreeDigits::round_up(asked).step_down(1).unwrap();
     while rate.value() > *to {
         let mut greater = spec.clone();
         greater.set(Knob::SamplingRate, *dataset, rate.value());
         assert!(!reserves(&greater, &datasets, &books, 1), "{} is nearer than {to}", rate.value());
-        rate = rate.below(1).unwrap();
+        rate = rate.step_down(1).unwrap();
     }
 }
 

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::scale::{Scale, apart};
+use super::scale::{LinearScale, spread};
 use crate::words;
 
 /// Width of the drawing in its own units.
@@ -19,7 +19,7 @@ const CENTRE: f64 = 110.0;
 
 /// The stroke of a line, so that lines differ without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stroke {
+pub enum LineStroke {
     /// Solid, in the accent.
     Solid,
     /// Dashed.
@@ -28,7 +28,7 @@ pub enum Stroke {
     Dotted,
 }
 
-impl Stroke {
+impl LineStroke {
     const fn class(self) -> &'static str {
         match self {
             Self::Solid => "line solid",
@@ -40,11 +40,11 @@ impl Stroke {
 
 /// One line of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct ChartLine {
     /// Its name, written at its end.
     pub label: String,
     /// Its stroke.
-    pub stroke: Stroke,
+    pub stroke: LineStroke,
     /// The numbers, by x.
     pub points: Vec<(f64, f64)>,
     /// A constant value, drawn across the plot.
@@ -53,7 +53,7 @@ pub struct Line {
 
 /// The content of a chart; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct ChartFigure {
     /// Its title.
     pub title: String,
     /// Name of the file for its numbers, without extension.
@@ -71,11 +71,11 @@ pub struct Figure {
     /// A marked x, with its label.
     pub mark: Option<(f64, String)>,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
 }
 
-impl Figure {
-    fn say(&self, y: f64) -> String {
+impl ChartFigure {
+    fn format_y(&self, y: f64) -> String {
         match (self.percent, self.up) {
             (true, _) => words::percent(y),
             (false, true) => words::epsilon(y),
@@ -90,7 +90,7 @@ impl Figure {
         xs
     }
 
-    fn at(line: &Line, x: f64) -> Option<f64> {
+    fn line_value(line: &ChartLine, x: f64) -> Option<f64> {
         line.level.or_else(|| line.points.iter().find(|point| (point.0 - x).abs() < 1e-9).map(|point| point.1))
     }
 
@@ -99,7 +99,7 @@ impl Figure {
         let parts: Vec<String> = self
             .lines
             .iter()
-            .filter_map(|line| Some(format!("{} {}", line.label, self.say(Self::at(line, x)?))))
+            .filter_map(|line| Some(format!("{} {}", line.label, self.format_y(Self::line_value(line, x)?))))
             .collect();
         format!("{} {}: {}", self.x, words::number(x), parts.join(", "))
     }
@@ -110,7 +110,7 @@ impl Figure {
         if self.lines.iter().all(|line| line.level.is_none() && line.points.is_empty()) {
             return latest;
         }
-        latest + " Arrow keys read it."
+        latest + " Use the arrow keys to read values."
     }
 
     /// Returns the same sentence for a static drawing.
@@ -120,11 +120,11 @@ impl Figure {
             .iter()
             .filter_map(|line| {
                 let last = line.level.or_else(|| line.points.last().map(|point| point.1))?;
-                Some(format!("{} {}", line.label, self.say(last)))
+                Some(format!("{} {}", line.label, self.format_y(last)))
             })
             .collect();
         if parts.is_empty() {
-            format!("{}: nothing measured yet", self.title)
+            format!("{}: no measurements yet", self.title)
         } else if let Some((x, what)) = &self.mark {
             format!("{}; {what}, {}.", self.title, self.reading(*x))
         } else {
@@ -142,7 +142,7 @@ impl Figure {
                 .collect::<Vec<_>>(),
         ];
         for x in self.xs() {
-            let cell = |line: &Line| Self::at(line, x).map_or_else(String::new, |y| y.to_string());
+            let cell = |line: &ChartLine| Self::line_value(line, x).map_or_else(String::new, |y| y.to_string());
             rows.push(std::iter::once(x.to_string()).chain(self.lines.iter().map(cell)).collect());
         }
         rows.into_iter().map(|row| row.join(",") + "\r\n").collect()
@@ -150,12 +150,12 @@ impl Figure {
 
     /// Renders the numbers as a table, with the link to the file.
     pub(super) fn table(&self) -> AnyView {
-        let href = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&self.csv()));
+        let href = format!("data:text/csv;charset=utf-8,{}", percent_encode(&self.csv()));
         let rows = self.xs().into_iter().map(|x| {
             let cells = self
                 .lines
                 .iter()
-                .map(|line| view! { <td>{Self::at(line, x).map_or_else(|| "–".to_owned(), |y| self.say(y))}</td> })
+                .map(|line| view! { <td>{Self::line_value(line, x).map_or_else(|| "–".to_owned(), |y| self.format_y(y))}</td> })
                 .collect_view();
             view! { <tr><th scope="row">{words::number(x)}</th>{cells}</tr> }
         });
@@ -176,35 +176,35 @@ impl Figure {
 }
 
 /// Percent-encodes all characters except unreserved ones, so that any label may be in an address.
-pub(crate) fn percent_encoded(text: &str) -> String {
+pub(crate) fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
         }
     }
     out
 }
 
-fn hex(digit: u8) -> char {
+fn hex_digit(digit: u8) -> char {
     char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 /// A figure's scales.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plot {
-    x: Scale,
-    y: Scale,
+pub(super) struct ChartPlot {
+    x: LinearScale,
+    y: LinearScale,
     xs: Vec<f64>,
     percent: bool,
     x_name: String,
     y_name: String,
 }
 
-impl Plot {
-    pub(super) fn of(figure: &Figure) -> Self {
+impl ChartPlot {
+    pub(super) fn new(figure: &ChartFigure) -> Self {
         let ys = || figure.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1).chain(line.level));
         let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
         let (low, high) = match (low.is_finite(), figure.percent) {
@@ -215,8 +215,8 @@ impl Plot {
         let xs = figure.xs();
         let most = xs.last().copied().unwrap_or(1.0).max(figure.x_most).max(1.0);
         Self {
-            x: Scale::up_to(most, 5, LEFT, RIGHT),
-            y: Scale::new(low, high, 4, BOTTOM, TOP),
+            x: LinearScale::up_to(most, 5, LEFT, RIGHT),
+            y: LinearScale::new(low, high, 4, BOTTOM, TOP),
             xs,
             percent: figure.percent,
             x_name: figure.x.clone(),
@@ -231,7 +231,7 @@ impl Plot {
     }
 
     /// Returns the next data x in one direction; the last data x if there is no present one.
-    pub(super) fn beside(&self, now: Option<f64>, forward: bool) -> Option<f64> {
+    pub(super) fn next_value(&self, now: Option<f64>, forward: bool) -> Option<f64> {
         let Some(now) = now else { return self.xs.last().copied() };
         let next = if forward {
             self.xs.iter().copied().find(|x| *x > now)
@@ -244,14 +244,14 @@ impl Plot {
     pub(super) fn grid(&self) -> AnyView {
         let say = |y: f64| if self.percent { format!("{:.0}", y * 100.0) } else { words::number(y) };
         let rows = self.y.ticks.iter().map(|tick| {
-            let place = self.y.at(*tick);
+            let place = self.y.position(*tick);
             view! {
                 <line class="grid" x1=LEFT x2=RIGHT y1=place y2=place></line>
                 <text class="tick" x=LEFT - 6.0 y=place + 4.0 text-anchor="end">{say(*tick)}</text>
             }
         });
         let columns = self.x.ticks.iter().filter(|tick| tick.fract() == 0.0).map(|tick| {
-            view! { <text class="tick" x=self.x.at(*tick) y=BOTTOM + 18.0 text-anchor="middle">{words::number(*tick)}</text> }
+            view! { <text class="tick" x=self.x.position(*tick) y=BOTTOM + 18.0 text-anchor="middle">{words::number(*tick)}</text> }
         });
         view! {
             {rows.collect_view()}
@@ -263,30 +263,30 @@ impl Plot {
         .into_any()
     }
 
-    pub(super) fn lines(&self, figure: &Figure) -> AnyView {
-        let drawn: Vec<&Line> =
+    pub(super) fn lines(&self, figure: &ChartFigure) -> AnyView {
+        let visible: Vec<&ChartLine> =
             figure.lines.iter().filter(|line| line.level.is_some() || !line.points.is_empty()).collect();
-        let ends: Vec<f64> = drawn
+        let ends: Vec<f64> = visible
             .iter()
-            .map(|line| self.y.at(line.level.or_else(|| line.points.last().map(|p| p.1)).unwrap_or(0.0)))
+            .map(|line| self.y.position(line.level.or_else(|| line.points.last().map(|p| p.1)).unwrap_or(0.0)))
             .collect();
-        let labels = apart(&ends, 16.0, TOP, BOTTOM);
-        drawn
+        let labels = spread(&ends, 16.0, TOP, BOTTOM);
+        visible
             .into_iter()
             .zip(labels)
             .map(|(line, label)| {
-                let last = line.points.last().map_or(RIGHT, |point| self.x.at(point.0));
+                let last = line.points.last().map_or(RIGHT, |point| self.x.position(point.0));
                 let path = match line.level {
-                    Some(level) => format!("M{LEFT} {0}H{RIGHT}", self.y.at(level)),
-                    None => path(line.points.iter().map(|(x, y)| (self.x.at(*x), self.y.at(*y)))),
+                    Some(level) => format!("M{LEFT} {0}H{RIGHT}", self.y.position(level)),
+                    None => build_path(line.points.iter().map(|(x, y)| (self.x.position(*x), self.y.position(*y)))),
                 };
                 let dots = (line.points.len() <= 60 && line.level.is_none()).then(|| {
                     line.points
                         .iter()
                         .map(|(x, y)| {
                             view! {
-                                <circle class=line.stroke.class() cx=self.x.at(*x) cy=self.y.at(*y) r="2.5">
-                                    <title>{format!("{} {}: {} {}", figure.x, words::number(*x), line.label, figure.say(*y))}</title>
+                                <circle class=line.stroke.class() cx=self.x.position(*x) cy=self.y.position(*y) r="2.5">
+                                    <title>{format!("{} {}: {} {}", figure.x, words::number(*x), line.label, figure.format_y(*y))}</title>
                                 </circle>
                             }
                         })
@@ -298,7 +298,7 @@ impl Plot {
                     <path class=line.stroke.class() d=path></path>
                     {dots}
                     <text class="label" x=x.max(LEFT) + 7.0 y=label + 4.0>
-                        {format!("{} ", line.label)}<tspan class="label-number">{figure.say(end)}</tspan>
+                        {format!("{} ", line.label)}<tspan class="label-number">{figure.format_y(end)}</tspan>
                     </text>
                 }
             })
@@ -307,9 +307,9 @@ impl Plot {
     }
 
     /// Renders the marked x.
-    pub(super) fn mark(&self, figure: &Figure) -> AnyView {
+    pub(super) fn mark(&self, figure: &ChartFigure) -> AnyView {
         let Some((x, what)) = &figure.mark else { return ().into_any() };
-        let place = self.x.at(*x);
+        let place = self.x.position(*x);
         // The label is on the side with more room.
         let (anchor, shift) = if place > MIDDLE { ("end", -5.0) } else { ("start", 5.0) };
         view! {
@@ -320,13 +320,13 @@ impl Plot {
     }
 
     pub(super) fn cursor(&self, x: f64) -> AnyView {
-        let place = self.x.at(x);
+        let place = self.x.position(x);
         view! { <line class="cursor" x1=place x2=place y1=TOP y2=BOTTOM></line> }.into_any()
     }
 }
 
 /// Returns an SVG path through positions.
-fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+fn build_path(places: impl Iterator<Item = (f64, f64)>) -> String {
     let mut out = String::new();
     for (index, (x, y)) in places.enumerate() {
         out.push(if index == 0 { 'M' } else { 'L' });
@@ -339,16 +339,16 @@ fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figure, Line, Plot, Stroke, percent_encoded};
+    use super::{ChartFigure, ChartLine, ChartPlot, LineStroke, percent_encode};
 
-    fn figure() -> Figure {
-        let line = |label: &str, points: &[(f64, f64)]| Line {
+    fn figure() -> ChartFigure {
+        let line = |label: &str, points: &[(f64, f64)]| ChartLine {
             label: label.to_owned(),
-            stroke: Stroke::Solid,
+            stroke: LineStroke::Solid,
             points: points.to_vec(),
             level: None,
         };
-        Figure {
+        ChartFigure {
             title: "Accuracy".to_owned(),
             file: "accuracy".to_owned(),
             x: "round".to_owned(),
@@ -358,14 +358,14 @@ mod tests {
             lines: vec![
                 line("private", &[(0.0, 0.1), (5.0, 0.3)]),
                 line("open, \"all\"", &[(5.0, 0.4)]),
-                Line { level: Some(0.2), ..line("public", &[]) },
+                ChartLine { level: Some(0.2), ..line("public", &[]) },
             ],
-            ..Figure::default()
+            ..ChartFigure::default()
         }
     }
 
     #[test]
-    fn the_file_holds_every_number_of_the_chart() {
+    fn csv_file_has_every_number() {
         assert_eq!(
             figure().csv(),
             "\"round\",\"private\",\"open, \"\"all\"\"\",\"public\"\r\n0,0.1,,0.2\r\n5,0.3,0.4,0.2\r\n"
@@ -373,25 +373,25 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_says_the_latest_of_each_line() {
+    fn sentence_names_the_latest_value_of_each_line() {
         let sentence = figure().sentence();
         assert!(sentence.contains("private 30.0 %") && sentence.contains("public 20.0 %"), "{sentence}");
-        let empty = Figure { lines: Vec::new(), ..figure() };
-        assert_eq!(empty.sentence(), "Accuracy: nothing measured yet");
+        let empty = ChartFigure { lines: Vec::new(), ..figure() };
+        assert_eq!(empty.sentence(), "Accuracy: no measurements yet");
     }
 
     #[test]
-    fn the_pointer_reads_the_nearest_measured_round() {
-        let plot = Plot::of(&figure());
+    fn pointer_reads_the_nearest_round() {
+        let plot = ChartPlot::new(&figure());
         assert_eq!(plot.nearest(0.0), Some(0.0));
         assert_eq!(plot.nearest(1000.0), Some(5.0));
-        assert_eq!(plot.beside(None, false), Some(5.0));
-        assert_eq!(plot.beside(Some(5.0), false), Some(0.0));
-        assert_eq!(plot.beside(Some(0.0), false), Some(0.0));
+        assert_eq!(plot.next_value(None, false), Some(5.0));
+        assert_eq!(plot.next_value(Some(5.0), false), Some(0.0));
+        assert_eq!(plot.next_value(Some(0.0), false), Some(0.0));
     }
 
     #[test]
-    fn a_file_in_an_address_survives_any_label() {
-        assert_eq!(percent_encoded("a,\"é#\r\n"), "a%2C%22%C3%A9%23%0D%0A");
+    fn csv_address_encodes_any_label() {
+        assert_eq!(percent_encode("a,\"é#\r\n"), "a%2C%22%C3%A9%23%0D%0A");
     }
 }

@@ -3,11 +3,11 @@
 
 use leptos::prelude::*;
 
-use super::plot::{Figure, HEIGHT, Plot, WIDTH};
+use super::plot::{ChartFigure, ChartPlot, HEIGHT, WIDTH};
 
 /// Renders a figure with its numbers beneath.
-pub(crate) fn still(figure: &Figure) -> AnyView {
-    let plot = Plot::of(figure);
+pub(crate) fn render_still(figure: &ChartFigure) -> AnyView {
+    let plot = ChartPlot::new(figure);
     view! {
         <figure class="chart still">
             <figcaption><span class="chart-title">{figure.title.clone()}</span></figcaption>

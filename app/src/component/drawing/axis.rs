@@ -2,8 +2,8 @@
 
 use leptos::prelude::*;
 
-use super::place;
-use crate::component::chart::Scale;
+use super::round_position;
+use crate::component::chart::LinearScale;
 use crate::words;
 
 /// Width of a drawing in its own units.
@@ -21,16 +21,16 @@ pub(super) const BOTTOM: f64 = 208.0;
 
 /// A scale with the labels of its ticks.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Axis {
+pub(super) enum DrawingAxis {
     /// Equal steps for equal differences.
-    Linear(Scale, Said),
+    Linear(LinearScale, NumberFormat),
     /// Equal steps for equal ratios.
-    Log(Log),
+    Log(LogScale),
 }
 
 /// The format of an axis's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum NumberFormat {
     /// Plain numbers.
     Plain,
     /// In percent.
@@ -41,23 +41,23 @@ pub(super) enum Said {
 
 /// A logarithmic scale between powers of ten.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Log {
+pub(super) struct LogScale {
     low: f64,
     high: f64,
     from: f64,
     to: f64,
 }
 
-impl Log {
+impl LogScale {
     /// Makes a scale from `low` to `high`, both above 0, onto `from..to`.
     pub(super) fn new(low: f64, high: f64, from: f64, to: f64) -> Self {
         let low = low.max(f64::MIN_POSITIVE).log10();
         Self { low, high: high.log10().max(low + 1.0), from, to }
     }
 
-    fn at(&self, value: f64) -> f64 {
+    fn position(&self, value: f64) -> f64 {
         let part = (value.max(f64::MIN_POSITIVE).log10() - self.low) / (self.high - self.low);
-        place(self.from + part.clamp(0.0, 1.0) * (self.to - self.from))
+        round_position(self.from + part.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
     /// Returns every power of ten, or every second or third if there are many.
@@ -68,12 +68,12 @@ impl Log {
     }
 }
 
-impl Axis {
+impl DrawingAxis {
     /// Returns the position of `value`.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(super) fn position(&self, value: f64) -> f64 {
         match self {
-            Self::Linear(scale, _) => scale.at(value),
-            Self::Log(log) => log.at(value),
+            Self::Linear(scale, _) => scale.position(value),
+            Self::Log(log) => log.position(value),
         }
     }
 
@@ -81,34 +81,34 @@ impl Axis {
     fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Linear(scale, said) => {
-                let whole = |tick: &&f64| *said != Said::Count || tick.fract() == 0.0;
+                let whole = |tick: &&f64| *said != NumberFormat::Count || tick.fract() == 0.0;
                 let say = |tick: f64| match said {
-                    Said::Plain => words::number(tick),
-                    Said::Percent => words::number((tick * 1e6).round() / 1e4),
-                    Said::Count => words::count(tick.max(0.0) as u64),
+                    NumberFormat::Plain => words::number(tick),
+                    NumberFormat::Percent => words::number((tick * 1e6).round() / 1e4),
+                    NumberFormat::Count => words::count(tick.max(0.0) as u64),
                 };
-                scale.ticks.iter().filter(whole).map(|tick| (scale.at(*tick), say(*tick))).collect()
+                scale.ticks.iter().filter(whole).map(|tick| (scale.position(*tick), say(*tick))).collect()
             }
-            Self::Log(log) => log.ticks().into_iter().map(|tick| (log.at(tick), power(tick))).collect(),
+            Self::Log(log) => log.ticks().into_iter().map(|tick| (log.position(tick), format_power(tick))).collect(),
         }
     }
 }
 
 /// Formats a power of ten: in digits up to 10,000.
-fn power(tick: f64) -> String {
+fn format_power(tick: f64) -> String {
     if (1.0..=10_000.0).contains(&tick) { words::count(tick as u64) } else { words::delta(tick) }
 }
 
 /// Renders the grid and the labels of both axes, with their names.
-pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
-    let columns = x.ticks().into_iter().map(|(at, said)| {
+pub(super) fn render_grid(x: &DrawingAxis, y: &DrawingAxis, (x_name, y_name): (&str, &str), right: f64) -> AnyView {
+    let columns = x.ticks().into_iter().map(|(at, label)| {
         view! {
             <line class="grid" x1=at x2=at y1=BOTTOM y2=BOTTOM + 4.0></line>
-            <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{said}</text>
+            <text class="tick" x=at y=BOTTOM + 18.0 text-anchor="middle">{label}</text>
         }
     });
     view! {
-        {rows(y, y_name, right)}
+        {render_rows(y, y_name, right)}
         {columns.collect_view()}
         <text class="axis" x=f64::midpoint(LEFT, right) y=HEIGHT - 6.0 text-anchor="middle">{x_name.to_owned()}</text>
     }
@@ -116,11 +116,11 @@ pub(super) fn grid(x: &Axis, y: &Axis, (x_name, y_name): (&str, &str), right: f6
 }
 
 /// Renders the grid and the labels of the y axis alone, with its name.
-pub(super) fn rows(y: &Axis, name: &str, right: f64) -> AnyView {
-    let rows = y.ticks().into_iter().map(|(at, said)| {
+pub(super) fn render_rows(y: &DrawingAxis, name: &str, right: f64) -> AnyView {
+    let rows = y.ticks().into_iter().map(|(at, label)| {
         view! {
             <line class="grid" x1=LEFT x2=right y1=at y2=at></line>
-            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{said}</text>
+            <text class="tick" x=LEFT - 6.0 y=at + 4.0 text-anchor="end">{label}</text>
         }
     });
     let middle = f64::midpoint(TOP, BOTTOM);
@@ -132,46 +132,46 @@ pub(super) fn rows(y: &Axis, name: &str, right: f64) -> AnyView {
 }
 
 /// Renders a marked number on the x axis, with its label on the side with more room.
-pub(super) fn mark(x: &Axis, value: f64, what: &str, line: usize) -> AnyView {
-    let at = x.at(value);
-    let (anchor, shift) = if at > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
+pub(super) fn render_mark(x: &DrawingAxis, value: f64, what: &str, line: usize) -> AnyView {
+    let position = x.position(value);
+    let (anchor, shift) = if position > f64::midpoint(LEFT, RIGHT) { ("end", -5.0) } else { ("start", 5.0) };
     view! {
-        <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
-        <text class="label" x=at + shift y=TOP + 10.0 + 15.0 * line as f64 text-anchor=anchor>{what.to_owned()}</text>
+        <line class="mark" x1=position x2=position y1=TOP y2=BOTTOM></line>
+        <text class="label" x=position + shift y=TOP + 10.0 + 15.0 * line as f64 text-anchor=anchor>{what.to_owned()}</text>
     }
     .into_any()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Axis, Log, Said, power};
-    use crate::component::chart::Scale;
+    use super::{DrawingAxis, LogScale, NumberFormat, format_power};
+    use crate::component::chart::LinearScale;
 
     #[test]
-    fn a_logarithmic_axis_has_its_powers_at_equal_distances() {
-        let log = Log::new(1.0, 1000.0, 0.0, 300.0);
-        let places: Vec<_> = [1.0, 10.0, 100.0, 1000.0].map(|value| log.at(value).to_string()).into();
+    fn log_axis_spaces_powers_equally() {
+        let log = LogScale::new(1.0, 1000.0, 0.0, 300.0);
+        let places: Vec<_> = [1.0, 10.0, 100.0, 1000.0].map(|value| log.position(value).to_string()).into();
         assert_eq!(places, ["0", "100", "200", "300"]);
         assert_eq!(log.ticks().iter().map(ToString::to_string).collect::<Vec<_>>(), ["1", "10", "100", "1000"]);
-        assert!(log.at(0.0) >= 0.0, "nothing lies outside");
+        assert!(log.position(0.0) >= 0.0, "nothing lies outside");
     }
 
     #[test]
-    fn one_number_still_has_an_axis() {
-        let log = Log::new(1.0, 1.0, 0.0, 100.0);
-        assert!(log.at(1.0).is_finite() && !log.ticks().is_empty());
+    fn log_axis_of_one_number_has_ticks() {
+        let log = LogScale::new(1.0, 1.0, 0.0, 100.0);
+        assert!(log.position(1.0).is_finite() && !log.ticks().is_empty());
     }
 
     #[test]
-    fn many_powers_are_not_all_written() {
-        assert!(Log::new(1.0, 1e15, 0.0, 100.0).ticks().len() <= 8);
-        assert_eq!((power(1000.0), power(1e7)), ("1,000".to_owned(), "10⁷".to_owned()));
+    fn log_axis_skips_powers_of_a_wide_range() {
+        assert!(LogScale::new(1.0, 1e15, 0.0, 100.0).ticks().len() <= 8);
+        assert_eq!((format_power(1000.0), format_power(1e7)), ("1,000".to_owned(), "10⁷".to_owned()));
     }
 
     #[test]
-    fn a_count_has_no_half() {
-        let axis = Axis::Linear(Scale::new(0.0, 2.0, 4, 0.0, 100.0), Said::Count);
-        let said: Vec<_> = axis.ticks().into_iter().map(|(_, said)| said).collect();
-        assert_eq!(said, ["0", "1", "2"]);
+    fn count_axis_has_whole_ticks() {
+        let axis = DrawingAxis::Linear(LinearScale::new(0.0, 2.0, 4, 0.0, 100.0), NumberFormat::Count);
+        let labels: Vec<_> = axis.ticks().into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["0", "1", "2"]);
     }
 }

@@ -2,13 +2,15 @@
 
 use leptos::prelude::*;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, Log, RIGHT, Said, TOP, WIDTH, grid, mark};
-use super::{Cell, Drawing, Table, markup, place};
-use crate::component::chart::Scale;
+use super::axis::{
+    BOTTOM, DrawingAxis, HEIGHT, LEFT, LogScale, NumberFormat, RIGHT, TOP, WIDTH, render_grid, render_mark,
+};
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, to_markup};
+use crate::component::chart::LinearScale;
 use crate::words;
 
 /// A drawing of counts.
-pub(crate) struct Bars {
+pub(crate) struct BarDrawing {
     /// Its title.
     pub(crate) title: String,
     /// Name of its files, without extension.
@@ -24,15 +26,15 @@ pub(crate) struct Bars {
     /// Lower end, upper end and count of each bar, in order.
     pub(crate) counts: Vec<(f64, f64, u64)>,
     /// Another distribution over the same bars.
-    pub(crate) outline: Option<Outline>,
+    pub(crate) outline: Option<BarOutline>,
     /// Whether both axes are logarithmic.
-    pub(crate) log: bool,
+    pub(crate) is_logarithmic: bool,
     /// Marked numbers on x, with their labels.
     pub(crate) marks: Vec<(f64, String)>,
 }
 
 /// A distribution drawn as an outline over the bars.
-pub(crate) struct Outline {
+pub(crate) struct BarOutline {
     /// Its name.
     pub(crate) name: String,
     /// As many counts as there are bars.
@@ -44,44 +46,48 @@ const FLOOR: f64 = 0.5;
 /// The factor by which a logarithmic axis with marks extends beyond the highest bar.
 const ABOVE: f64 = 6.0;
 
-impl Bars {
+impl BarDrawing {
     /// Draws the bars.
-    pub(crate) fn draw(self) -> Drawing {
+    pub(crate) fn draw(self) -> StaticDrawing {
         let others = self.outline.iter().flat_map(|outline| outline.counts.iter().copied());
         let most = self.counts.iter().map(|bar| bar.2).chain(others).max().unwrap_or(0).max(1) as f64;
         let ends = (self.counts.first().map_or(0.0, |bar| bar.0), self.counts.last().map_or(1.0, |bar| bar.1));
-        let (x, y) = if self.log {
+        let (x, y) = if self.is_logarithmic {
             // Room above the bars for the labels of the marks.
             let most = if self.marks.is_empty() { most } else { most * ABOVE };
-            (Axis::Log(Log::new(ends.0.max(FLOOR), ends.1, LEFT, RIGHT)), Axis::Log(Log::new(FLOOR, most, BOTTOM, TOP)))
+            (
+                DrawingAxis::Log(LogScale::new(ends.0.max(FLOOR), ends.1, LEFT, RIGHT)),
+                DrawingAxis::Log(LogScale::new(FLOOR, most, BOTTOM, TOP)),
+            )
         } else {
-            let across = Scale::up_to(ends.1, 5, LEFT, RIGHT);
-            (Axis::Linear(across, Said::Plain), Axis::Linear(Scale::new(0.0, most, 4, BOTTOM, TOP), Said::Count))
+            let across = LinearScale::up_to(ends.1, 5, LEFT, RIGHT);
+            (
+                DrawingAxis::Linear(across, NumberFormat::Plain),
+                DrawingAxis::Linear(LinearScale::new(0.0, most, 4, BOTTOM, TOP), NumberFormat::Count),
+            )
         };
         let bars = self.counts.iter().filter(|bar| bar.2 > 0).map(|(from, to, count)| {
-            let (left, right, top) = (x.at(*from) + 1.0, x.at(*to) - 1.0, y.at(*count as f64));
-            let said = format!("{}: {}", self.between(*from, *to), words::count(*count));
+            let (left, right, top) = (x.position(*from) + 1.0, x.position(*to) - 1.0, y.position(*count as f64));
+            let label = format!("{}: {}", self.format_range(*from, *to), words::count(*count));
             view! {
-                <rect class="bar" x=place(left) y=top width=place((right - left).max(1.0)) height=place(BOTTOM - top)><title>{said}</title></rect>
+                <rect class="bar" x=round_position(left) y=top width=round_position((right - left).max(1.0)) height=round_position(BOTTOM - top)><title>{label}</title></rect>
             }
         });
         let outline = self.outline.as_ref().map(|outline| {
-            let steps = self
-                .counts
-                .iter()
-                .zip(&outline.counts)
-                .map(|((from, to, _), count)| format!("{} {}H{}", x.at(*from), y.at(*count as f64), x.at(*to)));
+            let steps = self.counts.iter().zip(&outline.counts).map(|((from, to, _), count)| {
+                format!("{} {}H{}", x.position(*from), y.position(*count as f64), x.position(*to))
+            });
             let path = format!("M{}", steps.collect::<Vec<_>>().join("L"));
             view! { <path class="step" d=path></path> }
         });
-        let marks = self.marks.iter().enumerate().map(|(line, (value, what))| mark(&x, *value, what, line));
-        let picture = markup(view! {
-            {grid(&x, &y, (&self.x, &self.y), RIGHT)}
+        let marks = self.marks.iter().enumerate().map(|(line, (value, what))| render_mark(&x, *value, what, line));
+        let picture = to_markup(view! {
+            {render_grid(&x, &y, (&self.x, &self.y), RIGHT)}
             {bars.collect_view()}
             {outline}
             {marks.collect_view()}
         });
-        Drawing {
+        StaticDrawing {
             sentence: self.sentence(),
             table: self.table(),
             title: self.title,
@@ -92,8 +98,8 @@ impl Bars {
         }
     }
 
-    fn between(&self, from: f64, to: f64) -> String {
-        if self.log {
+    fn format_range(&self, from: f64, to: f64) -> String {
+        if self.is_logarithmic {
             // Whole numbers from one edge to just below the next.
             let last = (to - 1.0).max(from);
             if last > from {
@@ -109,42 +115,44 @@ impl Bars {
     fn sentence(&self) -> String {
         let all: u64 = self.counts.iter().map(|bar| bar.2).sum();
         let Some(most) = self.counts.iter().max_by_key(|bar| bar.2).filter(|_| all > 0) else {
-            return format!("{}: nothing counted", self.title);
+            return format!("{}: no counts", self.title);
         };
         format!(
-            "{}: {} of {} {} lie at {} {}.",
+            "{}: {} of {} {} have {} {}.",
             self.title,
             words::count(most.2),
             words::count(all),
             self.y,
             self.x,
-            self.between(most.0, most.1)
+            self.format_range(most.0, most.1)
         )
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> DrawingTable {
         let mut head = vec![self.x.clone(), "from".to_owned(), "below".to_owned(), self.name.clone()];
         head.extend(self.outline.iter().map(|outline| outline.name.clone()));
         let rows = self.counts.iter().enumerate().map(|(index, (from, to, count))| {
             let mut row = vec![
-                Cell::text(self.between(*from, *to)),
-                Cell::number(words::number(*from), *from),
-                Cell::number(words::number(*to), *to),
-                Cell::count(*count),
+                TableCell::text(self.format_range(*from, *to)),
+                TableCell::number(words::number(*from), *from),
+                TableCell::number(words::number(*to), *to),
+                TableCell::count(*count),
             ];
-            row.extend(self.outline.iter().map(|outline| Cell::count(outline.counts.get(index).copied().unwrap_or(0))));
+            row.extend(
+                self.outline.iter().map(|outline| TableCell::count(outline.counts.get(index).copied().unwrap_or(0))),
+            );
             row
         });
-        Table { head, rows: rows.collect() }
+        DrawingTable { head, rows: rows.collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bars, Outline};
+    use super::{BarDrawing, BarOutline};
 
-    fn bars(log: bool) -> Bars {
-        Bars {
+    fn bars(is_logarithmic: bool) -> BarDrawing {
+        BarDrawing {
             title: "Frequencies".to_owned(),
             file: "frequencies".to_owned(),
             note: String::new(),
@@ -153,13 +161,13 @@ mod tests {
             name: "released".to_owned(),
             counts: vec![(1.0, 2.0, 1), (2.0, 4.0, 0), (4.0, 8.0, 300)],
             outline: None,
-            log,
+            is_logarithmic,
             marks: vec![(5.0, "k 5".to_owned())],
         }
     }
 
     #[test]
-    fn a_bar_of_one_can_be_seen_on_a_logarithmic_axis() {
+    fn bar_of_one_is_visible_on_log_axes() {
         let drawing = bars(true).draw();
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2, "{}", drawing.picture);
         assert!(!drawing.picture.contains("height=\"0\""), "{}", drawing.picture);
@@ -168,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn an_outline_has_a_column_of_its_own() {
-        let outline = Outline { name: "before".to_owned(), counts: vec![5, 6, 7] };
-        let drawing = Bars { outline: Some(outline), ..bars(false) }.draw();
+    fn outline_has_a_table_column() {
+        let outline = BarOutline { name: "before".to_owned(), counts: vec![5, 6, 7] };
+        let drawing = BarDrawing { outline: Some(outline), ..bars(false) }.draw();
         assert_eq!(drawing.table.head.last().map(String::as_str), Some("before"));
         assert!(drawing.picture.contains("class=\"step\""));
     }
 
     #[test]
-    fn no_bars_are_nothing_counted() {
-        let drawing = Bars { counts: Vec::new(), ..bars(true) }.draw();
-        assert!(drawing.sentence.ends_with("nothing counted") && !drawing.picture.contains("NaN"));
+    fn empty_bars_report_nothing_counted() {
+        let drawing = BarDrawing { counts: Vec::new(), ..bars(true) }.draw();
+        assert!(drawing.sentence.ends_with("no counts") && !drawing.picture.contains("NaN"));
     }
 }

@@ -8,10 +8,10 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_api::ledger::HistoryPoint;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Said, TOP, WIDTH, rows};
-use super::time::Times;
-use super::{Cell, Drawing, Table, markup, place};
-use crate::component::chart::{Scale, apart};
+use super::axis::{BOTTOM, DrawingAxis, HEIGHT, LEFT, NumberFormat, RIGHT, TOP, WIDTH, render_rows};
+use super::time::TimeAxis;
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, to_markup};
+use crate::component::chart::{LinearScale, spread};
 use crate::words;
 
 /// Room for the labels at the right end.
@@ -35,44 +35,45 @@ pub(crate) struct BurnDown {
 
 impl BurnDown {
     /// Draws the budget; `title` names jobs. `None` without a point.
-    pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<Drawing> {
+    pub(crate) fn draw(self, title: &impl Fn(JobId) -> String) -> Option<StaticDrawing> {
         let (first, last) = (*self.points.first()?, *self.points.last()?);
         let right = RIGHT - NAMES;
         let most = self.points.iter().map(|point| point.limit).fold(0.0, f64::max);
-        let x = Times::new(first.at, self.now.max(last.at), LEFT, right);
-        let scale = Scale::new(0.0, if most > 0.0 { most } else { 1.0 }, 4, BOTTOM, TOP);
-        let y = Axis::Linear(scale, Said::Plain);
+        let x = TimeAxis::new(first.at, self.now.max(last.at), LEFT, right);
+        let scale = LinearScale::new(0.0, if most > 0.0 { most } else { 1.0 }, 4, BOTTOM, TOP);
+        let y = DrawingAxis::Linear(scale, NumberFormat::Plain);
         let back = |point: &HistoryPoint| (point.limit - point.spent).max(0.0);
         let (left, upper, limit) = (
-            self.path(&x, |point| y.at(point.left)),
-            self.path(&x, |point| y.at(back(point))),
-            self.path(&x, |point| y.at(point.limit)),
+            self.path(&x, |point| y.position(point.left)),
+            self.path(&x, |point| y.position(back(point))),
+            self.path(&x, |point| y.position(point.limit)),
         );
         let ground = format!("{left}V{BOTTOM}H{LEFT}Z");
         let hatching = self.hatching(&x, &y, back);
         let changes = self.changes().into_iter().map(|point| {
-            let at = x.at(point.at);
-            let anchor = if at > f64::midpoint(LEFT, right) { "end" } else { "start" };
+            let position = x.position(point.at);
+            let anchor = if position > f64::midpoint(LEFT, right) { "end" } else { "start" };
             let shift = if anchor == "end" { -5.0 } else { 5.0 };
             view! {
-                <line class="mark" x1=at x2=at y1=TOP y2=BOTTOM></line>
-                <text class="label" x=at + shift y=BOTTOM - 6.0 text-anchor=anchor>{format!("limit {}", words::limit(point.limit))}</text>
+                <line class="mark" x1=position x2=position y1=TOP y2=BOTTOM></line>
+                <text class="label" x=position + shift y=BOTTOM - 6.0 text-anchor=anchor>{format!("limit {}", words::limit(point.limit))}</text>
             }
         });
         let ends = [last.left, back(&last), last.limit];
-        let named = [
+        let labels = [
             Some(format!("left {}", words::epsilon_left(last.left))),
             (last.committed > last.spent).then(|| format!("reserved {}", words::epsilon(last.committed - last.spent))),
             Some(format!("limit {}", words::limit(last.limit))),
         ];
-        let shown: Vec<(f64, String)> =
-            ends.into_iter().zip(named).filter_map(|(value, name)| Some((y.at(value), name?))).collect();
-        let places = apart(&shown.iter().map(|(at, _)| *at).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
-        let names = shown.iter().zip(places).map(|((_, name), at)| {
-            view! { <text class="label" x=right + 8.0 y=place(at + 4.0)>{name.clone()}</text> }
+        let entries: Vec<(f64, String)> =
+            ends.into_iter().zip(labels).filter_map(|(value, name)| Some((y.position(value), name?))).collect();
+        let places =
+            spread(&entries.iter().map(|(position, _)| *position).collect::<Vec<_>>(), 16.0, TOP + 4.0, BOTTOM);
+        let names = entries.iter().zip(places).map(|((_, name), position)| {
+            view! { <text class="label" x=right + 8.0 y=round_position(position + 4.0)>{name.clone()}</text> }
         });
-        let picture = markup(view! {
-            {rows(&y, "ε left", right)}
+        let picture = to_markup(view! {
+            {render_rows(&y, "ε left", right)}
             {x.axis(4, BOTTOM)}
             <path class="ground" d=ground></path>
             <path class="hatching" d=hatching></path>
@@ -82,7 +83,7 @@ impl BurnDown {
             {changes.collect_view()}
             {names.collect_view()}
         });
-        Some(Drawing {
+        Some(StaticDrawing {
             sentence: self.sentence(&first, &last),
             table: self.table(title),
             title: self.title,
@@ -94,29 +95,29 @@ impl BurnDown {
     }
 
     /// Returns a step line: each value holds until the next.
-    fn path(&self, x: &Times, y: impl Fn(&HistoryPoint) -> f64) -> String {
+    fn path(&self, x: &TimeAxis, y: impl Fn(&HistoryPoint) -> f64) -> String {
         let mut path = String::new();
         for point in &self.points {
-            let (across, down) = (x.at(point.at), y(point));
+            let (across, down) = (x.position(point.at), y(point));
             let _ = if path.is_empty() { write!(path, "M{across} {down}") } else { write!(path, "H{across}V{down}") };
         }
-        format!("{path}H{}", x.at(self.now))
+        format!("{path}H{}", x.position(self.now))
     }
 
     /// Returns vertical lines over the reserved part: a hatching without a pattern definition.
-    fn hatching(&self, x: &Times, y: &Axis, back: impl Fn(&HistoryPoint) -> f64) -> String {
+    fn hatching(&self, x: &TimeAxis, y: &DrawingAxis, back: impl Fn(&HistoryPoint) -> f64) -> String {
         let ends = self.points.iter().skip(1).map(|point| point.at).chain([self.now]);
         let mut path = String::new();
         for (point, end) in self.points.iter().zip(ends) {
-            let (top, bottom) = (y.at(back(point)), y.at(point.left));
+            let (top, bottom) = (y.position(back(point)), y.position(point.left));
             if bottom - top < 0.5 {
                 continue;
             }
-            let (from, to) = (x.at(point.at), x.at(end));
-            let mut at = (from / HATCH).ceil() * HATCH;
-            while at < to {
-                let _ = write!(path, "M{} {top}V{bottom}", place(at));
-                at += HATCH;
+            let (from, to) = (x.position(point.at), x.position(end));
+            let mut position = (from / HATCH).ceil() * HATCH;
+            while position < to {
+                let _ = write!(path, "M{} {top}V{bottom}", round_position(position));
+                position += HATCH;
             }
         }
         path
@@ -134,7 +135,7 @@ impl BurnDown {
             n => format!(" The limit was changed {}.", words::plural(n as u64, "time")),
         };
         format!(
-            "{}: of ε {} at δ {}, {} is spent, {} reserved and {} left. It began on {} with {}.{changes}",
+            "{}: of ε {} at δ {}, {} is spent, {} is reserved and {} is left. On {} it began with {}.{changes}",
             self.title,
             words::limit(last.limit),
             words::delta(last.delta),
@@ -146,26 +147,26 @@ impl BurnDown {
         )
     }
 
-    fn table(&self, title: &impl Fn(JobId) -> String) -> Table {
+    fn table(&self, title: &impl Fn(JobId) -> String) -> DrawingTable {
         let head = ["when", "what", "job", "limit ε", "spent ε", "reserved ε", "left ε"].map(str::to_owned).into();
         let rows = self.points.iter().map(|point| {
-            let what = match point.kind {
+            let event = match point.kind {
                 None => "limit set",
                 Some(EntryKind::Reserve) => "reserved",
                 Some(EntryKind::Commit) => "paid",
                 Some(EntryKind::Settle) => "given back",
             };
             vec![
-                Cell::text(words::machine(point.at)),
-                Cell::text(what),
-                Cell::text(point.job.map(title).unwrap_or_default()),
-                Cell::number(words::limit(point.limit), point.limit),
-                Cell::number(words::epsilon(point.spent), point.spent),
-                Cell::number(words::epsilon(point.committed - point.spent), point.committed - point.spent),
-                Cell::number(words::epsilon_left(point.left), point.left),
+                TableCell::text(words::machine(point.at)),
+                TableCell::text(event),
+                TableCell::text(point.job.map(title).unwrap_or_default()),
+                TableCell::number(words::limit(point.limit), point.limit),
+                TableCell::number(words::epsilon(point.spent), point.spent),
+                TableCell::number(words::epsilon(point.committed - point.spent), point.committed - point.spent),
+                TableCell::number(words::epsilon_left(point.left), point.left),
             ]
         });
-        Table { head, rows: rows.collect() }
+        DrawingTable { head, rows: rows.collect() }
     }
 }
 
@@ -189,12 +190,12 @@ mod tests {
     }
 
     fn point(days: i64, kind: Option<EntryKind>, limit: f64, spent: f64, committed: f64) -> HistoryPoint {
-        let at = datetime!(2026-11-10 18:00 UTC) + Duration::days(days);
-        HistoryPoint { at, kind, job: None, limit, delta: 1e-6, spent, committed, left: limit - committed }
+        let moment = datetime!(2026-11-10 18:00 UTC) + Duration::days(days);
+        HistoryPoint { at: moment, kind, job: None, limit, delta: 1e-6, spent, committed, left: limit - committed }
     }
 
     #[test]
-    fn what_is_reserved_is_hatched_and_a_changed_limit_is_marked() {
+    fn burn_down_hatches_reservations_and_marks_limits() {
         let points = vec![
             point(0, None, 6.0, 0.0, 0.0),
             point(1, Some(EntryKind::Reserve), 6.0, 0.0, 3.0),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happened_is_no_drawing_and_no_limit_is_no_error() {
+    fn burn_down_without_events_is_not_drawn() {
         assert!(burn(Vec::new()).draw(&|job| job.to_string()).is_none());
         let drawing = burn(vec![point(0, None, 0.0, 0.0, 0.0)]).draw(&|job| job.to_string()).expect("a point");
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);

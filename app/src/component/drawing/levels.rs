@@ -4,8 +4,8 @@
 use leptos::prelude::*;
 
 use super::axis::{RIGHT, TOP, WIDTH};
-use super::{Cell, Drawing, Table, markup, place, shortened};
-use crate::component::chart::Scale;
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, shorten, to_markup};
+use crate::component::chart::LinearScale;
 use crate::words;
 
 /// The left end of the bars; the names are before it.
@@ -20,7 +20,7 @@ const THICK: f64 = 16.0;
 const SAID: f64 = 76.0;
 
 /// A drawing of amounts.
-pub(crate) struct Levels {
+pub(crate) struct LevelDrawing {
     /// Its title.
     pub(crate) title: String,
     /// Name of its files, without extension.
@@ -34,53 +34,53 @@ pub(crate) struct Levels {
     /// The factor of x before its axis is written: 100 for proportions in percent.
     pub(crate) scale: f64,
     /// The bars, from the top.
-    pub(crate) rows: Vec<Level>,
+    pub(crate) rows: Vec<LevelBar>,
     /// The name of the marks, if there are any: `by guessing`.
     pub(crate) mark: String,
 }
 
 /// One bar.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct LevelBar {
     /// Its name.
     pub(crate) name: String,
     /// The amount, 0 or more.
     pub(crate) value: f64,
     /// The amount as text, with its unit.
-    pub(crate) said: String,
+    pub(crate) label: String,
     /// The interval.
     pub(crate) interval: Option<(f64, f64)>,
     /// The amount for comparison.
     pub(crate) mark: Option<f64>,
     /// Whether it is the relevant bar: it is filled, the others are outlines.
-    pub(crate) chosen: bool,
+    pub(crate) is_chosen: bool,
 }
 
-impl Levels {
+impl LevelDrawing {
     /// Draws the bars; `None` without a bar.
-    pub(crate) fn draw(self) -> Option<Drawing> {
+    pub(crate) fn draw(self) -> Option<StaticDrawing> {
         if self.rows.is_empty() {
             return None;
         }
         let reach =
-            |row: &Level| row.value.max(row.interval.map_or(0.0, |(_, high)| high)).max(row.mark.unwrap_or(0.0));
+            |row: &LevelBar| row.value.max(row.interval.map_or(0.0, |(_, high)| high)).max(row.mark.unwrap_or(0.0));
         let most = self.rows.iter().map(reach).filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let scale = Scale::up_to(if most > 0.0 { most } else { 1.0 }, 4, FROM, RIGHT - SAID);
+        let scale = LinearScale::up_to(if most > 0.0 { most } else { 1.0 }, 4, FROM, RIGHT - SAID);
         let bottom = TOP + ROW * self.rows.len() as f64;
         let ticks = scale.ticks.iter().map(|tick| {
-            let at = scale.at(*tick);
+            let position = scale.position(*tick);
             view! {
-                <line class="grid" x1=at x2=at y1=TOP y2=bottom></line>
-                <text class="tick" x=at y=bottom + 16.0 text-anchor="middle">{words::number(round(tick * self.scale))}</text>
+                <line class="grid" x1=position x2=position y1=TOP y2=bottom></line>
+                <text class="tick" x=position y=bottom + 16.0 text-anchor="middle">{words::number(round_value(tick * self.scale))}</text>
             }
         });
-        let rows = self.rows.iter().enumerate().map(|(index, row)| bar(row, TOP + ROW * index as f64, &scale));
-        let picture = markup(view! {
+        let rows = self.rows.iter().enumerate().map(|(index, row)| render_bar(row, TOP + ROW * index as f64, &scale));
+        let picture = to_markup(view! {
             {ticks.collect_view()}
             {rows.collect_view()}
             <text class="axis" x=f64::midpoint(FROM, RIGHT - SAID) y=bottom + 36.0 text-anchor="middle">{self.x.clone()}</text>
         });
-        Some(Drawing {
+        Some(StaticDrawing {
             sentence: self.sentence(),
             table: self.table(),
             title: self.title,
@@ -92,17 +92,17 @@ impl Levels {
     }
 
     fn sentence(&self) -> String {
-        let say = |value: f64| words::number(round(value * self.scale));
+        let say = |value: f64| words::number(round_value(value * self.scale));
         let rows = self.rows.iter().map(|row| {
             let spread =
                 row.interval.map_or_else(String::new, |(low, high)| format!(", {} to {}", say(low), say(high)));
-            let beside = row.mark.map_or_else(String::new, |mark| format!(", {} {}", self.mark, say(mark)));
-            format!("{} {}{spread}{beside}", row.name, row.said)
+            let comparison = row.mark.map_or_else(String::new, |mark| format!(", {} {}", self.mark, say(mark)));
+            format!("{} {}{spread}{comparison}", row.name, row.label)
         });
         format!("{}, {}: {}.", self.title, self.x, rows.collect::<Vec<_>>().join("; "))
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> DrawingTable {
         let spread = self.rows.iter().any(|row| row.interval.is_some());
         let marked = self.rows.iter().any(|row| row.mark.is_some());
         let mut head = vec![self.of.clone(), self.x.clone()];
@@ -112,9 +112,11 @@ impl Levels {
         if marked {
             head.push(self.mark.clone());
         }
-        let scaled = |value: Option<f64>| Cell::maybe(words::number, value.map(|value| round(value * self.scale)));
+        let scaled =
+            |value: Option<f64>| TableCell::maybe(words::number, value.map(|value| round_value(value * self.scale)));
         let rows = self.rows.iter().map(|row| {
-            let mut cells = vec![Cell::text(row.name.clone()), Cell::number(row.said.clone(), row.value * self.scale)];
+            let mut cells =
+                vec![TableCell::text(row.name.clone()), TableCell::number(row.label.clone(), row.value * self.scale)];
             if spread {
                 cells.extend([scaled(row.interval.map(|(low, _)| low)), scaled(row.interval.map(|(_, high)| high))]);
             }
@@ -123,21 +125,21 @@ impl Levels {
             }
             cells
         });
-        Table { head, rows: rows.collect() }
+        DrawingTable { head, rows: rows.collect() }
     }
 }
 
 /// Rounds a number to six decimals.
-fn round(value: f64) -> f64 {
+fn round_value(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-fn bar(row: &Level, line: f64, scale: &Scale) -> AnyView {
-    let (begin, end) = (scale.at(0.0), scale.at(row.value));
-    let (top, middle) = (place(line + 9.0), place(line + 9.0 + THICK / 2.0));
-    let class = if row.chosen { "bar" } else { "held" };
+fn render_bar(row: &LevelBar, line: f64, scale: &LinearScale) -> AnyView {
+    let (begin, end) = (scale.position(0.0), scale.position(row.value));
+    let (top, middle) = (round_position(line + 9.0), round_position(line + 9.0 + THICK / 2.0));
+    let class = if row.is_chosen { "bar" } else { "held" };
     let whisker = row.interval.map(|(low, high)| {
-        let (from, to) = (scale.at(low), scale.at(high));
+        let (from, to) = (scale.position(low), scale.position(high));
         let caps = format!("M{from} {}v8M{to} {}v8", middle - 4.0, middle - 4.0);
         view! {
             <line class="whisker" x1=from x2=to y1=middle y2=middle></line>
@@ -145,43 +147,43 @@ fn bar(row: &Level, line: f64, scale: &Scale) -> AnyView {
         }
     });
     let mark = row.mark.map(|mark| {
-        let at = scale.at(mark);
-        view! { <line class="limit" x1=at x2=at y1=top - 5.0 y2=top + THICK + 5.0></line> }
+        let position = scale.position(mark);
+        view! { <line class="limit" x1=position x2=position y1=top - 5.0 y2=top + THICK + 5.0></line> }
     });
-    let beside = row.interval.map_or(end, |(_, high)| scale.at(high).max(end));
-    let beside = row.mark.map_or(beside, |mark| scale.at(mark).max(beside));
+    let label_start = row.interval.map_or(end, |(_, high)| scale.position(high).max(end));
+    let label_start = row.mark.map_or(label_start, |mark| scale.position(mark).max(label_start));
     view! {
-        <text class="label" x=FROM - 8.0 y=middle + 4.0 text-anchor="end">{shortened(&row.name, NAME)}</text>
-        <rect class=class x=begin y=top width=place((end - begin).max(0.0)) height=THICK></rect>
+        <text class="label" x=FROM - 8.0 y=middle + 4.0 text-anchor="end">{shorten(&row.name, NAME)}</text>
+        <rect class=class x=begin y=top width=round_position((end - begin).max(0.0)) height=THICK></rect>
         {whisker}
         {mark}
-        <text class="label" x=beside + 6.0 y=middle + 4.0>{row.said.clone()}</text>
+        <text class="label" x=label_start + 6.0 y=middle + 4.0>{row.label.clone()}</text>
     }
     .into_any()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, Levels};
+    use super::{LevelBar, LevelDrawing};
 
-    fn levels() -> Levels {
+    fn levels() -> LevelDrawing {
         let rows = vec![
-            Level {
+            LevelBar {
                 name: "true or dummy".to_owned(),
                 value: 0.6,
-                said: "60.0 %".to_owned(),
+                label: "60.0 %".to_owned(),
                 interval: Some((0.55, 0.65)),
                 mark: Some(0.5),
-                chosen: true,
+                is_chosen: true,
             },
-            Level { name: "who speaks".to_owned(), value: 0.1, said: "10.0 %".to_owned(), ..Level::default() },
+            LevelBar { name: "who speaks".to_owned(), value: 0.1, label: "10.0 %".to_owned(), ..LevelBar::default() },
         ];
-        Levels {
+        LevelDrawing {
             title: "Attacks".to_owned(),
             file: "attacks".to_owned(),
             note: String::new(),
             of: "attack".to_owned(),
-            x: "told right, %".to_owned(),
+            x: "correct, %".to_owned(),
             scale: 100.0,
             rows,
             mark: "by guessing".to_owned(),
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bar_has_its_number_and_what_was_estimated_its_interval() {
+    fn bars_have_numbers_and_estimates_intervals() {
         let drawing = levels().draw().expect("two bars");
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 1, "{}", drawing.picture);
         assert_eq!(drawing.picture.matches("class=\"held\"").count(), 1, "which counts is seen without colour");
@@ -199,19 +201,19 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_heard_and_taken_away_with_its_comparison() {
+    fn level_sentence_and_table_have_the_comparison() {
         let drawing = levels().draw().expect("two bars");
-        let said = "Attacks, told right, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
-        assert_eq!(drawing.sentence, said);
-        assert_eq!(drawing.table.head, ["attack", "told right, %", "from", "to", "by guessing"]);
+        let sentence = "Attacks, correct, %: true or dummy 60.0 %, 55 to 65, by guessing 50; who speaks 10.0 %.";
+        assert_eq!(drawing.sentence, sentence);
+        assert_eq!(drawing.table.head, ["attack", "correct, %", "from", "to", "by guessing"]);
         assert!(drawing.table.rows.iter().all(|row| row.len() == 5));
     }
 
     #[test]
-    fn amounts_of_nothing_are_bars_without_length() {
-        let none = |name: &str| Level { name: name.to_owned(), said: "0".to_owned(), ..Level::default() };
-        let drawing = Levels { rows: vec![none("a"), none("b")], ..levels() }.draw().expect("two bars");
+    fn zero_amounts_are_bars_without_length() {
+        let none = |name: &str| LevelBar { name: name.to_owned(), label: "0".to_owned(), ..LevelBar::default() };
+        let drawing = LevelDrawing { rows: vec![none("a"), none("b")], ..levels() }.draw().expect("two bars");
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("inf"), "{}", drawing.picture);
-        assert!(Levels { rows: Vec::new(), ..levels() }.draw().is_none(), "nothing is no drawing");
+        assert!(LevelDrawing { rows: Vec::new(), ..levels() }.draw().is_none(), "nothing is no drawing");
     }
 }

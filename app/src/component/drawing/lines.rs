@@ -3,9 +3,9 @@
 
 use leptos::prelude::*;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Said, TOP, WIDTH, grid, mark};
-use super::{Cell, Drawing, Table, markup, place, shortened};
-use crate::component::chart::{Scale, apart};
+use super::axis::{BOTTOM, DrawingAxis, HEIGHT, LEFT, NumberFormat, RIGHT, TOP, WIDTH, render_grid, render_mark};
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, shorten, to_markup};
+use crate::component::chart::{LinearScale, spread};
 use crate::words;
 
 /// Room for the names at the ends of the lines.
@@ -16,7 +16,7 @@ const NAME: usize = 14;
 const STROKES: [&str; 3] = ["solid", "dashed", "dashdot"];
 
 /// A drawing of accuracies.
-pub(crate) struct Lines {
+pub(crate) struct LineDrawing {
     /// Its title.
     pub(crate) title: String,
     /// Name of its files, without extension.
@@ -28,7 +28,7 @@ pub(crate) struct Lines {
     /// The whole of the proportion y, in percent.
     pub(crate) y: String,
     /// The lines.
-    pub(crate) curves: Vec<Curve>,
+    pub(crate) curves: Vec<AccuracyCurve>,
     /// The lowest and highest y of the axis: drawings beside each other share it.
     pub(crate) span: (f64, f64),
     /// A marked x, with its label.
@@ -37,16 +37,16 @@ pub(crate) struct Lines {
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Curve {
+pub(crate) struct AccuracyCurve {
     /// Its name.
     pub(crate) name: String,
     /// Whether the others are compared with it.
-    pub(crate) baseline: bool,
+    pub(crate) is_baseline: bool,
     /// x, y in 0 to 1, and the standard deviation of y: 0 if there is none.
     pub(crate) points: Vec<(f64, f64, f64)>,
 }
 
-impl Curve {
+impl AccuracyCurve {
     /// Returns the lowest and highest end of its whiskers.
     pub(crate) fn span(&self) -> (f64, f64) {
         self.points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y, deviation)| {
@@ -55,34 +55,39 @@ impl Curve {
     }
 }
 
-impl Lines {
+impl LineDrawing {
     /// Draws the lines.
-    pub(crate) fn draw(self) -> Drawing {
+    pub(crate) fn draw(self) -> StaticDrawing {
         let right = RIGHT - NAMES;
         let most = self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)).fold(1.0, f64::max);
         let most = self.mark.as_ref().map_or(most, |(x, _)| most.max(*x));
         let (low, high) = if self.span.0.is_finite() { self.span } else { (0.0, 1.0) };
-        let x = Axis::Linear(Scale::up_to(most, 4, LEFT, right), Said::Count);
-        let y = Axis::Linear(Scale::new(low, high, 4, BOTTOM, TOP), Said::Percent);
-        let drawn: Vec<&Curve> = self.curves.iter().filter(|curve| !curve.points.is_empty()).collect();
-        let ends: Vec<f64> = drawn.iter().map(|curve| y.at(curve.points.last().map_or(0.0, |point| point.1))).collect();
-        let places = apart(&ends, 16.0, TOP + 4.0, BOTTOM);
-        let count = drawn.len();
+        let x = DrawingAxis::Linear(LinearScale::up_to(most, 4, LEFT, right), NumberFormat::Count);
+        let y = DrawingAxis::Linear(LinearScale::new(low, high, 4, BOTTOM, TOP), NumberFormat::Percent);
+        let visible: Vec<&AccuracyCurve> = self.curves.iter().filter(|curve| !curve.points.is_empty()).collect();
+        let ends: Vec<f64> =
+            visible.iter().map(|curve| y.position(curve.points.last().map_or(0.0, |point| point.1))).collect();
+        let places = spread(&ends, 16.0, TOP + 4.0, BOTTOM);
+        let count = visible.len();
         // All names are below each other, beside the line that reaches farthest.
-        let far = drawn.iter().filter_map(|curve| curve.points.last()).map(|point| x.at(point.0)).fold(LEFT, f64::max);
+        let far = visible
+            .iter()
+            .filter_map(|curve| curve.points.last())
+            .map(|point| x.position(point.0))
+            .fold(LEFT, f64::max);
         let names = far + 9.0 + 1.5 * count as f64;
-        let curves = drawn.iter().zip(places).enumerate().map(|(index, (curve, at))| {
+        let curves = visible.iter().zip(places).enumerate().map(|(index, (curve, at))| {
             // Whiskers of different lines are shifted so that they do not overlap.
             let aside = (index as f64 - (count as f64 - 1.0) / 2.0) * 3.0;
-            one(curve, index, (&x, &y), aside, (names, at))
+            render_curve(curve, index, (&x, &y), aside, (names, at))
         });
-        let mark = self.mark.as_ref().map(|(at, what)| mark(&x, *at, what, 0));
-        let picture = markup(view! {
-            {grid(&x, &y, (&self.x, &self.y), right)}
+        let mark = self.mark.as_ref().map(|(at, what)| render_mark(&x, *at, what, 0));
+        let picture = to_markup(view! {
+            {render_grid(&x, &y, (&self.x, &self.y), right)}
             {mark}
             {curves.collect_view()}
         });
-        Drawing {
+        StaticDrawing {
             sentence: self.sentence(),
             table: self.table(),
             title: self.title,
@@ -105,12 +110,12 @@ impl Lines {
             })
             .collect();
         if ends.is_empty() {
-            return format!("{}: nothing measured", self.title);
+            return format!("{}: no measurements", self.title);
         }
-        format!("{}, where each line ends: {}.", self.title, ends.join("; "))
+        format!("{}, last point of each line: {}.", self.title, ends.join("; "))
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> DrawingTable {
         let deviates = self.curves.iter().any(|curve| curve.points.iter().any(|point| point.2 > 0.0));
         let mut head = vec!["line".to_owned(), self.x.clone(), "accuracy".to_owned()];
         if deviates {
@@ -119,28 +124,34 @@ impl Lines {
         let rows = self.curves.iter().flat_map(|curve| {
             curve.points.iter().map(move |(x, y, deviation)| {
                 let mut row = vec![
-                    Cell::text(curve.name.clone()),
-                    Cell::number(words::number(*x), *x),
-                    Cell::number(words::percent(*y), *y),
+                    TableCell::text(curve.name.clone()),
+                    TableCell::number(words::number(*x), *x),
+                    TableCell::number(words::percent(*y), *y),
                 ];
                 if deviates {
-                    row.push(Cell::number(words::percent(*deviation), *deviation));
+                    row.push(TableCell::number(words::percent(*deviation), *deviation));
                 }
                 row
             })
         });
-        Table { head, rows: rows.collect() }
+        DrawingTable { head, rows: rows.collect() }
     }
 }
 
-fn one(curve: &Curve, index: usize, (x, y): (&Axis, &Axis), aside: f64, names: (f64, f64)) -> AnyView {
-    let stroke = if curve.baseline { "dotted" } else { STROKES[index % STROKES.len()] };
-    let at = |(a, b, _): &(f64, f64, f64)| (place(x.at(*a) + aside), y.at(*b));
-    let places: Vec<String> = curve.points.iter().map(at).map(|(a, b)| format!("{a} {b}")).collect();
+fn render_curve(
+    curve: &AccuracyCurve,
+    index: usize,
+    (x, y): (&DrawingAxis, &DrawingAxis),
+    aside: f64,
+    names: (f64, f64),
+) -> AnyView {
+    let stroke = if curve.is_baseline { "dotted" } else { STROKES[index % STROKES.len()] };
+    let locate = |(a, b, _): &(f64, f64, f64)| (round_position(x.position(*a) + aside), y.position(*b));
+    let places: Vec<String> = curve.points.iter().map(locate).map(|(a, b)| format!("{a} {b}")).collect();
     let path = if places.is_empty() { String::new() } else { format!("M{}", places.join("L")) };
     let whiskers = curve.points.iter().filter(|point| point.2 > 0.0).map(|point| {
-        let (a, _) = at(point);
-        let (low, high) = (y.at((point.1 - point.2).max(0.0)), y.at((point.1 + point.2).min(1.0)));
+        let (a, _) = locate(point);
+        let (low, high) = (y.position((point.1 - point.2).max(0.0)), y.position((point.1 + point.2).min(1.0)));
         let class = format!("whisker {stroke}");
         view! {
             <line class=class.clone() x1=a x2=a y1=low y2=high></line>
@@ -150,9 +161,9 @@ fn one(curve: &Curve, index: usize, (x, y): (&Axis, &Axis), aside: f64, names: (
     });
     let dots = (curve.points.len() <= 60).then(|| {
         let dot = |point: &(f64, f64, f64)| {
-            let (a, b) = at(point);
-            let said = format!("{}, {}: {}", curve.name, words::number(point.0), words::percent(point.1));
-            view! { <path class=format!("dot {stroke}") d=shape(index, a, b)><title>{said}</title></path> }
+            let (a, b) = locate(point);
+            let label = format!("{}, {}: {}", curve.name, words::number(point.0), words::percent(point.1));
+            view! { <path class=format!("dot {stroke}") d=point_shape(index, a, b)><title>{label}</title></path> }
         };
         curve.points.iter().map(dot).collect_view()
     });
@@ -161,35 +172,35 @@ fn one(curve: &Curve, index: usize, (x, y): (&Axis, &Axis), aside: f64, names: (
         <path class=format!("line {stroke}") d=path></path>
         {whiskers.collect_view()}
         {dots}
-        <text class="label" x=place(names.0) y=names.1 + 4.0>
-            {format!("{} ", shortened(&curve.name, NAME))}<tspan class="label-number">{words::percent(end)}</tspan>
+        <text class="label" x=round_position(names.0) y=names.1 + 4.0>
+            {format!("{} ", shorten(&curve.name, NAME))}<tspan class="label-number">{words::percent(end)}</tspan>
         </text>
     }
     .into_any()
 }
 
 /// Returns a circle, a square, a diamond or a triangle of about the same area, as a path around a position.
-fn shape(index: usize, x: f64, y: f64) -> String {
+fn point_shape(index: usize, x: f64, y: f64) -> String {
     match index % 4 {
-        0 => format!("M{} {y}a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z", place(x - 3.2)),
-        1 => format!("M{} {}h5.6v5.6h-5.6z", place(x - 2.8), place(y - 2.8)),
-        2 => format!("M{x} {}l4 4l-4 4l-4 -4z", place(y - 4.0)),
-        _ => format!("M{x} {}l4 7h-8z", place(y - 4.4)),
+        0 => format!("M{} {y}a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z", round_position(x - 3.2)),
+        1 => format!("M{} {}h5.6v5.6h-5.6z", round_position(x - 2.8), round_position(y - 2.8)),
+        2 => format!("M{x} {}l4 4l-4 4l-4 -4z", round_position(y - 4.0)),
+        _ => format!("M{x} {}l4 7h-8z", round_position(y - 4.4)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Curve, Lines};
+    use super::{AccuracyCurve, LineDrawing};
 
-    fn lines() -> Lines {
-        let curve = |name: &str, deviation: f64| Curve {
+    fn lines() -> LineDrawing {
+        let curve = |name: &str, deviation: f64| AccuracyCurve {
             name: name.to_owned(),
-            baseline: name == "baseline",
+            is_baseline: name == "baseline",
             points: vec![(0.0, 0.5, deviation), (100.0, 0.75, deviation)],
         };
         let curves = vec![curve("k 5", 0.02), curve("baseline", 0.0)];
-        Lines {
+        LineDrawing {
             title: "β 0.5".to_owned(),
             file: "budget".to_owned(),
             note: String::new(),
@@ -202,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn deviation_is_drawn_where_there_is_one() {
+    fn deviation_has_whiskers() {
         let drawing = lines().draw();
         assert_eq!(drawing.picture.matches("whisker solid").count(), 6, "{}", drawing.picture);
         assert!(!drawing.picture.contains("whisker dotted"));
@@ -219,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_in_the_drawing_and_whole_in_the_table() {
+    fn long_name_is_short_in_drawing_and_whole_in_table() {
         let mut lines = lines();
         lines.curves[0].name = "what callers of last winter wanted".to_owned();
         let drawing = lines.draw();
@@ -232,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_draws_axes_only() {
+    fn empty_lines_draw_axes_only() {
         let drawing =
-            Lines { curves: Vec::new(), span: (f64::INFINITY, f64::NEG_INFINITY), mark: None, ..lines() }.draw();
+            LineDrawing { curves: Vec::new(), span: (f64::INFINITY, f64::NEG_INFINITY), mark: None, ..lines() }.draw();
         assert!(
-            drawing.sentence.ends_with("nothing measured") && !drawing.picture.contains("NaN"),
+            drawing.sentence.ends_with("no measurements") && !drawing.picture.contains("NaN"),
             "{}",
             drawing.picture
         );

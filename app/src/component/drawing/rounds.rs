@@ -7,8 +7,8 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::{RoundView, Submission};
 
 use super::axis::TOP;
-use super::time::Times;
-use super::{Cell, Drawing, Table, markup, place, shortened};
+use super::time::TimeAxis;
+use super::{DrawingTable, StaticDrawing, TableCell, round_position, shorten, to_markup};
 use crate::words;
 
 /// The left end of the plot; the names are before it.
@@ -21,7 +21,7 @@ const NAME: usize = 18;
 const ROW: f64 = 32.0;
 
 /// A drawing of rounds.
-pub(crate) struct Rounds {
+pub(crate) struct RoundTimeline {
     /// Its title.
     pub(crate) title: String,
     /// Name of its files, without extension.
@@ -29,7 +29,6 @@ pub(crate) struct Rounds {
     /// A line under the title.
     pub(crate) note: String,
     /// The rounds.
-    #[expect(clippy::struct_field_names, reason = "what is drawn, by its own name")]
     pub(crate) rounds: Vec<RoundView>,
     /// The parties, in their order, with their names.
     pub(crate) parties: Vec<(DatasetId, String)>,
@@ -39,15 +38,15 @@ pub(crate) struct Rounds {
 
 /// The result of a party in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
+enum RoundDelivery {
     InTime,
     Late,
     Awaited,
     Missing,
 }
 
-impl Done {
-    fn of(round: &RoundView, submission: &Submission) -> Self {
+impl RoundDelivery {
+    fn classify(round: &RoundView, submission: &Submission) -> Self {
         match (submission.accepted_at, submission.late, round.closed_at) {
             (Some(_), false, _) => Self::InTime,
             (Some(_), true, _) => Self::Late,
@@ -56,7 +55,7 @@ impl Done {
         }
     }
 
-    const fn said(self) -> &'static str {
+    const fn label(self) -> &'static str {
         match self {
             Self::InTime => "in time",
             Self::Late => "late",
@@ -66,49 +65,49 @@ impl Done {
     }
 }
 
-impl Rounds {
+impl RoundTimeline {
     /// Draws the rounds; `None` if no round has opened.
-    pub(crate) fn draw(mut self) -> Option<Drawing> {
+    pub(crate) fn draw(mut self) -> Option<StaticDrawing> {
         self.rounds.sort_by_key(|round| round.opened_at);
         let begin = self.rounds.first()?.opened_at;
         let end = self.rounds.iter().map(|round| self.end(round)).max()?;
-        let x = Times::new(begin, end, FROM, WIDE - 16.0);
+        let x = TimeAxis::new(begin, end, FROM, WIDE - 16.0);
         let top = TOP + 14.0;
         let bottom = top + ROW * self.parties.len() as f64;
         let mut last = f64::NEG_INFINITY;
-        let opened = self.rounds.iter().map(|round| {
-            let at = x.at(round.opened_at);
+        let openings = self.rounds.iter().map(|round| {
+            let position = x.position(round.opened_at);
             // Overlapping numbers are only in the table.
-            let named = at - last > 26.0;
-            if named {
-                last = at;
+            let is_numbered = position - last > 26.0;
+            if is_numbered {
+                last = position;
             }
             view! {
-                <line class="grid" x1=at x2=at y1=top y2=bottom></line>
-                {named.then(|| view! { <text class="tick" x=at y=TOP + 6.0 text-anchor="start">{format!("{}", round.round)}</text> })}
+                <line class="grid" x1=position x2=position y1=top y2=bottom></line>
+                {is_numbered.then(|| view! { <text class="tick" x=position y=TOP + 6.0 text-anchor="start">{format!("{}", round.round)}</text> })}
             }
         });
-        let opened = opened.collect_view();
+        let openings = openings.collect_view();
         let lines = self.parties.iter().enumerate().map(|(index, (dataset, name))| {
-            let middle = place(top + ROW * (index as f64 + 0.5));
+            let middle = round_position(top + ROW * (index as f64 + 0.5));
             let bars = self.rounds.iter().filter_map(|round| {
                 let submission = round.submissions.iter().find(|submission| submission.dataset == *dataset)?;
                 Some(self.bar(round, submission, &x, middle))
             });
             let bars = bars.collect_view();
             view! {
-                <text class="label" x=FROM - 10.0 y=middle + 4.0 text-anchor="end">{shortened(name, NAME)}</text>
+                <text class="label" x=FROM - 10.0 y=middle + 4.0 text-anchor="end">{shorten(name, NAME)}</text>
                 {bars}
             }
         });
         let lines = lines.collect_view();
-        let picture = markup(view! {
+        let picture = to_markup(view! {
             <text class="axis" x=FROM - 10.0 y=TOP + 6.0 text-anchor="end">"round"</text>
-            {opened}
+            {openings}
             {lines}
             {x.axis(7, bottom)}
         });
-        Some(Drawing {
+        Some(StaticDrawing {
             sentence: self.sentence(),
             table: self.table(),
             title: self.title,
@@ -120,34 +119,34 @@ impl Rounds {
     }
 
     fn end(&self, round: &RoundView) -> OffsetDateTime {
-        let taken = round.submissions.iter().filter_map(|submission| submission.accepted_at).max();
-        round.closed_at.unwrap_or(self.now).max(taken.unwrap_or(round.opened_at))
+        let latest = round.submissions.iter().filter_map(|submission| submission.accepted_at).max();
+        round.closed_at.unwrap_or(self.now).max(latest.unwrap_or(round.opened_at))
     }
 
-    fn bar(&self, round: &RoundView, submission: &Submission, x: &Times, middle: f64) -> AnyView {
-        let done = Done::of(round, submission);
-        let from = x.at(round.opened_at);
-        let to = x.at(submission.accepted_at.unwrap_or_else(|| self.end(round)));
-        let width = place((to - from - 1.0).max(1.5));
-        let said = format!("round {}: {}", round.round, done.said());
-        match done {
-            Done::InTime => {
-                view! { <rect class="bar" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+    fn bar(&self, round: &RoundView, submission: &Submission, x: &TimeAxis, middle: f64) -> AnyView {
+        let delivery = RoundDelivery::classify(round, submission);
+        let from = x.position(round.opened_at);
+        let to = x.position(submission.accepted_at.unwrap_or_else(|| self.end(round)));
+        let width = round_position((to - from - 1.0).max(1.5));
+        let label = format!("round {}: {}", round.round, delivery.label());
+        match delivery {
+            RoundDelivery::InTime => {
+                view! { <rect class="bar" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect> }
                     .into_any()
             }
-            Done::Late => view! {
-                <rect class="late" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect>
+            RoundDelivery::Late => view! {
+                <rect class="late" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect>
                 <text class="label" x=to y=middle - 8.0 text-anchor="middle">"late"</text>
             }
             .into_any(),
-            Done::Awaited => {
-                view! { <rect class="held" x=from y=middle - 6.0 width=width height="12"><title>{said}</title></rect> }
+            RoundDelivery::Awaited => {
+                view! { <rect class="held" x=from y=middle - 6.0 width=width height="12"><title>{label}</title></rect> }
                     .into_any()
             }
-            Done::Missing => {
-                let cross = format!("M{} {}l8 8m0 -8l-8 8", place(to - 8.0), middle - 4.0);
+            RoundDelivery::Missing => {
+                let cross = format!("M{} {}l8 8m0 -8l-8 8", round_position(to - 8.0), middle - 4.0);
                 view! {
-                    <line class="mark" x1=from x2=to y1=middle y2=middle><title>{said}</title></line>
+                    <line class="mark" x1=from x2=to y1=middle y2=middle><title>{label}</title></line>
                     <path class="cross" d=cross></path>
                 }
                 .into_any()
@@ -159,23 +158,23 @@ impl Rounds {
         let parties = self.parties.iter().map(|(dataset, name)| {
             let all = self.rounds.iter().filter_map(|round| {
                 let own = round.submissions.iter().find(|submission| submission.dataset == *dataset)?;
-                Some(Done::of(round, own))
+                Some(RoundDelivery::classify(round, own))
             });
-            let all: Vec<Done> = all.collect();
-            let count = |wanted: Done| all.iter().filter(|done| **done == wanted).count();
-            let mut said = vec![format!("{} in time", count(Done::InTime))];
-            for done in [Done::Late, Done::Missing, Done::Awaited] {
+            let all: Vec<RoundDelivery> = all.collect();
+            let count = |outcome: RoundDelivery| all.iter().filter(|done| **done == outcome).count();
+            let mut counts = vec![format!("{} in time", count(RoundDelivery::InTime))];
+            for done in [RoundDelivery::Late, RoundDelivery::Missing, RoundDelivery::Awaited] {
                 if count(done) > 0 {
-                    said.push(format!("{} {}", count(done), done.said()));
+                    counts.push(format!("{} {}", count(done), done.label()));
                 }
             }
-            format!("{name} {}", said.join(", "))
+            format!("{name} {}", counts.join(", "))
         });
         let parties: Vec<String> = parties.collect();
         format!("{}, {}: {}.", self.title, words::plural(self.rounds.len() as u64, "round"), parties.join("; "))
     }
 
-    fn table(&self) -> Table {
+    fn table(&self) -> DrawingTable {
         let head = ["series", "round", "party", "opened", "taken", "seconds", "how"].map(str::to_owned).into();
         let mut rows = Vec::new();
         for round in &self.rounds {
@@ -185,17 +184,17 @@ impl Rounds {
                 };
                 let seconds = own.accepted_at.map(|at| (at - round.opened_at).as_seconds_f64());
                 rows.push(vec![
-                    Cell::text(round.series.clone()),
-                    Cell::count(round.round.into()),
-                    Cell::text(name.clone()),
-                    Cell::text(words::machine(round.opened_at)),
-                    Cell::text(own.accepted_at.map(words::machine).unwrap_or_default()),
-                    Cell::maybe(|seconds| format!("{seconds:.1}"), seconds),
-                    Cell::text(Done::of(round, own).said()),
+                    TableCell::text(round.series.clone()),
+                    TableCell::count(round.round.into()),
+                    TableCell::text(name.clone()),
+                    TableCell::text(words::machine(round.opened_at)),
+                    TableCell::text(own.accepted_at.map(words::machine).unwrap_or_default()),
+                    TableCell::maybe(|seconds| format!("{seconds:.1}"), seconds),
+                    TableCell::text(RoundDelivery::classify(round, own).label()),
                 ]);
             }
         }
-        Table { head, rows }
+        DrawingTable { head, rows }
     }
 }
 
@@ -207,10 +206,10 @@ mod tests {
     use undertone_api::job::{RoundView, Submission};
     use uuid::Uuid;
 
-    use super::Rounds;
+    use super::RoundTimeline;
 
     #[test]
-    fn in_time_late_and_missing_differ_without_colour() {
+    fn deliveries_differ_without_colour() {
         let opened_at = datetime!(2026-11-20 18:00 UTC);
         let id = |index| DatasetId(Uuid::from_u128(index));
         let submission = |index, seconds: Option<i64>, late| Submission {
@@ -226,7 +225,7 @@ mod tests {
             closed_at: Some(opened_at + Duration::seconds(90)),
             submissions: vec![submission(1, Some(20), false), submission(2, Some(80), true), submission(3, None, true)],
         };
-        let rounds = Rounds {
+        let rounds = RoundTimeline {
             title: "Rounds".to_owned(),
             file: "rounds".to_owned(),
             note: String::new(),
@@ -243,8 +242,8 @@ mod tests {
     }
 
     #[test]
-    fn no_round_is_no_drawing() {
-        let rounds = Rounds {
+    fn timeline_without_rounds_is_not_drawn() {
+        let rounds = RoundTimeline {
             title: String::new(),
             file: String::new(),
             note: String::new(),

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
-use super::place;
+use super::round_position;
 
 /// Distances of ticks, in seconds: from a second to a year.
 const STEPS: [i64; 19] = [
@@ -16,23 +16,23 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 
 /// A span of time along a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Times {
+pub(super) struct TimeAxis {
     begin: OffsetDateTime,
     seconds: f64,
     from: f64,
     to: f64,
 }
 
-impl Times {
+impl TimeAxis {
     /// Makes an axis from one moment to another, at least a second, onto `from..to`.
     pub(super) fn new(begin: OffsetDateTime, end: OffsetDateTime, from: f64, to: f64) -> Self {
         Self { begin: begin.to_offset(UtcOffset::UTC), seconds: (end - begin).as_seconds_f64().max(1.0), from, to }
     }
 
     /// Returns the position of a moment, clamped to the ends.
-    pub(super) fn at(&self, moment: OffsetDateTime) -> f64 {
+    pub(super) fn position(&self, moment: OffsetDateTime) -> f64 {
         let part = ((moment - self.begin).as_seconds_f64() / self.seconds).clamp(0.0, 1.0);
-        place(self.from + part * (self.to - self.from))
+        round_position(self.from + part * (self.to - self.from))
     }
 
     /// Returns at most `most` moments at round distances, with their labels.
@@ -47,7 +47,7 @@ impl Times {
         let mut ticks = Vec::new();
         let mut moment = self.begin + Duration::seconds(first - begin);
         while (moment - self.begin).as_seconds_f64() <= self.seconds {
-            ticks.push((self.at(moment), said(moment, step, self.seconds)));
+            ticks.push((self.position(moment), format_tick(moment, step, self.seconds)));
             moment += Duration::seconds(step);
         }
         ticks
@@ -55,10 +55,10 @@ impl Times {
 
     /// Renders the ticks and their labels below a plot that ends at `bottom`, with the axis's name.
     pub(super) fn axis(&self, most: usize, bottom: f64) -> AnyView {
-        let ticks = self.ticks(most).into_iter().map(|(at, said)| {
+        let ticks = self.ticks(most).into_iter().map(|(at, label)| {
             view! {
                 <line class="grid" x1=at x2=at y1=bottom y2=bottom + 4.0></line>
-                <text class="tick" x=at y=bottom + 18.0 text-anchor="middle">{said}</text>
+                <text class="tick" x=at y=bottom + 18.0 text-anchor="middle">{label}</text>
             }
         });
         let middle = f64::midpoint(self.from, self.to);
@@ -78,7 +78,7 @@ impl Times {
 }
 
 /// Formats a tick in as few words as distinguish it from its neighbours.
-fn said(moment: OffsetDateTime, step: i64, span: f64) -> String {
+fn format_tick(moment: OffsetDateTime, step: i64, span: f64) -> String {
     let moment = moment.to_offset(UtcOffset::UTC);
     let month = MONTHS[usize::from(u8::from(moment.month())) - 1];
     if step >= 15_552_000 {
@@ -98,23 +98,23 @@ fn said(moment: OffsetDateTime, step: i64, span: f64) -> String {
 mod tests {
     use time::macros::datetime;
 
-    use super::Times;
+    use super::TimeAxis;
 
     #[test]
-    fn days_are_named_by_day_and_minutes_by_the_clock() {
-        let days = Times::new(datetime!(2026-11-11 18:00 UTC), datetime!(2026-11-20 18:00 UTC), 0.0, 900.0);
-        let said: Vec<_> = days.ticks(5).into_iter().map(|(_, said)| said).collect();
-        assert_eq!(said, ["13 Nov", "15 Nov", "17 Nov", "19 Nov"]);
-        let minutes = Times::new(datetime!(2026-11-20 18:00 UTC), datetime!(2026-11-20 18:20 UTC), 0.0, 400.0);
+    fn ticks_name_days_and_clock_times() {
+        let days = TimeAxis::new(datetime!(2026-11-11 18:00 UTC), datetime!(2026-11-20 18:00 UTC), 0.0, 900.0);
+        let labels: Vec<_> = days.ticks(5).into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["13 Nov", "15 Nov", "17 Nov", "19 Nov"]);
+        let minutes = TimeAxis::new(datetime!(2026-11-20 18:00 UTC), datetime!(2026-11-20 18:20 UTC), 0.0, 400.0);
         let ticks = minutes.ticks(5);
         assert_eq!(ticks[1], (100.0, "18:05".to_owned()));
     }
 
     #[test]
-    fn no_span_is_too_short_or_too_long_for_ticks() {
-        let at = datetime!(2026-11-20 18:00 UTC);
-        assert!(Times::new(at, at, 0.0, 100.0).at(at).is_finite());
-        let years = Times::new(datetime!(1990-01-01 0:00 UTC), datetime!(2090-01-01 0:00 UTC), 0.0, 100.0);
+    fn any_span_has_ticks() {
+        let moment = datetime!(2026-11-20 18:00 UTC);
+        assert!(TimeAxis::new(moment, moment, 0.0, 100.0).position(moment).is_finite());
+        let years = TimeAxis::new(datetime!(1990-01-01 0:00 UTC), datetime!(2090-01-01 0:00 UTC), 0.0, 100.0);
         assert!((1..=6).contains(&years.ticks(5).len()));
     }
 }

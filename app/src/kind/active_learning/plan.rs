@@ -8,9 +8,9 @@ use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
 #[cfg(feature = "ssr")]
-mod first;
+mod draft;
 #[cfg(feature = "ssr")]
-mod opened;
+mod first;
 #[cfg(feature = "ssr")]
 mod spec;
 
@@ -19,7 +19,7 @@ pub(super) use first::PART_OF_DELTA;
 
 /// One query log in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct LogPart {
     /// The dataset.
     pub dataset: DatasetId,
     /// Whether it takes part; the lead always does.
@@ -45,7 +45,7 @@ pub struct Part {
 
 /// The rehearsal on public data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Trials {
+pub struct RehearsalPlan {
     /// Whether it is requested.
     #[serde(default)]
     pub on: bool,
@@ -63,7 +63,7 @@ pub struct Trials {
 
 /// A plan of an `active_learning` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct QuestionPlan {
     /// Title of the job.
     pub title: String,
     /// The protected unit.
@@ -71,7 +71,7 @@ pub struct Plan {
     /// The dataset that leads.
     pub lead: DatasetId,
     /// Every query log of the consortium.
-    pub parts: Vec<Part>,
+    pub parts: Vec<LogPart>,
     /// The labels, one a line: name, key and hint, separated by `|`.
     pub labels: String,
     /// Instructions for answering.
@@ -97,18 +97,18 @@ pub struct Plan {
     /// The classifier.
     pub classifier: Classifier,
     /// The rehearsal.
-    pub trials: Trials,
+    pub trials: RehearsalPlan,
 }
 
-impl Plan {
+impl QuestionPlan {
     /// Returns the part of a dataset.
-    pub fn part(&self, dataset: DatasetId) -> Option<&Part> {
+    pub fn part(&self, dataset: DatasetId) -> Option<&LogPart> {
         self.parts.iter().find(|part| part.dataset == dataset)
     }
 
     /// Returns the participating parts, the lead first.
-    pub fn joining(&self) -> impl Iterator<Item = &Part> {
-        let leads = move |part: &&Part| part.dataset == self.lead;
+    pub fn participants(&self) -> impl Iterator<Item = &LogPart> {
+        let leads = move |part: &&LogPart| part.dataset == self.lead;
         self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))
     }
 }

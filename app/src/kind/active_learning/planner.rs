@@ -10,10 +10,10 @@ mod form;
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 
-use super::plan::Plan;
+use super::plan::QuestionPlan;
 use crate::call::Fault;
 
-pub(super) use form::planner;
+pub(super) use form::render_planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "active-learning";
@@ -32,12 +32,12 @@ pub async fn propose_questions(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    ask: Plan,
+    ask: QuestionPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
-    posted.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    submission.propose(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -49,12 +49,12 @@ pub async fn save_questions(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    ask: Plan,
+    ask: QuestionPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &ask.title, "ask", &ask);
-    posted.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &ask.title, "ask", &ask);
+    submission.save(|datasets| ask.spec(datasets).map(Spec::ActiveLearning)).await
 }
 
 /// Returns the cost of a plan, or its violations, as HTML.
@@ -62,7 +62,7 @@ pub async fn save_questions(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-active-learning")]
-pub async fn weigh_questions(consortium: ConsortiumId, ask: Plan) -> Result<String, Fault> {
+pub async fn weigh_questions(consortium: ConsortiumId, ask: QuestionPlan) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
     let private = |id: &undertone_api::id::DatasetId| {
@@ -71,7 +71,7 @@ pub async fn weigh_questions(consortium: ConsortiumId, ask: Plan) -> Result<Stri
         };
         datasets.iter().any(is_it)
     };
-    let asked = ask.joining().map(|part| part.dataset).filter(private).collect();
-    let standings = backend.standings(consortium, asked).await?;
-    Ok(cost::told(&ask, &datasets, &standings, consortium))
+    let private_logs = ask.participants().map(|part| part.dataset).filter(private).collect();
+    let standings = backend.standings(consortium, private_logs).await?;
+    Ok(cost::render_cost(&ask, &datasets, &standings, consortium))
 }

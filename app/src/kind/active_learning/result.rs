@@ -4,13 +4,13 @@ use leptos::prelude::*;
 use undertone_api::job::active_learning::{CLASSIFIER, LearningPoint, PoolResult, Report, Spec};
 use undertone_api::job::{Measurement, Participant};
 
-use crate::component::chart::{Figure, Line, Stroke};
+use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
 
-use super::said;
+use super::description;
 
 /// Returns for every test set one figure of accuracy and one of loss, after each round of questions.
-pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
     let mut figures = Vec::new();
     for test in &spec.tests {
         for accuracy in [true, false] {
@@ -20,13 +20,13 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
                 .map(|figure| (f64::from(figure.round), if accuracy { figure.accuracy } else { figure.loss }))
                 .collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let line = Line { label: CLASSIFIER.to_owned(), stroke: Stroke::Solid, points, level: None };
+            let line = ChartLine { label: CLASSIFIER.to_owned(), stroke: LineStroke::Solid, points, level: None };
             let (title, measure, y) = if accuracy {
-                ("Accuracy", "accuracy", "examples right, %")
+                ("Accuracy", "accuracy", "examples correct, %")
             } else {
                 ("Loss", "loss", "cross-entropy, nats")
             };
-            figures.push(Figure {
+            figures.push(ChartFigure {
                 title: format!("{title}, {}", test.name),
                 file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
                 x: "round of questions".to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
                 percent: accuracy,
                 x_most: f64::from(spec.rounds),
                 lines: if line.points.is_empty() { Vec::new() } else { vec![line] },
-                ..Figure::default()
+                ..ChartFigure::default()
             });
         }
     }
@@ -42,13 +42,13 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
 }
 
 /// Renders the comparison table: before any question and after the last, on every test set; and the cost of each pool.
-pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
     let heads =
         tests.iter().map(|test| view! { <th scope="col" class="number">{test.clone()}", %"</th> }).collect_view();
     let ends = report.learning.first().into_iter().chain(report.learning.last().filter(|last| last.round > 0));
-    let rows = ends.map(|point| row(point, &tests)).collect_view();
-    let pools = report.pools.iter().map(|pool| sentence(pool, participants)).collect::<Vec<_>>();
+    let rows = ends.map(|point| render_row(point, &tests)).collect_view();
+    let pools = report.pools.iter().map(|pool| describe_pool(pool, participants)).collect::<Vec<_>>();
     let agreement = report.agreement.map(|kappa| {
         view! { <p class="quiet">"Agreement of the annotators: Fleiss’ κ "{format!("{kappa:.2}")}"."</p> }
     });
@@ -70,7 +70,7 @@ pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) 
     .into_any()
 }
 
-fn row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
+fn render_row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
     let name = match point.round {
         0 => "golden set only".to_owned(),
         n => format!("after {}", words::plural(n.into(), "round")),
@@ -78,8 +78,8 @@ fn row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
     let cells = tests
         .iter()
         .map(|test| {
-            let found = point.tests.iter().find(|result| result.name == *test);
-            let text = found.map_or_else(|| "–".to_owned(), |result| format!("{:.1}", 100.0 * result.accuracy));
+            let result = point.tests.iter().find(|result| result.name == *test);
+            let text = result.map_or_else(|| "–".to_owned(), |result| format!("{:.1}", 100.0 * result.accuracy));
             view! { <td class="number">{text}</td> }
         })
         .collect_view();
@@ -93,19 +93,19 @@ fn row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
 }
 
 /// Describes a pool and its price in a sentence.
-fn sentence(pool: &PoolResult, participants: &[Participant]) -> String {
+fn describe_pool(pool: &PoolResult, participants: &[Participant]) -> String {
     let name = participants
         .iter()
         .find(|party| party.dataset == pool.dataset)
         .map_or_else(|| "a dataset".to_owned(), |party| party.dataset_name.clone());
     let questions = words::plural(pool.queries, "question");
     match pool.epsilon.zip(pool.delta) {
-        None => format!("{name}: {questions}, of public data."),
+        None => format!("{name}: {questions} from public data."),
         Some((epsilon, delta)) => format!(
-            "{name}: {questions} that at least {} of the rows kept with a chance of {} ask; for each {} ε {} at δ {}, paid once.",
+            "{name}: {questions} with at least {} rows, kept with probability {}; for each {} ε {} at δ {}, charged once.",
             pool.threshold,
             words::number(pool.sampling_rate),
-            said::who(pool.unit),
+            description::unit_noun(pool.unit),
             words::epsilon(epsilon),
             words::delta(delta)
         ),

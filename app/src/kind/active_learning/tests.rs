@@ -10,9 +10,9 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 
-use super::plan::Plan;
+use super::description::{describe_consent, list_facts};
+use super::plan::QuestionPlan;
 use super::planner::cost;
-use super::said::{consent, facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
@@ -38,25 +38,25 @@ fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
     vec![(datasets()[1].id, vec![standing])]
 }
 
-fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
-    let mut plan = Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap();
+fn plan(change: impl FnOnce(&mut QuestionPlan)) -> QuestionPlan {
+    let mut plan = QuestionPlan::first(&datasets(), &standings(2.0, 1e-6)).unwrap();
     "billing | b | what something costs\r\ncard|c\r\n\r\nsomething else".clone_into(&mut plan.labels);
     change(&mut plan);
     plan
 }
 
-fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+fn spec(change: impl FnOnce(&mut QuestionPlan)) -> Spec {
     let spec = plan(change).spec(&datasets()).unwrap();
     assert_eq!(spec.check(&datasets()), Vec::new());
     spec
 }
 
-fn told(plan: &Plan, epsilon: f64, delta: f64) -> String {
-    Owner::new().with(|| cost::told(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
+fn render_cost(plan: &QuestionPlan, epsilon: f64, delta: f64) -> String {
+    Owner::new().with(|| cost::render_cost(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
 }
 
 #[test]
-fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
+fn first_plan_with_labels_is_valid() {
     let spec = spec(|_| ());
     assert_eq!((spec.unit, spec.participants[0].gate), (PrivacyUnit::User, None));
     let labels: Vec<_> =
@@ -71,34 +71,35 @@ fn the_first_plan_can_be_proposed_once_its_labels_are_written() {
 }
 
 #[test]
-fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+fn planned_spec_opens_as_its_plan() {
     let rehearsed = plan(|plan| (plan.trials.on, plan.parts[0].asks, plan.hours) = (true, true, 1.5));
-    let told = plan(|plan| {
+    let page = plan(|plan| {
         (plan.title, plan.parts[1].shown, plan.parts[1].rows) = ("other".to_owned(), Shown::Set, 3);
         plan.guidelines = "One line.\nAnother.".to_owned();
     });
-    for planned in [plan(|_| ()), rehearsed, told] {
+    for planned in [plan(|_| ()), rehearsed, page] {
         let spec = planned.spec(&datasets()).unwrap();
-        let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
-        assert_eq!(opened.title, "a title");
-        assert_eq!(opened.spec(&datasets()).unwrap(), spec);
+        let plan =
+            QuestionPlan::from_spec("a title", &spec, QuestionPlan::first(&datasets(), &standings(2.0, 1e-6)).unwrap());
+        assert_eq!(plan.title, "a title");
+        assert_eq!(plan.spec(&datasets()).unwrap(), spec);
     }
 }
 
 #[test]
-fn a_plan_survives_its_address() {
+fn plan_link_round_trips() {
     let plan = plan(|plan| {
         (plan.title, plan.trials.on, plan.parts[1].shown) = ("what, & why?".to_owned(), true, Shown::CountsTight);
         plan.guidelines = "One line.\r\nAnother: 100 %".to_owned();
     });
     let link = plan.link(CONSORTIUM);
-    assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(plan));
-    assert_eq!(Plan::from_query("plan%5Btitle%5D=of+another+kind"), None);
+    assert_eq!(QuestionPlan::from_query(link.split_once('?').unwrap().1), Some(plan));
+    assert_eq!(QuestionPlan::from_query("plan%5Btitle%5D=of+another+kind"), None);
 }
 
 /// Returns the posted form of a valid plan with the consortium's own logs.
-fn posted(title: &str) -> String {
-    let mut plan = Plan::first(&fixture::logs(), &[]).unwrap();
+fn posted_form(title: &str) -> String {
+    let mut plan = QuestionPlan::first(&fixture::logs(), &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
     plan.unit = PrivacyUnit::User;
     title.clone_into(&mut plan.title);
@@ -107,26 +108,26 @@ fn posted(title: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_form_is_a_job_without_any_script() {
-    let came = fixture::send("propose-active-learning", &posted("what callers want"), true).await;
+async fn plain_form_proposes_a_job() {
+    let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
-    let refused = fixture::send("propose-active-learning", &posted("too much"), true).await;
-    assert_eq!(refused.location(), "/from?x=1", "a refusal goes back");
+    let rejection = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
+    assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
 #[tokio::test]
-async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
-    let came = fixture::send("weigh-active-learning", &posted(""), false).await;
-    let told: String = serde_json::from_str(&came.body).unwrap();
-    assert!(told.contains("Fits every budget.") && told.contains("helpdesk-south"), "{told}");
+async fn changed_plan_is_priced_by_the_server() {
+    let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
+    let html: String = serde_json::from_str(&came.body).unwrap();
+    assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
     let wrong =
-        posted("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
-    let told = fixture::send("weigh-active-learning", &wrong, false).await;
-    assert!(told.status == 200 && told.body.contains("golden"), "{}", told.body);
+        posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
+    let html = fixture::send("weigh-active-learning", &wrong, false).await;
+    assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }
 
 #[tokio::test]
-async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
+async fn planner_shows_each_kind_its_own_data() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     for said in [
         "action=\"/ui/propose-dp-sgd\"",
@@ -135,7 +136,7 @@ async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
         "helpdesk-south",
         "Recalculate",
         "<code>labels</code>",
-        "δ at these numbers, by what is shown",
+        "δ at these numbers, by form of release",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
@@ -145,25 +146,25 @@ async fn the_page_has_a_form_for_each_kind_with_its_own_data() {
 }
 
 #[test]
-fn what_a_plan_costs_is_said() {
-    let page = told(&plan(|_| ()), 2.0, 1e-6);
+fn plan_cost_is_displayed() {
+    let page = render_cost(&plan(|_| ()), 2.0, 1e-6);
     for said in [
         "Fits every budget.",
-        "Public: it leads, and asks nothing of its own log.",
+        "Public: it is the lead, and contributes no questions.",
         "About 10,000 of 100,000 rows are kept",
         "a tenth of the account’s: k 16 is the least",
         "such pools more",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
-    let narrow = told(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
+    let narrow = render_cost(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
     assert!(narrow.contains("none: needs ε 0.9163 or more"), "counts cannot be shown at this rate: {narrow}");
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_place() {
+fn invalid_fields_are_named_by_path() {
     let one = plan(|plan| plan.labels = "only".to_owned());
-    assert!(told(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", told(&one, 2.0, 1e-6));
+    assert!(render_cost(&one, 2.0, 1e-6).contains("<code>labels</code>"), "{}", render_cost(&one, 2.0, 1e-6));
     let garbled = plan(|plan| {
         (plan.parts[1].rate, plan.parts[1].threshold, plan.hours) = (0.0, 0, f64::NAN);
         (plan.trials.on, plan.trials.rates) = (true, "few".to_owned());
@@ -176,23 +177,23 @@ fn what_is_wrong_is_named_by_its_place() {
 }
 
 #[test]
-fn a_refused_plan_leads_to_plans_that_fit() {
+fn refused_plan_links_to_fitting_plans() {
     let dear = plan(|plan| plan.parts[1].threshold = 3);
-    let said = told(&dear, 2.0, 1e-6);
-    assert!(said.contains("Over the limit.") && said.contains("It does not fit"), "{said}");
-    let links: Vec<_> = said.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    assert!(links.len() >= 2, "a threshold and a rate: {said}");
+    let page = render_cost(&dear, 2.0, 1e-6);
+    assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
+    let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(links.len() >= 2, "a threshold and a rate: {page}");
     for link in links {
         let query = link.replace("&amp;", "&");
-        let offered = Plan::from_query(query.split_once('?').unwrap().1).unwrap();
-        assert!(told(&offered, 2.0, 1e-6).contains("Fits every budget."), "{link}");
+        let offer = QuestionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(render_cost(&offer, 2.0, 1e-6).contains("Fits every budget."), "{link}");
     }
 }
 
 #[test]
-fn the_threshold_that_is_said_to_be_the_least_is() {
-    let said = told(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
-    let k: u32 = said.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+fn displayed_least_threshold_is_the_least() {
+    let page = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
+    let k: u32 = page.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
     let delta = |k: u32| {
         let spec = spec(|plan| (plan.parts[1].rate, plan.parts[1].threshold) = (0.2, k));
         let charge = spec.cost(&datasets()[1]).unwrap();
@@ -202,26 +203,28 @@ fn the_threshold_that_is_said_to_be_the_least_is() {
 }
 
 #[test]
-fn a_steward_reads_what_leaves_in_plain_sentences() {
+fn consent_describes_the_release() {
     let spec = spec(|plan| {
         (plan.parts[1].rate, plan.parts[1].threshold, plan.parts[1].rows) = (0.05, 60, 3);
         plan.parts[1].shown = Shown::Set;
     });
     let ours = &datasets()[1];
-    let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+    let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
     for words in [
-        "One list of texts leaves your log, once: each text once, without how often it was asked.",
+        "One list of texts leaves your log, once: each text once, without its count.",
         "Of each user at most 3 different texts enter, each counted once.",
         "kept with a chance of 0.05",
         "only a text that at least 60 kept rows have is in the list",
         "leaves word for word, even if it names somebody",
         "1 release is paid.",
     ] {
-        assert!(said.contains(words), "{words:?} is not in {said}");
+        assert!(consent.contains(words), "{words:?} is not in {consent}");
     }
-    assert_eq!(consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
-    let told = facts(&spec);
-    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+    assert_eq!(describe_consent(&spec, datasets()[0].id, None), Vec::<String>::new(), "the lead pays nothing");
+    let facts = list_facts(&spec);
+    let fact = |term: &str| {
+        facts.iter().find(|(known, _)| *known == term).map(|(_, description)| description.as_str()).unwrap()
+    };
     assert_eq!(fact("Protects"), "each user of every private log");
     assert_eq!(fact("Labels"), "billing, card and something else");
     assert!(fact("Questions").starts_with("5 rounds of up to 50 questions"));

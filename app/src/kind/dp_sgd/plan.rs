@@ -1,9 +1,9 @@
 //! A plan: the planner's form as numbers, before they become a spec. The form posts it and its address contains it, so
 //! that a plan can be kept as a link.
 
-mod layers;
 #[cfg(feature = "ssr")]
-mod opened;
+mod draft;
+mod layers;
 mod steps;
 mod trials;
 
@@ -16,9 +16,9 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
 use crate::standing::Standing;
 
-pub use layers::{Frozen, Layers};
-pub use steps::{Shape, Step, Steps};
-pub use trials::Trials;
+pub use layers::{FrozenParts, ModelLayers};
+pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
+pub use trials::SelectionPlan;
 
 /// The fewest canaries of an audit.
 const LEAST_CANARIES: u32 = 20;
@@ -27,7 +27,7 @@ const MOST_CANARIES: u32 = 1000;
 
 /// One dataset in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Part {
+pub struct DatasetPart {
     /// The dataset.
     pub dataset: DatasetId,
     /// Whether it takes part.
@@ -46,7 +46,7 @@ pub struct Part {
 
 /// A plan of a `dp_sgd` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct TrainingPlan {
     /// Title of the job.
     pub title: String,
     /// The protected unit.
@@ -61,13 +61,13 @@ pub struct Plan {
     #[serde(default)]
     pub audit: bool,
     /// Every dataset of the consortium.
-    pub parts: Vec<Part>,
+    pub parts: Vec<DatasetPart>,
     /// The dataset that leads.
     pub lead: DatasetId,
     /// Rounds of each arm.
     pub rounds: u32,
     /// The optimizer.
-    pub step: Step,
+    pub step: StepOptimizer,
     /// Learning rate of the rounds.
     pub learning_rate: f64,
     /// The number of rounds between measurements.
@@ -88,46 +88,47 @@ pub struct Plan {
     pub spare: u32,
     /// The model's layers.
     #[serde(default)]
-    pub layers: Layers,
+    pub layers: ModelLayers,
     /// The parts that the rounds do not train.
     #[serde(default)]
-    pub frozen: Frozen,
+    pub frozen: FrozenParts,
     /// The options of the steps.
     #[serde(default)]
-    pub steps: Steps,
+    pub steps: StepOptions,
     /// The private selection at every private party.
     #[serde(default)]
-    pub trials: Trials,
+    pub trials: SelectionPlan,
 }
 
-impl Plan {
+impl TrainingPlan {
     /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
     /// for twice as many releases, but is never less than one clip. `None` without datasets.
     pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
-        let budgeted =
+        let has_budget =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
-        let unit = if budgeted(PrivacyUnit::Record) && !budgeted(PrivacyUnit::Speaker) {
+        let unit = if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
             PrivacyUnit::Record
         } else {
             PrivacyUnit::Speaker
         };
         let public = |dataset: &&Dataset| dataset.visibility == Visibility::Public;
         let lead = datasets.iter().filter(public).max_by_key(|dataset| dataset.records).or(datasets.first())?;
-        let (rounds, spare) = (40, 4);
+        let rounds = 40;
+        let spare = 4;
         let parts = datasets
             .iter()
             .map(|dataset| {
                 let n = dataset.count(unit).0;
                 let rate = if n <= 20 { 0.5 } else { (10.0 / n as f64).clamp(0.001, 0.5) };
-                Part {
+                DatasetPart {
                     dataset: dataset.id,
                     joins: dataset.visibility != Visibility::Public || dataset.id == lead.id,
                     tests: dataset.visibility == Visibility::Public
                         && dataset.test_records > 0
                         && dataset.worker == lead.worker,
                     rate,
-                    noise: account(dataset.id, standings, unit)
-                        .and_then(|standing| least_noise(standing, rate, u64::from(2 * (rounds + spare))))
+                    noise: find_account(dataset.id, standings, unit)
+                        .and_then(|standing| find_least_noise(standing, rate, u64::from(2 * (rounds + spare))))
                         .map_or(1.0, |noise| noise.max(1.0)),
                     clip: 1.0,
                 }
@@ -142,7 +143,7 @@ impl Plan {
             parts,
             lead: lead.id,
             rounds,
-            step: Step::Adam,
+            step: StepOptimizer::Adam,
             learning_rate: 0.002,
             evaluate_every: 5,
             deadline: 600,
@@ -152,10 +153,10 @@ impl Plan {
             batch: 16,
             warm_rate: 0.003,
             spare,
-            layers: Layers::default(),
-            frozen: Frozen::default(),
-            steps: Steps::default(),
-            trials: Trials::default(),
+            layers: ModelLayers::default(),
+            frozen: FrozenParts::default(),
+            steps: StepOptions::default(),
+            trials: SelectionPlan::default(),
         })
     }
 
@@ -163,20 +164,20 @@ impl Plan {
     #[cfg(feature = "ssr")]
     pub fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Query {
-            plan: Plan,
+        struct PlanQuery {
+            plan: TrainingPlan,
         }
-        crate::query::parse::<Query>(query).map(|query| query.plan)
+        crate::query::parse::<PlanQuery>(query).map(|query| query.plan)
     }
 
     /// Returns the part of a dataset.
-    pub fn part(&self, dataset: DatasetId) -> Option<&Part> {
+    pub fn part(&self, dataset: DatasetId) -> Option<&DatasetPart> {
         self.parts.iter().find(|part| part.dataset == dataset)
     }
 
     /// Returns the participating parts, the lead first.
-    pub fn joining(&self) -> impl Iterator<Item = &Part> {
-        let leads = move |part: &&Part| part.dataset == self.lead;
+    pub fn participants(&self) -> impl Iterator<Item = &DatasetPart> {
+        let leads = move |part: &&DatasetPart| part.dataset == self.lead;
         self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))
     }
 
@@ -187,7 +188,7 @@ impl Plan {
     pub fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut participants = Vec::new();
-        for (index, part) in self.joining().enumerate() {
+        for (index, part) in self.participants().enumerate() {
             let mut say = |field: &str, message: String| {
                 violations.push(Violation::new(format!("spec.participants.{index}.{field}"), message));
             };
@@ -218,7 +219,7 @@ impl Plan {
             quorum: contributors.saturating_sub(self.may_miss).max(1),
             schedule: self.steps.schedule(),
             averaging: self.steps.averaging(),
-            train: self.frozen.trained(&model),
+            train: self.frozen.trained_parts(&model),
             local_steps: self.steps.local,
             exchange: self.steps.exchange(),
             ..Rounds::new(self.rounds, self.steps.optimizer(arm, self.step, self.learning_rate))
@@ -236,7 +237,7 @@ impl Plan {
         };
         let inputs = datasets.iter().find(|dataset| dataset.id == self.lead).map_or(1, |lead| lead.inputs);
         let classes = datasets.iter().filter(is_used).map(|dataset| dataset.classes).max().unwrap_or(1);
-        let audit = (self.audit && self.private).then(|| audit(&model, self.frozen, inputs, classes));
+        let audit = (self.audit && self.private).then(|| default_audit(&model, self.frozen, inputs, classes));
         let audit = audit.transpose().map_err(|violation| vec![violation])?;
         Ok(Spec {
             unit: self.unit,
@@ -261,9 +262,9 @@ impl Plan {
 /// # Errors
 /// When fewer parameters are trained, for data of `inputs` coefficients and `classes` classes: each canary needs one of
 /// its own.
-fn audit(model: &Model, frozen: Frozen, inputs: u32, classes: u32) -> Result<Audit, Violation> {
+fn default_audit(model: &Model, frozen: FrozenParts, inputs: u32, classes: u32) -> Result<Audit, Violation> {
     // Rounds that train nothing are reported by the spec's own check.
-    let trained = frozen.trained(model).filter(|parts| !parts.is_empty()).unwrap_or_else(|| model.parts());
+    let trained = frozen.trained_parts(model).filter(|parts| !parts.is_empty()).unwrap_or_else(|| model.parts());
     let count = |inputs, classes| u32::try_from(model.parameters(trained, inputs, classes)).unwrap_or(u32::MAX);
     let parameters = count(inputs.max(1), classes.max(1));
     if parameters < LEAST_CANARIES {
@@ -279,7 +280,7 @@ fn audit(model: &Model, frozen: Frozen, inputs: u32, classes: u32) -> Result<Aud
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
 /// `None` if no noise suffices.
-pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
+pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
     let rate = SamplingRate::new(rate).ok()?;
@@ -288,7 +289,7 @@ pub(super) fn least_noise(standing: &Standing, rate: f64, releases: u64) -> Opti
 }
 
 /// Returns a dataset's account for a unit.
-pub(super) fn account(
+pub(super) fn find_account(
     dataset: DatasetId,
     standings: &[(DatasetId, Vec<Standing>)],
     unit: PrivacyUnit,
@@ -304,21 +305,23 @@ mod tests {
 
     use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Optimizer, Part, Precision, Schedule};
 
-    use super::{Frozen, Layers, Plan, Shape, Step, Steps};
+    use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
     use crate::fixture;
 
     #[test]
-    fn the_first_plan_is_one_that_can_be_proposed() {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let plan = Plan::first(&datasets, &standings).expect("there are datasets");
+    fn first_plan_is_valid() {
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
+        let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
     }
 
     #[test]
-    fn the_first_plan_fits_into_what_is_left_of_every_budget() {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let plan = Plan::first(&datasets, &standings).expect("there are datasets");
+    fn first_plan_fits_every_budget() {
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
+        let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         for dataset in &datasets {
             let Some(charge) = spec.cost(dataset) else { continue };
@@ -330,19 +333,19 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_posted_by_a_plain_form_is_the_plan_that_was_shown() {
-        let plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+    fn plan_query_round_trips() {
+        let plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         let text =
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", &plan)])).expect("a plan has a query");
-        assert_eq!(Plan::from_query(&text), Some(plan.clone()));
+        assert_eq!(TrainingPlan::from_query(&text), Some(plan.clone()));
         // Browsers write brackets in names as %5B and %5D.
-        assert_eq!(Plan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
+        assert_eq!(TrainingPlan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
     }
 
     #[test]
-    fn a_plan_with_an_audit_is_one_that_can_be_proposed() {
+    fn plan_with_audit_is_valid() {
         let datasets = fixture::datasets();
-        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         plan.audit = true;
         for hidden in [2, 8, 200] {
             plan.hidden = hidden;
@@ -357,11 +360,11 @@ mod tests {
     #[test]
     fn audit_never_has_more_canaries_than_trained_parameters() {
         let datasets = fixture::datasets();
-        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         plan.audit = true;
         // The gain and the bias of the layer norm are trained: two parameters for each hidden unit.
         plan.layers.normalize = true;
-        plan.frozen = Frozen { layer1: true, output: true, ..Frozen::default() };
+        plan.frozen = FrozenParts { layer1: true, output: true, ..FrozenParts::default() };
         plan.hidden = 10;
         let spec = plan.spec(&datasets).expect("twenty parameters suffice");
         assert_eq!(spec.audit.map(|audit| audit.canaries), Some(20));
@@ -375,15 +378,15 @@ mod tests {
     }
 
     /// Returns a plan in which no option has its default.
-    fn elaborate() -> Plan {
-        let mut plan = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
-        plan.layers = Layers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
-        plan.frozen = Frozen { context: true, layer1: true, layer4: true, ..Frozen::default() };
-        plan.step = Step::DpAdam;
-        plan.steps = Steps {
+    fn elaborate() -> TrainingPlan {
+        let mut plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        plan.layers = ModelLayers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
+        plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
+        plan.step = StepOptimizer::DpAdam;
+        plan.steps = StepOptions {
             local: 20,
             momentum: 0.9,
-            shape: Shape::Cosine,
+            shape: ScheduleShape::Cosine,
             warmup: 3,
             last: 0.1,
             averaging: 0.99,
@@ -396,14 +399,15 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_planned_is_in_the_spec_and_can_be_proposed() {
+    fn elaborate_plan_is_in_the_spec_and_valid() {
         let mut datasets = fixture::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
         }
         let spec = elaborate().spec(&datasets).expect("every number is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
-        let (open, private) = (spec.open.expect("both arms run"), spec.private.expect("both arms run"));
+        let open = spec.open.expect("both arms run");
+        let private = spec.private.expect("both arms run");
         assert_eq!((private.local_steps, private.schedule), (20, Schedule::Cosine { warmup: 3, r#final: 0.1 }));
         assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
         assert_eq!(
@@ -420,41 +424,41 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
+    fn planned_spec_opens_as_its_plan() {
         let mut datasets = fixture::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
         }
-        let first = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let first = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         let mut absent = elaborate();
         absent.parts[1].joins = false;
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
         for planned in [first.clone(), elaborate(), absent] {
             let spec = planned.spec(&datasets).expect("every number is in range");
-            let opened = Plan::of("a title", &spec, &first);
-            assert_eq!(opened.title, "a title");
-            assert_eq!(opened.spec(&datasets), Ok(spec));
+            let plan = TrainingPlan::from_spec("a title", &spec, &first);
+            assert_eq!(plan.title, "a title");
+            assert_eq!(plan.spec(&datasets), Ok(spec));
         }
     }
 
     #[test]
-    fn an_elaborate_plan_survives_a_plain_form_and_a_link_of_before_is_a_plain_plan() {
-        let text = |plan: &Plan| {
+    fn elaborate_and_old_plan_links_are_parsed() {
+        let text = |plan: &TrainingPlan| {
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).expect("a plan has a query")
         };
         let plan = elaborate();
-        assert_eq!(Plan::from_query(&text(&plan)), Some(plan));
-        let plain = Plan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        assert_eq!(TrainingPlan::from_query(&text(&plan)), Some(plan));
+        let plain = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
         let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
         let old: Vec<_> =
             text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
-        assert_eq!(Plan::from_query(&old.join("&")), Some(plain));
+        assert_eq!(TrainingPlan::from_query(&old.join("&")), Some(plain));
     }
 
     #[test]
-    fn a_rate_out_of_range_is_named_by_its_place_in_the_spec() {
+    fn rate_out_of_range_is_named_by_path() {
         let datasets = fixture::datasets();
-        let mut plan = Plan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
         for part in &mut plan.parts {
             part.rate = 1.5;
         }

@@ -22,16 +22,16 @@ use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::Kind;
 use undertone_privacy::PrivacyUnit;
 
-use super::plan::Plan;
-use super::price::prices;
-use super::said;
+use super::description;
+use super::plan::TrainingPlan;
+use super::price::price_plan;
 use crate::call::Fault;
 use crate::call::ask::{self, Answered};
 use crate::path;
 use crate::standing::Standing;
 use cost::Costs;
-use field::{Field, Slider, Table, Wrong, meant, options, setter, word};
-use party::party;
+use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
+use party::render_party;
 
 /// The address that proposes a plan.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
@@ -40,14 +40,13 @@ pub(super) const SAVE: &str = "/ui/draft-dp-sgd";
 /// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-dp-sgd";
 /// The notice if the server is unreachable.
-const UNREACHED: &str =
-    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
 
 /// The protected units to choose from.
-const UNITS: &Table<PrivacyUnit> = &[
-    (PrivacyUnit::Speaker, "speaker", "speaker: all that one person said"),
-    (PrivacyUnit::Record, "record", "record: one utterance by itself"),
-    (PrivacyUnit::User, "user", "user: all that the owner's own id column keeps together"),
+const UNITS: &ChoiceTable<PrivacyUnit> = &[
+    (PrivacyUnit::Speaker, "speaker", "speaker: all recordings of one person"),
+    (PrivacyUnit::Record, "record", "record: one utterance"),
+    (PrivacyUnit::User, "user", "user: all records with one id in the owner's column"),
 ];
 
 /// The delay after the last change of a plan before the server computes its tight numbers.
@@ -59,16 +58,16 @@ const STILL: Duration = Duration::from_millis(600);
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-dp-sgd")]
-pub async fn propose(
+pub async fn propose_training(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    plan: Plan,
+    plan: TrainingPlan,
 ) -> Result<String, Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
-    posted.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    submission.propose(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -76,16 +75,16 @@ pub async fn propose(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "draft-dp-sgd")]
-pub async fn save(
+pub async fn save_training(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    plan: Plan,
+    plan: TrainingPlan,
 ) -> Result<(), Fault> {
-    use crate::kind::posted::Posted;
+    use crate::kind::submission::PlanSubmission;
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &plan.title, "plan", &plan);
-    posted.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &plan.title, "plan", &plan);
+    submission.save(|datasets| plan.spec(datasets).map(Spec::DpSgd)).await
 }
 
 /// Renders the planner of a `dp_sgd` job.
@@ -98,16 +97,17 @@ pub fn Planner(
     /// The balances of their accounts.
     standings: Vec<(DatasetId, Vec<Standing>)>,
     /// The initial plan.
-    plan: Plan,
+    plan: TrainingPlan,
     /// The tight numbers of that plan, as HTML.
     tight: String,
 ) -> impl IntoView {
-    let shown = plan.clone();
+    let initial = plan.clone();
     let plan = RwSignal::new(plan);
     let live = RwSignal::new(false);
     let problem = RwSignal::new(String::new());
     let busy = RwSignal::new(false);
-    let (title, form) = (NodeRef::<Input>::new(), NodeRef::<Form>::new());
+    let title = NodeRef::<Input>::new();
+    let form = NodeRef::<Form>::new();
     Effect::new(move |_| {
         live.set(true);
         // Take over text typed before the script loaded.
@@ -123,20 +123,21 @@ pub fn Planner(
         Ok(spec) => datasets.with_value(|datasets| spec.check(datasets)),
         Err(violations) => violations.clone(),
     });
-    provide_context(Wrong(violations));
+    provide_context(PlanViolations(violations));
     let prices = Memo::new(move |_| {
         let spec = spec.read();
         let price = |datasets: &Vec<Dataset>| {
-            standings.with_value(|standings| Some(prices(spec.as_ref().ok()?, datasets, standings)))
+            standings.with_value(|standings| Some(price_plan(spec.as_ref().ok()?, datasets, standings)))
         };
         datasets.with_value(price)
     });
-    let (tight, stale) = (RwSignal::new(tight), RwSignal::new(false));
+    let tight = RwSignal::new(tight);
+    let stale = RwSignal::new(false);
     Effect::new(move |before: Option<()>| {
         plan.track();
         if before.is_some() {
             stale.set(true);
-            weigh_when_still(plan, form, tight, stale);
+            schedule_pricing(plan, form, tight, stale);
         }
     });
     let submit = move |event: SubmitEvent| {
@@ -169,8 +170,8 @@ pub fn Planner(
     });
     let rows = datasets.with_value(|all| {
         let row = |(index, dataset): (usize, &Dataset)| {
-            let part = shown.part(dataset.id)?;
-            Some(party(index, dataset, part, plan, prices))
+            let part = initial.part(dataset.id)?;
+            Some(render_party(index, dataset, part, plan, prices))
         };
         all.iter().enumerate().map(row).collect::<Vec<_>>()
     });
@@ -178,11 +179,11 @@ pub fn Planner(
     // The description of a round; the price beside it follows.
     let leaves = move || {
         let plan = plan.read();
-        said::leaves(plan.steps.local, plan.trials.on && plan.private)
+        description::describe_releases(plan.steps.local, plan.trials.on && plan.private)
     };
     let curves = datasets.with_value(|all| {
-        let charged = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
-        charged.map(|dataset| curve::curve(dataset, prices)).collect_view()
+        let private_datasets = all.iter().filter(|dataset| dataset.visibility != Visibility::Public);
+        private_datasets.map(|dataset| curve::render_curve(dataset, prices)).collect_view()
     });
 
     view! {
@@ -190,59 +191,59 @@ pub fn Planner(
             <input type="hidden" name="consortium" value=consortium.to_string()/>
             <div class="planner-form">
                 <fieldset>
-                    <legend>"The job"</legend>
+                    <legend>"Job"</legend>
                     <label class="field"><span>"Title"</span>
                         <input type="text" node_ref=title name="plan[title]" required maxlength="100" autocomplete="off"
-                            placeholder="What the consortium will know it by" value=shown.title.clone()
+                            placeholder="Shown to the consortium" value=initial.title.clone()
                             on:input=move |event| plan.update(|plan| plan.title = event_target_value(&event))/>
                     </label>
-                    {Field { name: "plan[unit]", at: "unit", label: "Protect each" }
-                        .choice(word(UNITS, &shown.unit), options(UNITS), setter(plan, |plan, text: String| plan.unit = meant(UNITS, &text).unwrap_or(plan.unit)))}
+                    {FormField { name: "plan[unit]", at: "unit", label: "Protect each" }
+                        .choice(find_word(UNITS, &initial.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
-                        <label class="check"><input type="checkbox" checked disabled/>"Public data only: the warm start"</label>
+                        <label class="check"><input type="checkbox" checked disabled/>"Public data only (warm start)"</label>
                         <label class="check" class:off=!open_possible>
-                            <input type="checkbox" name="plan[open]" value="true" checked=shown.open disabled=!open_possible
+                            <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>
-                            "Public and open private data, in the clear"
-                            {(!open_possible).then(|| view! { <small>" · no owner has marked data open for it"</small> })}
+                            "Public and open private data, without protection"
+                            {(!open_possible).then(|| view! { <small>" · no data are marked open for it"</small> })}
                         </label>
                         <label class="check">
-                            <input type="checkbox" name="plan[private]" value="true" checked=shown.private
+                            <input type="checkbox" name="plan[private]" value="true" checked=initial.private
                                 on:change=move |event| plan.update(|plan| plan.private = event_target_checked(&event))/>
                             "Public and private data, by DP-SGD"
                         </label>
                         <label class="check">
-                            <input type="checkbox" name="plan[audit]" value="true" checked=shown.audit
+                            <input type="checkbox" name="plan[audit]" value="true" checked=initial.audit
                                 on:change=move |event| plan.update(|plan| plan.audit = event_target_checked(&event))/>
-                            "Audit it: measure from below what it gives away, before anybody gets the model"
+                            "Audit: measure a lower bound on the privacy loss before the model is available"
                         </label>
                     </div>
                 </fieldset>
                 <fieldset>
-                    <legend>"Who takes part"</legend>
-                    {Field { name: "plan[lead]", at: "participants.0.dataset", label: "Leads, trains the warm start and measures" }
-                        .choice(&shown.lead.to_string(), leads, setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
+                    <legend>"Participants"</legend>
+                    {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Lead: trains the warm start and evaluates" }
+                        .choice(&initial.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>
-                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is paid once at every private party" value=f64::from(shown.rounds) low=1.0 high=1000.0 whole=true
-                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=setter(plan, |plan, value| plan.rounds = value as u32)/>
-                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps in each" help="Steps that each party takes between two averages" value=f64::from(shown.steps.local) low=1.0 high=10_000.0 whole=true
-                        get=Signal::derive(move || f64::from(plan.read().steps.local)) set=setter(plan, |plan, value| plan.steps.local = value as u32)/>
+                    <Slider name="plan[rounds]" at="rounds" label="Rounds" help="Each is charged once to every private party" value=f64::from(initial.rounds) low=1.0 high=1000.0 whole=true
+                        get=Signal::derive(move || f64::from(plan.read().rounds)) set=make_setter(plan, |plan, value| plan.rounds = value as u32)/>
+                    <Slider name="plan[steps][local]" at="local_steps" label="Local steps per round" help="Steps of each party between two averages" value=f64::from(initial.steps.local) low=1.0 high=10_000.0 whole=true
+                        get=Signal::derive(move || f64::from(plan.read().steps.local)) set=make_setter(plan, |plan, value| plan.steps.local = value as u32)/>
                     <p class="hint">{leaves}</p>
-                    {Field { name: "plan[may_miss]", at: "quorum", label: "Contributors a round may miss" }
-                        .number(f64::from(shown.may_miss), (0.0, 99.0), true, setter(plan, |plan, value| plan.may_miss = value as u32))}
-                    {Field { name: "plan[deadline]", at: "deadline_seconds", label: "Seconds a round waits for all" }
-                        .number(f64::from(shown.deadline), (1.0, 86_400.0), true, setter(plan, |plan, value| plan.deadline = value as u32))}
-                    {Field { name: "plan[spare]", at: "spare_releases", label: "Rounds in reserve, for those paid again after a crash" }
-                        .number(f64::from(shown.spare), (0.0, 1000.0), true, setter(plan, |plan, value| plan.spare = value as u32))}
+                    {FormField { name: "plan[may_miss]", at: "quorum", label: "Most missing contributors per round" }
+                        .number(f64::from(initial.may_miss), (0.0, 99.0), true, make_setter(plan, |plan, value| plan.may_miss = value as u32))}
+                    {FormField { name: "plan[deadline]", at: "deadline_seconds", label: "Round deadline, seconds" }
+                        .number(f64::from(initial.deadline), (1.0, 86_400.0), true, make_setter(plan, |plan, value| plan.deadline = value as u32))}
+                    {FormField { name: "plan[spare]", at: "spare_releases", label: "Reserve rounds, to repeat after a crash" }
+                        .number(f64::from(initial.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
-                {advanced::advanced(plan, &shown)}
+                {advanced::render_advanced(plan, &initial)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">
-                <h2 id="cost-title">"What it would cost"</h2>
+                <h2 id="cost-title">"Projected cost"</h2>
                 <div aria-live="polite"><Costs prices violations datasets plan consortium/></div>
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
@@ -252,11 +253,11 @@ pub fn Planner(
                     <button type="submit" formaction=SAVE formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Recalculate"</button>
                 </div>
-                <p class="hint">"A budget adds up the worst of every job, and so moves by a little more than a job costs by itself."</p>
-                <p class="hint">"Nothing runs and nothing is charged until every owner has approved and every ledger has reserved its worst case."</p>
+                <p class="hint">"A budget adds up the worst case of every job, so its change slightly exceeds the job's own cost."</p>
+                <p class="hint">"Nothing runs and nothing is charged before every owner has approved and every ledger has reserved its worst case."</p>
             </section>
             <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
-                <h2 id="curves-title">"What rounds cost"</h2>
+                <h2 id="curves-title">"Cost of rounds"</h2>
                 <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
                 <div class="charts">{curves}</div>
             </section>
@@ -265,9 +266,9 @@ pub fn Planner(
 }
 
 /// Requests the tight numbers once the plan has been unchanged for a moment.
-fn weigh_when_still(plan: RwSignal<Plan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
-    let asked = plan.get_untracked();
-    let still = move || plan.with_untracked(|plan| *plan == asked);
+fn schedule_pricing(plan: RwSignal<TrainingPlan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
+    let snapshot = plan.get_untracked();
+    let still = move || plan.with_untracked(|plan| *plan == snapshot);
     let ask = move || {
         let Some(form) = form.get_untracked().filter(|_| still()) else { return };
         spawn_local(async move {

@@ -12,7 +12,7 @@ use crate::standing::{NoPayment, Payment, Standing, others};
 
 /// The effect of a plan on one dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum PartyVerdict {
     /// Public: exact gradients, no charge.
     Public,
     /// Marked open, and only the open arm runs: so many exact gradients leave, and no budget can cover them.
@@ -45,9 +45,9 @@ pub enum Verdict {
 
 /// The effect of a plan on all parties.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Prices {
+pub struct PlanPrices {
     /// The effect on every dataset in it, in the spec's order.
-    pub verdicts: Vec<(DatasetId, Verdict)>,
+    pub verdicts: Vec<(DatasetId, PartyVerdict)>,
     /// The rounds that the budgets admit; `None` if no party pays.
     pub buys: Option<Buys>,
     /// The nearest plans that fit, if this one does not.
@@ -55,8 +55,8 @@ pub struct Prices {
 }
 
 /// Prices a plan, on the balances from the time when the page was made.
-pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Prices {
-    let books = books(datasets, standings);
+pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> PlanPrices {
+    let books = collect_balances(datasets, standings);
     let priced = Priced::of(spec, datasets, &books);
     let verdicts = spec
         .participants
@@ -64,126 +64,131 @@ pub fn prices(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<St
         .filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset))
         .map(|dataset| {
             let all = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-            (dataset.id, price(spec, dataset, all, priced.as_ref()))
+            (dataset.id, price_party(spec, dataset, all, priced.as_ref()))
         })
         .collect();
     let buys = priced.as_ref().and_then(Buys::of);
-    Prices { verdicts, buys, offers: offers(spec, datasets, &books) }
+    PlanPrices { verdicts, buys, offers: offers(spec, datasets, &books) }
 }
 
 /// Rounds noise up to thousandths, the precision of inputs.
-pub(super) fn thousandths(noise: f64) -> f64 {
+pub(super) fn round_up_noise(noise: f64) -> f64 {
     (noise * 1000.0).ceil() / 1000.0
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
     books
 }
 
-fn price(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> Verdict {
+fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> PartyVerdict {
     let Some(charge) = spec.cost(dataset) else {
-        return if dataset.visibility == Visibility::Public { Verdict::Public } else { Verdict::Nothing };
+        return if dataset.visibility == Visibility::Public { PartyVerdict::Public } else { PartyVerdict::Nothing };
     };
     let exact = match spec.release(dataset, Arm::Open.series()) {
         Some(Event::NonPrivate) => spec.rounds(Arm::Open).map_or(0, |rounds| u64::from(rounds.rounds)),
         _ => 0,
     };
     if charge.event == Event::NonPrivate {
-        return Verdict::Open(exact);
+        return PartyVerdict::Open(exact);
     }
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| Some((priced, priced.purse(dataset.id)?)));
-    let (Some(standing), Some((priced, purse))) = (standing, purse) else { return Verdict::NoBudget };
+    let (Some(standing), Some((priced, purse))) = (standing, purse) else { return PartyVerdict::NoBudget };
     let rounds_that_fit = priced.rounds_that_fit(purse);
     let rate = spec.value(Knob::SamplingRate, dataset.id).unwrap_or_default();
     match standing.share(purse, &charge) {
-        Ok(payment) => Verdict::Pays {
+        Ok(payment) => PartyVerdict::Pays {
             rounds_that_fit,
             epochs: (priced.epochs(priced.rounds, rate), priced.epochs(rounds_that_fit, rate)),
-            least_noise: least_noise(&standing.balance, &charge).map(thousandths),
+            least_noise: least_noise(&standing.balance, &charge).map(round_up_noise),
             payment: Box::new(payment),
             curve: priced.curve(purse),
             exact,
             others: others(dataset, &charge, standings),
         },
-        Err(NoPayment::NoBudget) => Verdict::NoBudget,
-        Err(NoPayment::Unpriced(why)) => Verdict::Unpriced(why),
+        Err(NoPayment::NoBudget) => PartyVerdict::NoBudget,
+        Err(NoPayment::Unpriced(why)) => PartyVerdict::Unpriced(why),
     }
 }
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
-    use super::{Verdict, prices};
+    use super::{PartyVerdict, price_plan};
     use crate::fixture;
-    use crate::kind::dp_sgd::Plan;
+    use crate::kind::dp_sgd::TrainingPlan;
 
-    fn verdicts(change: impl FnOnce(&mut Plan)) -> Vec<Verdict> {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
+    fn verdicts(change: impl FnOnce(&mut TrainingPlan)) -> Vec<PartyVerdict> {
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
+        let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("the plan's numbers are in range");
-        prices(&spec, &datasets, &standings).verdicts.into_iter().map(|(_, verdict)| verdict).collect()
+        price_plan(&spec, &datasets, &standings).verdicts.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
-    fn paid(verdicts: &[Verdict]) -> Vec<(&super::Payment, u32)> {
-        let paid = |verdict| match verdict {
-            &Verdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment.as_ref(), rounds_that_fit)),
+    fn payments(verdicts: &[PartyVerdict]) -> Vec<(&super::Payment, u32)> {
+        let payment_of = |verdict| match verdict {
+            &PartyVerdict::Pays { ref payment, rounds_that_fit, .. } => Some((payment.as_ref(), rounds_that_fit)),
             _ => None,
         };
-        verdicts.iter().filter_map(paid).collect()
+        verdicts.iter().filter_map(payment_of).collect()
     }
 
     #[test]
-    fn the_public_lead_pays_nothing() {
-        assert_eq!(verdicts(|_| {}).first(), Some(&Verdict::Public));
+    fn public_lead_pays_nothing() {
+        assert_eq!(verdicts(|_| {}).first(), Some(&PartyVerdict::Public));
     }
 
     #[test]
-    fn one_round_more_than_fits_is_refused_and_that_many_are_not() {
-        let most = paid(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
-        let at = |rounds: u32| {
+    fn rounds_that_fit_are_the_most_that_fit() {
+        let most = payments(&verdicts(|_| {})).iter().map(|(_, rounds)| *rounds).min().expect("somebody pays");
+        let fits_all = |rounds: u32| {
             let all = verdicts(|plan| plan.rounds = rounds);
-            paid(&all).iter().all(|(payment, _)| payment.ghost.fits)
+            payments(&all).iter().all(|(payment, _)| payment.ghost.fits)
         };
-        assert!(at(most), "{most} rounds were said to fit");
-        assert!(!at(most + 1), "{most} rounds were said to be all that fit");
+        assert!(fits_all(most), "{most} rounds were said to fit");
+        assert!(!fits_all(most + 1), "{most} rounds were said to be all that fit");
     }
 
     #[test]
     fn less_noise_costs_more() {
         let own = |noise: f64| {
             let all = verdicts(|plan| plan.parts.iter_mut().for_each(|part| part.noise = noise));
-            paid(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
+            payments(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
         };
         assert!(own(1.0) > own(2.0) && own(2.0) > own(4.0));
     }
 
     #[test]
-    fn an_open_dataset_pays_for_the_private_arm_and_is_said_to_send_exact_gradients_too() {
-        let exact = |all: &[Verdict]| -> Vec<u64> {
-            let of = |verdict: &Verdict| if let Verdict::Pays { exact, .. } = verdict { Some(*exact) } else { None };
-            all.iter().filter_map(of).collect()
+    fn open_dataset_pays_and_counts_exact_gradients() {
+        let exact = |all: &[PartyVerdict]| -> Vec<u64> {
+            let count = |verdict: &PartyVerdict| {
+                if let PartyVerdict::Pays { exact, .. } = verdict { Some(*exact) } else { None }
+            };
+            all.iter().filter_map(count).collect()
         };
-        let (without, with) = (verdicts(|_| {}), verdicts(|plan| plan.open = true));
+        let without = verdicts(|_| {});
+        let with = verdicts(|plan| plan.open = true);
         assert_eq!(exact(&without), [0, 0, 0]);
         assert_eq!(exact(&with), [0, 40, 0], "only ward-b is open");
-        assert_eq!(paid(&with), paid(&without), "the open arm changes no ε");
+        assert_eq!(payments(&with), payments(&without), "the open arm changes no ε");
         let only = verdicts(|plan| (plan.open, plan.private) = (true, false));
-        assert!(only.contains(&Verdict::Open(40)) && paid(&only).is_empty(), "{only:?}");
+        assert!(only.contains(&PartyVerdict::Open(40)) && payments(&only).is_empty(), "{only:?}");
     }
 
     #[test]
-    fn a_dataset_without_a_budget_for_the_unit_is_said_to_have_none() {
+    fn dataset_without_budget_has_the_verdict_no_budget() {
         let all = verdicts(|plan| plan.unit = undertone_privacy::PrivacyUnit::Record);
-        assert!(all.contains(&Verdict::NoBudget), "{all:?}");
+        assert!(all.contains(&PartyVerdict::NoBudget), "{all:?}");
     }
 }

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
 use undertone_api::job::{Measurement, Participant};
 
-use crate::component::chart::{Figure, Line, Stroke};
+use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
 
 /// Returns the training data of an arm.
@@ -16,23 +16,23 @@ pub(super) const fn arm_title(arm: Arm) -> &'static str {
     }
 }
 
-const fn stroke(arm: Arm) -> Stroke {
+const fn arm_stroke(arm: Arm) -> LineStroke {
     match arm {
-        Arm::Public => Stroke::Dotted,
-        Arm::Open => Stroke::Dashed,
-        Arm::Private => Stroke::Solid,
+        Arm::Public => LineStroke::Dotted,
+        Arm::Open => LineStroke::Dashed,
+        Arm::Private => LineStroke::Solid,
     }
 }
 
 /// Returns for every test set one figure of accuracy and one of loss. The public arm, once there is another, is a
 /// level: the rounds start from it and must exceed it.
-pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> {
+pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
     let rounds = [Arm::Open, Arm::Private].into_iter().filter_map(|arm| spec.rounds(arm)).map(|r| r.rounds).max();
     let in_rounds = measurements.iter().any(|m| m.series != Arm::Public.series());
     let mut figures = Vec::new();
     for test in &spec.tests {
         for accuracy in [true, false] {
-            let of = |arm: Arm| -> Vec<(f64, f64)> {
+            let list_points = |arm: Arm| -> Vec<(f64, f64)> {
                 let mut points: Vec<_> = measurements
                     .iter()
                     .filter(|m| m.series == arm.series() && m.test == test.name)
@@ -45,23 +45,23 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
                 .arms()
                 .into_iter()
                 .filter_map(|arm| {
-                    let points = of(arm);
+                    let points = list_points(arm);
                     let last = points.last()?.1;
                     let level = (arm == Arm::Public && in_rounds).then_some(last);
                     let points = if level.is_some() { Vec::new() } else { points };
-                    Some(Line { label: arm.series().to_owned(), stroke: stroke(arm), points, level })
+                    Some(ChartLine { label: arm.series().to_owned(), stroke: arm_stroke(arm), points, level })
                 })
                 .collect();
             let measure = if accuracy { "accuracy" } else { "loss" };
-            figures.push(Figure {
+            figures.push(ChartFigure {
                 title: format!("{}, {}", if accuracy { "Accuracy" } else { "Loss" }, test.name),
                 file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
                 x: if in_rounds { "round" } else { "epoch" }.to_owned(),
-                y: if accuracy { "frames right, %" } else { "cross-entropy, nats" }.to_owned(),
+                y: if accuracy { "frames correct, %" } else { "cross-entropy, nats" }.to_owned(),
                 percent: accuracy,
                 x_most: f64::from(if in_rounds { rounds.unwrap_or(1) } else { spec.warm_start.epochs.max(1) }),
                 lines,
-                ..Figure::default()
+                ..ChartFigure::default()
             });
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Figure> 
 }
 
 /// Renders the comparison table: arms against test sets. The price of the private arm is that of all planned releases.
-pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
     let costs: Vec<String> = participants
         .iter()
         .filter_map(|party| Some((party, party.epsilon_reserved?, party.delta?)))
@@ -111,11 +111,11 @@ pub(super) fn table(spec: &Spec, report: &Report, participants: &[Participant]) 
     });
     view! {
         <table class="cards result">
-            <caption>"Frames classified right, by arm and test set"</caption>
+            <caption>"Frames classified correctly, by arm and test set"</caption>
             <thead><tr>
                 <th scope="col">"Trained on"</th>
                 {spec.tests.iter().map(|test| view! { <th scope="col" class="number">{test.name.clone()}</th> }).collect_view()}
-                <th scope="col" class="number">"Took"</th>
+                <th scope="col" class="number">"Duration"</th>
                 <th scope="col">"Cost of privacy"</th>
             </tr></thead>
             <tbody>{rows.collect_view()}</tbody>

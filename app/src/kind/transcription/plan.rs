@@ -1,7 +1,7 @@
 //! A plan: the content of the planner's form, before it becomes a spec. The form posts it and its address contains it,
 //! so that a plan with a short list of words can be kept as a link.
 
-mod opened;
+mod draft;
 mod spec;
 
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(super) const MOST_WORDS: u32 = 20_000;
 
 /// A recognizer in a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct RecognizerRow {
     /// The site's name for it; empty for none.
     #[serde(default)]
     pub name: String,
@@ -48,7 +48,7 @@ pub struct Heard {
 
 /// A plan of a `transcription` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct TranscriptionPlan {
     /// Title of the job.
     pub title: String,
     /// The recordings.
@@ -60,7 +60,7 @@ pub struct Plan {
     /// d.
     pub distance: u32,
     /// The recognizers.
-    pub providers: Vec<Heard>,
+    pub providers: Vec<RecognizerRow>,
     /// The number of colluding ones.
     pub colluding: u32,
     /// The spoken language.
@@ -71,7 +71,7 @@ pub struct Plan {
     #[serde(default)]
     pub words: String,
     /// The assumed number of words until the list is written.
-    #[serde(default = "usual_size")]
+    #[serde(default = "default_size")]
     pub size: u32,
     /// The percentage of the most frequent words, for a vocabulary from the data.
     pub top: f64,
@@ -87,7 +87,7 @@ pub struct Plan {
     /// α of the McAdams coefficient.
     pub alpha: f64,
     /// Coefficients of the vocoder.
-    #[serde(default = "usual_detail")]
+    #[serde(default = "default_detail")]
     pub detail: u32,
     /// Pieces with several words.
     pub crowded: Crowded,
@@ -95,15 +95,15 @@ pub struct Plan {
     pub recognizer: Recognizer,
 }
 
-const fn usual_size() -> u32 {
+const fn default_size() -> u32 {
     SIZE
 }
 
-const fn usual_detail() -> u32 {
+const fn default_detail() -> u32 {
     13
 }
 
-impl Plan {
+impl TranscriptionPlan {
     /// Makes an initial plan: the first private recordings, a tenth of their account. `None` without recordings.
     pub(super) fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
         let private = |dataset: &&Dataset| dataset.visibility != Visibility::Public;
@@ -115,7 +115,7 @@ impl Plan {
             .find(|standing| standing.unit == PrivacyUnit::Words)
             .and_then(|standing| standing.balance.budget());
         let part = |whole: f64| (whole * PART * 1e12).round() / 1e12;
-        let row = |index: usize| Heard {
+        let row = |index: usize| RecognizerRow {
             name: if index < 2 { ["one", "two"][index].to_owned() } else { String::new() },
             protocol: Protocol::Openai,
             currency: "USD".to_owned(),
@@ -142,7 +142,7 @@ impl Plan {
             corpus: Corpus::Bundled,
             voice: "mcadams".to_owned(),
             alpha: 0.8,
-            detail: usual_detail(),
+            detail: default_detail(),
             crowded: Crowded::Keep,
             recognizer: Recognizer::Site,
         })
@@ -151,16 +151,16 @@ impl Plan {
     /// Returns the assumed size of its spec's vocabulary: that of the spec, or the planned one while the public list is
     /// empty.
     pub(super) fn size(&self, spec: &Spec) -> u32 {
-        if unwritten(spec) { self.size.clamp(1, MOST_WORDS) } else { spec.vocabulary.most() }
+        if lacks_words(spec) { self.size.clamp(1, MOST_WORDS) } else { spec.vocabulary.most() }
     }
 
     /// Parses the plan in a page's query, if it has one.
     pub(super) fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Query {
-            hear: Plan,
+        struct PlanQuery {
+            hear: TranscriptionPlan,
         }
-        crate::query::parse::<Query>(query).map(|query| query.hear)
+        crate::query::parse::<PlanQuery>(query).map(|query| query.hear)
     }
 
     /// Returns the address of the planner with this plan; `None` if its words make it too long.
@@ -172,6 +172,6 @@ impl Plan {
 }
 
 /// Returns whether a spec uses a public list that is still empty.
-pub(super) fn unwritten(spec: &Spec) -> bool {
+pub(super) fn lacks_words(spec: &Spec) -> bool {
     !spec.vocabulary.depends_on_data() && spec.vocabulary.listed().is_empty()
 }

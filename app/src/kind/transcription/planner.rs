@@ -6,16 +6,16 @@
 
 pub(super) mod cost;
 mod form;
-mod knobs;
+mod variants;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 
-use super::plan::Plan;
+use super::plan::TranscriptionPlan;
 use crate::call::Fault;
-use crate::kind::posted::Posted;
+use crate::kind::submission::PlanSubmission;
 
-pub(super) use form::planner;
+pub(super) use form::render_planner;
 
 /// The kind's word in addresses.
 const WORD: &str = "transcription";
@@ -33,11 +33,11 @@ pub async fn propose_transcription(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    hear: Plan,
+    hear: TranscriptionPlan,
 ) -> Result<String, Fault> {
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &hear.title, "hear", &hear);
-    posted.propose(|_| hear.spec().map(Spec::Transcription)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    submission.propose(|_| hear.spec().map(Spec::Transcription)).await
 }
 
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
@@ -49,11 +49,11 @@ pub async fn save_transcription(
     consortium: ConsortiumId,
     #[server(default)] draft: Option<DraftId>,
     #[server(default)] version: Option<u64>,
-    hear: Plan,
+    hear: TranscriptionPlan,
 ) -> Result<(), Fault> {
     use undertone_api::job::Spec;
-    let posted = Posted::new(consortium, (draft, version), &hear.title, "hear", &hear);
-    posted.save(|_| hear.spec().map(Spec::Transcription)).await
+    let submission = PlanSubmission::new(consortium, (draft, version), &hear.title, "hear", &hear);
+    submission.save(|_| hear.spec().map(Spec::Transcription)).await
 }
 
 /// Returns the charge and the expected cost of a plan, or its violations, as HTML.
@@ -61,14 +61,14 @@ pub async fn save_transcription(
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-transcription")]
-pub async fn weigh_transcription(consortium: ConsortiumId, hear: Plan) -> Result<String, Fault> {
+pub async fn weigh_transcription(consortium: ConsortiumId, hear: TranscriptionPlan) -> Result<String, Fault> {
     use undertone_api::dataset::Visibility;
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
-    let chosen = datasets.iter().find(|dataset| dataset.id == hear.dataset);
-    let standings = match chosen.filter(|dataset| dataset.visibility != Visibility::Public) {
+    let dataset = datasets.iter().find(|dataset| dataset.id == hear.dataset);
+    let standings = match dataset.filter(|dataset| dataset.visibility != Visibility::Public) {
         Some(dataset) => vec![(dataset.id, backend.standing(dataset.id).await?)],
         None => Vec::new(),
     };
-    Ok(cost::told(&hear, &datasets, &standings, consortium))
+    Ok(cost::render_cost(&hear, &datasets, &standings, consortium))
 }

@@ -8,26 +8,25 @@ use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult,
 use crate::words;
 
 /// Renders the result of a job.
-pub(super) fn told(report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(report: &Report, participants: &[Participant]) -> AnyView {
     let name = participants
         .iter()
         .find(|party| party.dataset == report.dataset)
         .map_or_else(|| "the recordings".to_owned(), |party| party.dataset_name.clone());
     let rest = match &report.outcome {
-        Some(outcome) => of_public(outcome),
+        Some(outcome) => render_outcome(outcome),
         None => view! {
-            <p>"Not told here: how many words are wrong, what each recognizer was sent and what it cost. They are computed of recordings that are not public, and telling them was not paid for. They stand in the report that the site keeps beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, for its owner alone."</p>
+            <p>"Not shown here: word error rates, the pieces sent to each recognizer and their price. They derive from recordings that are not public, and their release was not charged. They are in the site’s report beside the transcripts, in its folder "<code>"transcripts/"</code>", under this job’s number, readable by its owner."</p>
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} is at its site, and nowhere else.")}</p>{planned(report)}{promises(report)}<p class="hint">{words::TOLD_APART}</p>{rest} }
+    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::DUMMY_DETECTION}</p>{rest} }
         .into_any()
 }
 
 /// Renders the plan, which is known for any recordings.
-fn planned(report: &Report) -> AnyView {
-    let expected =
-        format!("{}, to be expected at all recognizers together", words::count(report.dummies.round() as u64));
+fn render_plan(report: &Report) -> AnyView {
+    let expected = format!("{} expected at all recognizers together", words::count(report.dummies.round() as u64));
     let noise = format!(
         "rate {} nats per word, shift {} dummies",
         words::number(report.rate),
@@ -38,29 +37,29 @@ fn planned(report: &Report) -> AnyView {
             "Protected",
             format!("{} of pieces by word, added and removed together", words::plural(report.distance.into(), "count")),
         ),
-        ("Recognizers", words::listed(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
+        ("Recognizers", words::join_names(&report.providers.iter().map(String::as_str).collect::<Vec<_>>())),
         ("Vocabulary", words::plural(report.words.into(), "word")),
         ("Dummies", expected),
         ("Noise", noise),
     ];
     view! {
         <dl class="facts">
-            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+            {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
     }
     .into_any()
 }
 
-fn promises(report: &Report) -> AnyView {
+fn render_promises(report: &Report) -> AnyView {
     let rows = report.promises.iter().map(|promise| {
         let many = promise.colluding.get();
-        let charged = many == report.colluding;
-        let who =
-            if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) };
-        let who = if charged { format!("{who}, as charged") } else { who };
+        let is_charged = many == report.colluding;
+        let colluders =
+            if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) };
+        let colluders = if is_charged { format!("{colluders}, as charged") } else { colluders };
         view! {
-            <tr aria-current=charged.then_some("true")>
-                <th scope="row">{who}</th>
+            <tr aria-current=is_charged.then_some("true")>
+                <th scope="row">{colluders}</th>
                 <td class="number">{words::epsilon(promise.epsilon)}</td>
                 <td class="number">{words::delta(promise.delta)}</td>
             </tr>
@@ -68,7 +67,7 @@ fn promises(report: &Report) -> AnyView {
     });
     view! {
         <table class="dense">
-            <caption>"What the counts of words tell, by how many recognizers put their parts together"</caption>
+            <caption>"ε of the counts of words, by number of colluding recognizers"</caption>
             <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -76,9 +75,9 @@ fn promises(report: &Report) -> AnyView {
     .into_any()
 }
 
-fn of_public(outcome: &Outcome) -> AnyView {
+fn render_outcome(outcome: &Outcome) -> AnyView {
     let pieces = format!(
-        "{} of {}: {} of speech, of which {} stayed for what is sensitive in them and {} for several words; {} without an answer.",
+        "{} of {}: {} of speech; {} stayed for sensitive content and {} for several words; {} without an answer.",
         words::plural(outcome.recordings, "recording"),
         words::duration(outcome.seconds),
         words::plural(outcome.pieces, "piece"),
@@ -90,17 +89,17 @@ fn of_public(outcome: &Outcome) -> AnyView {
     let stages = stages.collect::<Vec<_>>().join(", ");
     view! {
         <p class="quiet">{pieces}</p>
-        {outcome.errors.as_ref().map(errors)}
-        {providers(&outcome.providers)}
-        {outcome.providers.iter().map(histogram).collect_view()}
-        {(!outcome.attacks.is_empty()).then(|| attacks(&outcome.attacks))}
-        {(!outcome.untried.is_empty()).then(|| untried(&outcome.untried))}
+        {outcome.errors.as_ref().map(render_errors)}
+        {render_providers(&outcome.providers)}
+        {outcome.providers.iter().map(render_histogram).collect_view()}
+        {(!outcome.attacks.is_empty()).then(|| render_attacks(&outcome.attacks))}
+        {(!outcome.untried.is_empty()).then(|| render_untried_attacks(&outcome.untried))}
         {(!stages.is_empty()).then(|| view! { <p class="quiet">{format!("Time by step: {stages}.")}</p> })}
     }
     .into_any()
 }
 
-fn errors(errors: &Errors) -> AnyView {
+fn render_errors(errors: &Errors) -> AnyView {
     let row = |name: &'static str, of: WordErrors| {
         view! {
             <tr>
@@ -134,7 +133,7 @@ fn errors(errors: &Errors) -> AnyView {
     .into_any()
 }
 
-fn providers(all: &[ProviderResult]) -> AnyView {
+fn render_providers(all: &[ProviderResult]) -> AnyView {
     let rows = all.iter().map(|one| {
         view! {
             <tr>
@@ -149,7 +148,7 @@ fn providers(all: &[ProviderResult]) -> AnyView {
     });
     view! {
         <table class="cards">
-            <caption>"What each recognizer was sent; topic distance is 0 where it heard the words as often as they were said, and 1 at most"</caption>
+            <caption>"Pieces sent to each recognizer; topic distance is 0 for equal word frequencies, and at most 1"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Recognizer"</th>
@@ -166,7 +165,7 @@ fn providers(all: &[ProviderResult]) -> AnyView {
     .into_any()
 }
 
-fn histogram(one: &ProviderResult) -> Option<AnyView> {
+fn render_histogram(one: &ProviderResult) -> Option<AnyView> {
     if one.histogram.is_empty() {
         return None;
     }
@@ -187,7 +186,7 @@ fn histogram(one: &ProviderResult) -> Option<AnyView> {
     });
     let view = view! {
         <table class="dense">
-            <caption>{format!("Words of the vocabulary by how often they were said, and how often {} heard them", one.name)}</caption>
+            <caption>{format!("Words of the vocabulary by count, as said and as heard by {}", one.name)}</caption>
             <thead><tr><th scope="col">"Times"</th><th scope="col" class="number">"words said"</th><th scope="col" class="number">"words heard"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -195,7 +194,7 @@ fn histogram(one: &ProviderResult) -> Option<AnyView> {
     Some(view.into_any())
 }
 
-fn attacks(all: &[Attack]) -> AnyView {
+fn render_attacks(all: &[Attack]) -> AnyView {
     let rows = all.iter().map(|attack| {
         let [low, high] = attack.interval;
         view! {
@@ -209,7 +208,7 @@ fn attacks(all: &[Attack]) -> AnyView {
     });
     view! {
         <table class="cards">
-            <caption>"Attacks on what a recognizer heard"</caption>
+            <caption>"Attacks by a recognizer"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Attack"</th>
@@ -226,10 +225,10 @@ fn attacks(all: &[Attack]) -> AnyView {
 
 /// Renders the providers without an attempted attack, with the reasons: without them it would seem that an attack
 /// learned nothing.
-fn untried(all: &[Untried]) -> AnyView {
+fn render_untried_attacks(all: &[Untried]) -> AnyView {
     let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
     view! {
-        <p>"Attacks that were not tried:"</p>
+        <p>"Untried attacks:"</p>
         <ul>{rows.collect_view()}</ul>
     }
     .into_any()

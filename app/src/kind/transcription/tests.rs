@@ -11,9 +11,9 @@ use undertone_api::job::transcription::{
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
 
-use super::plan::Plan;
+use super::description::{describe_consent, list_facts};
+use super::plan::TranscriptionPlan;
 use super::planner::cost;
-use super::said::{consent, facts};
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
@@ -35,8 +35,8 @@ fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
     vec![(datasets()[0].id, vec![Standing { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }])]
 }
 
-fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
-    let mut plan = Plan::first(&datasets(), &standings(10.0, 1e-4)).unwrap();
+fn plan(change: impl FnOnce(&mut TranscriptionPlan)) -> TranscriptionPlan {
+    let mut plan = TranscriptionPlan::first(&datasets(), &standings(10.0, 1e-4)).unwrap();
     "diabetes, insulin\r\nsurgery".clone_into(&mut plan.words);
     "0.0060".clone_into(&mut plan.providers[0].per_minute);
     "0.016".clone_into(&mut plan.providers[1].per_minute);
@@ -44,22 +44,22 @@ fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
     plan
 }
 
-fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
+fn spec(change: impl FnOnce(&mut TranscriptionPlan)) -> Spec {
     let spec = plan(change).spec().unwrap();
     assert_eq!(spec.check(&datasets()), Vec::new());
     spec
 }
 
-fn told(plan: &Plan, epsilon: f64, delta: f64) -> String {
-    Owner::new().with(|| cost::told(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
+fn render_cost(plan: &TranscriptionPlan, epsilon: f64, delta: f64) -> String {
+    Owner::new().with(|| cost::render_cost(plan, &datasets(), &standings(epsilon, delta), CONSORTIUM))
 }
 
-fn shown(spec: &Spec, report: &Report) -> String {
+fn render_result(spec: &Spec, report: &Report) -> String {
     Owner::new().with(|| spec.result(report, &[]).to_html())
 }
 
 #[test]
-fn the_first_plan_can_be_proposed_once_its_words_are_written() {
+fn first_plan_with_words_is_valid() {
     let spec = spec(|_| ());
     assert!((spec.participant.epsilon.get() - 1.0).abs() < 1e-9, "a tenth of the account's");
     assert!((spec.participant.delta.get() - 2.5e-6).abs() < 1e-15, "a tenth of the side part of 1e-4");
@@ -69,56 +69,56 @@ fn the_first_plan_can_be_proposed_once_its_words_are_written() {
         ["one", "two"],
         "empty rows are none"
     );
-    assert_eq!(Plan::first(&[], &[]), None);
+    assert_eq!(TranscriptionPlan::first(&[], &[]), None);
 }
 
 #[test]
-fn a_spec_that_was_planned_opens_as_the_plan_that_stands_for_it() {
-    let chosen = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
+fn planned_spec_opens_as_its_plan() {
+    let from_data = plan(|plan| (plan.from, plan.above) = ("data".to_owned(), String::new()));
     let voiced = plan(|plan| {
         (plan.voice, plan.colluding, plan.distance) = ("command".to_owned(), 2, 7);
         plan.providers[1].per_minute = String::new();
     });
     let cloned = plan(|plan| "cloned".clone_into(&mut plan.voice));
-    for planned in [plan(|_| ()), chosen, voiced, cloned] {
+    for planned in [plan(|_| ()), from_data, voiced, cloned] {
         let spec = planned.spec().unwrap();
-        let opened = Plan::of("a title", &spec, Plan::first(&datasets(), &[]).unwrap());
-        assert_eq!(opened.title, "a title");
-        assert_eq!(opened.spec().unwrap(), spec);
+        let plan = TranscriptionPlan::from_spec("a title", &spec, TranscriptionPlan::first(&datasets(), &[]).unwrap());
+        assert_eq!(plan.title, "a title");
+        assert_eq!(plan.spec().unwrap(), spec);
     }
 }
 
 /// Returns `count` different words.
-fn listed(count: usize) -> String {
+fn make_words(count: usize) -> String {
     (0..count).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_plan_survives_its_address_and_a_long_list_has_none() {
+fn plan_link_round_trips_unless_too_long() {
     let short = plan(|plan| (plan.title, plan.colluding) = ("what, & why?".to_owned(), 2));
     let link = short.link(CONSORTIUM).unwrap();
-    assert_eq!(Plan::from_query(link.split_once('?').unwrap().1), Some(short));
-    assert_eq!(Plan::from_query("ask%5Btitle%5D=of+another+kind"), None);
-    let long = plan(|plan| plan.words = listed(2000));
+    assert_eq!(TranscriptionPlan::from_query(link.split_once('?').unwrap().1), Some(short));
+    assert_eq!(TranscriptionPlan::from_query("ask%5Btitle%5D=of+another+kind"), None);
+    let long = plan(|plan| plan.words = make_words(2000));
     assert_eq!(long.link(CONSORTIUM), None);
 }
 
 /// Returns the posted form of a plan.
-fn posted(title: &str) -> String {
+fn posted_form(title: &str) -> String {
     let link = plan(|plan| title.clone_into(&mut plan.title)).link(CONSORTIUM).unwrap();
     format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
 }
 
 #[tokio::test]
-async fn the_form_is_a_job_without_any_script() {
-    let came = fixture::send("propose-transcription", &posted("dictated letters"), true).await;
+async fn plain_form_proposes_a_job() {
+    let came = fixture::send("propose-transcription", &posted_form("dictated letters"), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
 }
 
 #[tokio::test]
-async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
+async fn changed_plan_is_priced_by_the_server() {
     let ours = fixture::recordings_id(1);
-    let asked = |change: fn(&mut Plan)| {
+    let form = |change: fn(&mut TranscriptionPlan)| {
         let link = plan(|plan| {
             plan.dataset = ours;
             change(plan);
@@ -126,18 +126,18 @@ async fn the_numbers_of_a_changed_plan_are_asked_of_the_server() {
         let link = link.link(CONSORTIUM).unwrap();
         format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
     };
-    let weighed = async |change: fn(&mut Plan)| {
-        let came = fixture::send("weigh-transcription", &asked(change), false).await;
+    let price = async |change: fn(&mut TranscriptionPlan)| {
+        let came = fixture::send("weigh-transcription", &form(change), false).await;
         serde_json::from_str::<String>(&came.body).unwrap()
     };
-    let told = weighed(|_| ()).await;
-    assert!(told.contains("Fits the budget.") && told.contains("dictations, North clinic"), "{told}");
-    let wrong = weighed(|plan| plan.distance = 0).await;
+    let html = price(|_| ()).await;
+    assert!(html.contains("Fits the budget.") && html.contains("dictations, North clinic"), "{html}");
+    let wrong = price(|plan| plan.distance = 0).await;
     assert!(wrong.contains("<code>participant.distance</code>"), "{wrong}");
 }
 
 #[tokio::test]
-async fn the_form_has_a_field_for_every_number_and_works_without_a_script() {
+async fn form_has_every_field_without_a_script() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
@@ -161,17 +161,17 @@ async fn the_form_has_a_field_for_every_number_and_works_without_a_script() {
 }
 
 #[tokio::test]
-async fn the_first_plan_says_what_to_write_and_what_it_would_come_to() {
+async fn first_plan_explains_the_missing_words() {
     let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
-        "The list of words is still to be written",
+        "The word list is empty",
         "those of a list of 200 words",
-        "200 words, as planned: the list is not written",
+        "200 words as planned; the list is empty",
         "Fits the budget.",
         "Dummies of a word at one recognizer",
         "2 together",
-        "If one number were another",
+        "Variants of the plan",
     ] {
         assert!(form.contains(said), "{said:?} is not in {form}");
     }
@@ -179,23 +179,23 @@ async fn the_first_plan_says_what_to_write_and_what_it_would_come_to() {
 }
 
 #[test]
-fn words_to_come_are_counted_like_words_that_are_there() {
-    let written = plan(|plan| plan.words = listed(50));
+fn planned_words_are_estimated_like_written_ones() {
+    let written = plan(|plan| plan.words = make_words(50));
     let planned = plan(|plan| (plan.words, plan.size) = (String::new(), 50));
-    let dummies = |plan: &Plan| {
+    let dummies = |plan: &TranscriptionPlan| {
         let spec = plan.spec().unwrap();
         Estimate::of_words(&spec, plan.size(&spec), 5000).unwrap()
     };
     assert_eq!(dummies(&written), dummies(&planned));
     let more = plan(|plan| (plan.words, plan.size) = (String::new(), 100));
     assert!(dummies(&more).dummies > 1.9 * dummies(&planned).dummies);
-    let page = told(&written, 10.0, 1e-4);
-    assert!(!page.contains("still to be written") && page.contains("50 words"), "{page}");
+    let page = render_cost(&written, 10.0, 1e-4);
+    assert!(!page.contains("word list is empty") && page.contains("50 words"), "{page}");
 }
 
 #[test]
-fn one_number_turned_changes_what_it_should() {
-    let page = told(&plan(|_| ()), 10.0, 1e-4);
+fn variants_change_the_expected_numbers() {
+    let page = render_cost(&plan(|_| ()), 10.0, 1e-4);
     let rows = page.split("The same plan with one number changed").nth(1).unwrap();
     let row = |name: &str| {
         let row = rows.split("<tr>").find(|row| row.contains(&format!(">{name}</th>"))).unwrap();
@@ -213,10 +213,11 @@ fn one_number_turned_changes_what_it_should() {
 }
 
 #[test]
-fn what_a_plan_costs_and_what_to_expect_is_said() {
+fn plan_cost_and_estimate_are_displayed() {
     let planned = plan(|_| ());
-    let page = told(&planned, 10.0, 1e-4);
-    let (spec, estimate) = (planned.spec().unwrap(), Estimate::of(&planned.spec().unwrap(), 5000).unwrap());
+    let page = render_cost(&planned, 10.0, 1e-4);
+    let spec = planned.spec().unwrap();
+    let estimate = Estimate::of(&planned.spec().unwrap(), 5000).unwrap();
     let promises = spec.promises().unwrap();
     for said in [
         "Fits the budget.".to_owned(),
@@ -227,23 +228,24 @@ fn what_a_plan_costs_and_what_to_expect_is_said() {
         crate::words::epsilon(promises[1].epsilon),
         "2 together".to_owned(),
         "on the worker’s own processor".to_owned(),
-        "Of its δ 10⁻⁴ the account keeps 2.5·10⁻⁵ for releases with a δ of their own, as this one is: 0 of that is spent".to_owned(),
+        "Of its δ 10⁻⁴ the account keeps 2.5·10⁻⁵ for releases with their own δ, such as this one: 0 of that is spent"
+            .to_owned(),
     ] {
         assert!(page.contains(&said), "{said:?} is not in {page}");
     }
-    let by_server = told(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
-    assert!(by_server.contains("as fast as the site’s server is"), "{by_server}");
-    let cloned = told(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
+    let by_server = render_cost(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
+    assert!(by_server.contains("at the speed of the site’s server"), "{by_server}");
+    let cloned = render_cost(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
     assert!(cloned.contains("none: voices leave as they are") && !cloned.contains("own processor"), "{cloned}");
-    let none = Owner::new().with(|| cost::told(&planned, &datasets(), &[], CONSORTIUM));
+    let none = Owner::new().with(|| cost::render_cost(&planned, &datasets(), &[], CONSORTIUM));
     assert!(none.contains("has not set a budget for counts of pieces"), "{none}");
 }
 
 #[test]
-fn what_is_wrong_is_named_by_its_place() {
-    let page = told(&plan(|plan| plan.words = String::new()), 10.0, 1e-4);
+fn invalid_fields_are_named_by_path() {
+    let page = render_cost(&plan(|plan| plan.words = String::new()), 10.0, 1e-4);
     assert!(page.contains("<code>vocabulary.words</code>"), "{page}");
-    let page = told(&plan(|plan| plan.from = "data".to_owned()), 10.0, 1e-4);
+    let page = render_cost(&plan(|plan| plan.from = "data".to_owned()), 10.0, 1e-4);
     assert!(page.contains("<code>vocabulary.from</code>") && page.contains("no noise covers"), "{page}");
     let garbled = plan(|plan| (plan.epsilon, plan.delta, plan.distance, plan.colluding) = (-1.0, 2.0, 0, 0));
     let fields: Vec<_> = garbled.spec().unwrap_err().into_iter().map(|violation| violation.field).collect();
@@ -252,36 +254,36 @@ fn what_is_wrong_is_named_by_its_place() {
 }
 
 #[test]
-fn a_refused_plan_leads_to_plans_that_fit() {
-    let page = told(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
+fn refused_plan_links_to_fitting_plans() {
+    let page = render_cost(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
     assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
     let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(!links.is_empty(), "{page}");
     for link in links {
         let query = link.replace("&amp;", "&");
-        let offered = Plan::from_query(query.split_once('?').unwrap().1).unwrap();
-        assert!(told(&offered, 1.0, 1e-3).contains("Fits the budget."), "{link}");
+        let offer = TranscriptionPlan::from_query(query.split_once('?').unwrap().1).unwrap();
+        assert!(render_cost(&offer, 1.0, 1e-3).contains("Fits the budget."), "{link}");
     }
 }
 
 /// Selects unchanged voices, which are charged for all recognizers together.
-fn cloned(plan: &mut Plan) {
+fn use_own_voices(plan: &mut TranscriptionPlan) {
     "cloned".clone_into(&mut plan.voice);
     plan.colluding = 2;
 }
 
 #[test]
-fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
+fn consent_describes_protection_and_its_limits() {
     let ward = &datasets()[0];
     let spec = spec(|_| ());
-    let said = consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
+    let consent = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
     for part in [
         "for one and two: companies outside this consortium",
-        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, so one spoken word",
+        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, that is, one spoken word",
         "which hear them in clear speech",
         "Not covered by any ε: what the sound of a piece, or the words around",
         "Nothing is promised about a whole recording, or about a person",
-        "You pay for each by itself.",
+        "You pay for each separately.",
         "2 together ε 1.49",
         "tells nothing of you",
         "stays at your site",
@@ -289,40 +291,46 @@ fn a_steward_reads_exactly_what_is_protected_and_what_is_not() {
         "one that knew recordings changed in the same way 76 %",
         "one who knew it told them from pieces of seven readers in 92 to 98 of 100 cases",
     ] {
-        assert!(said.contains(part), "{part:?} is not in {said}");
+        assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
     let double = self::spec(|plan| plan.distance = 12);
-    let said = consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
-    assert!(said.contains("up to 12 counts more or less") && said.contains("so up to 2 spoken words"), "{said}");
-    assert!(!said.contains("imitation"), "one voice imitates nobody: {said}");
+    let consent = describe_consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
+    assert!(
+        consent.contains("up to 12 counts more or less") && consent.contains("so up to 2 spoken words"),
+        "{consent}"
+    );
+    assert!(!consent.contains("imitation"), "one voice imitates nobody: {consent}");
     let vocoder = self::spec(|plan| {
         "vocoder".clone_into(&mut plan.voice);
         plan.detail = 8;
     });
     assert_eq!(vocoder.voice, Voice::Vocoder { detail: 8 });
-    assert!(facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
-    let said = consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
-    assert!(said.contains("in one voice") && said.contains("named 15 to 19 %") && !said.contains("McAdams"), "{said}");
+    assert!(list_facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
+    let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
+    assert!(
+        consent.contains("in one voice") && consent.contains("named 15 to 19 %") && !consent.contains("McAdams"),
+        "{consent}"
+    );
     let cloned = self::spec(cloned);
-    let said = consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
+    let consent = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
-        "in the voices in which they were recorded, mixed with made-up ones in imitations of these voices",
+        "in the recorded voices, mixed with dummies in imitations of these voices",
         "the recognizers can tell who speaks",
         "Sentences that nobody said leave in imitations of these voices",
         "only if everybody who is heard has agreed to both",
         "`voices_may_leave`",
         "How well imitations pass depends on your site’s program",
     ] {
-        assert!(said.contains(part), "{part:?} is not in {said}");
+        assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
-    assert!(!said.contains("one voice"), "{said}");
-    assert_eq!(consent(&spec, ward.id, None), Vec::<String>::new(), "public recordings pay nothing");
+    assert!(!consent.contains("one voice"), "{consent}");
+    assert_eq!(describe_consent(&spec, ward.id, None), Vec::<String>::new(), "public recordings pay nothing");
 }
 
 #[test]
-fn the_facts_say_who_hears_and_what_of() {
-    let told = facts(&spec(|_| ()));
-    let fact = |term: &str| told.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
+fn facts_name_recognizers_and_vocabulary() {
+    let facts = list_facts(&spec(|_| ()));
+    let fact = |term: &str| facts.iter().find(|(known, _)| *known == term).map(|(_, said)| said.as_str()).unwrap();
     assert_eq!(
         fact("Protects"),
         "6 counts of pieces by word, added and removed together; one spoken word changes at most 6"
@@ -336,23 +344,23 @@ fn the_facts_say_who_hears_and_what_of() {
         voice: Voice::Url,
         ..spec(|_| ())
     };
-    let told = facts(&from_data);
-    assert!(told.iter().any(|(_, said)| said.contains("tells what was said")), "{told:?}");
-    let cloned = facts(&self::spec(self::cloned));
+    let facts = list_facts(&from_data);
+    assert!(facts.iter().any(|(_, said)| said.contains("tells what was said")), "{facts:?}");
+    let cloned = list_facts(&self::spec(self::use_own_voices));
     assert!(cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can tell who speaks")), "{cloned:?}");
 }
 
 #[test]
-fn of_private_recordings_the_result_has_promises_and_nothing_else() {
+fn private_recordings_result_has_only_promises() {
     let spec = spec(|_| ());
-    let page = shown(&spec, &Report::planned(&spec).unwrap());
-    assert!(page.contains("1.49") && page.contains("one by itself, as charged"), "{page}");
+    let page = render_result(&spec, &Report::planned(&spec).unwrap());
+    assert!(page.contains("1.49") && page.contains("one recognizer, as charged"), "{page}");
     assert!(page.contains("in the report that the site keeps") && page.contains("transcripts/"), "{page}");
     assert!(!page.contains("Word error rate") && !page.contains("Attacks"), "{page}");
 }
 
 #[test]
-fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
+fn public_recordings_result_has_the_outcome() {
     let spec = spec(|_| ());
     let wrong = |substitutions| WordErrors { words: 200, substitutions, insertions: 0, deletions: 0 };
     let outcome = Outcome {
@@ -374,7 +382,7 @@ fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
         untried: vec![Untried { provider: "two".to_owned(), why: "a sound cannot be read".to_owned() }],
         ..Outcome::default()
     };
-    let page = shown(&spec, &Report::planned(&spec).unwrap().with(outcome));
+    let page = render_result(&spec, &Report::planned(&spec).unwrap().with(outcome));
     for said in [
         "10.0",
         "30.0",
@@ -387,7 +395,7 @@ fn of_public_recordings_it_has_words_histograms_money_and_attacks() {
         "32 to 63 times",
         "60.0 %",
         "55.0 % to 65.0 %",
-        "Attacks that were not tried:",
+        "Untried attacks:",
         "two: a sound cannot be read.",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");

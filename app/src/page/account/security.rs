@@ -8,12 +8,12 @@ use time::OffsetDateTime;
 use undertone_api::account::{Factor, OpenSession};
 use undertone_api::api_key::ApiKey;
 
-use super::tabs;
+use super::render_tabs;
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::once;
-use crate::component::passkey::{passkey_form, passkey_script};
-use crate::component::said::{Day, When};
+use crate::component::passkey::{render_passkey_form, render_passkey_script};
+use crate::component::said::{Day, RelativeTime};
+use crate::component::secret;
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
@@ -23,26 +23,26 @@ pub(crate) fn security() -> AnyView {
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
         // Without a required second factor the member cannot reach their keys; nor does a key work before.
-        let reached = factor.password && !lacks_factor(&factor);
-        let keys = if reached { desk.backend.api_keys().await? } else { Vec::new() };
+        let has_access = factor.password && !lacks_factor(&factor);
+        let keys = if has_access { desk.backend.api_keys().await? } else { Vec::new() };
         let member = desk.member()?;
-        let approval = if reached {
-            Some(approval::section(member, &desk.backend.approval_keys().await?, desk.now))
+        let approval = if has_access {
+            Some(approval::render_section(member, &desk.backend.approval_keys().await?, desk.now))
         } else {
             None
         };
-        let passkeys = passkey::section(&desk.backend.passkeys().await?, desk.now);
+        let passkeys = passkey::render_section(&desk.backend.passkeys().await?, desk.now);
         Ok(Sheet::new(
             "Security",
             view! {
-                {tabs(path::SECURITY)}
-                {two_factor(&factor)}
+                {render_tabs(path::SECURITY)}
+                {render_two_factor(&factor)}
                 {passkeys}
-                {passkey_script()}
+                {render_passkey_script()}
                 {approval}
-                {identity(&factor)}
-                <section class="panel"><h2>"Password"</h2>{if factor.password { password(&keys, desk.now) } else { no_password() }}</section>
-                <section class="panel"><h2>"Where you are signed in"</h2>{places(&sessions, desk.now)}</section>
+                {render_identity(&factor)}
+                <section class="panel"><h2>"Password"</h2>{if factor.password { render_password(&keys, desk.now) } else { render_no_password() }}</section>
+                <section class="panel"><h2>"Sessions"</h2>{render_sessions(&sessions, desk.now)}</section>
             },
         ))
     })
@@ -54,7 +54,7 @@ fn lacks_factor(factor: &Factor) -> bool {
 }
 
 /// Renders the forms for a repeated proof of the member's identity.
-fn identity(factor: &Factor) -> AnyView {
+fn render_identity(factor: &Factor) -> AnyView {
     let by_password = factor.password.then(|| {
         let field = view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/><button type="submit">"Confirm with the password"</button> };
         post("prove-identity", Vec::new(), field)
@@ -65,14 +65,14 @@ fn identity(factor: &Factor) -> AnyView {
     });
     let by_passkey = (factor.passkeys > 0).then(|| {
         let button = view! { <button type="submit">"Confirm with a passkey"</button> };
-        passkey_form(PasskeyCeremony::Prove, "prove-by-passkey", Vec::new(), button)
+        render_passkey_form(PasskeyCeremony::Prove, "prove-by-passkey", Vec::new(), button)
     });
     if by_password.is_none() && by_code.is_none() && by_passkey.is_none() {
         return ().into_any();
     }
     view! {
         <section class="panel"><h2>"Confirm your identity"</h2>
-            <p>"Making keys, tokens and links, and changing access, asks for a proof that is not older than ten minutes. Signing in is one."</p>
+            <p>"Creating keys, tokens and links, and changing access, requires a confirmation within the last ten minutes. Signing in counts."</p>
             {by_password}
             {by_code}
             {by_passkey}
@@ -81,26 +81,26 @@ fn identity(factor: &Factor) -> AnyView {
     .into_any()
 }
 
-fn two_factor(factor: &Factor) -> AnyView {
+fn render_two_factor(factor: &Factor) -> AnyView {
     let required = lacks_factor(factor).then(|| {
         view! {
             <p class="notice bad" role="alert">
-                "This server asks everybody for a second factor. Set two-factor up here, or register a passkey; the other pages open when it is on."
+                "This server requires a second factor. Set up two-factor here, or register a passkey, to open the other pages."
             </p>
         }
     });
     let body = match (factor.since, factor.offered) {
-        (Some(at), _) => on(factor, at),
+        (Some(at), _) => render_active_factor(factor, at),
         (None, offered) => {
             let begin = post(
                 "offer-factor",
                 Vec::new(),
                 view! { <button type="submit" class=if offered { "" } else { "primary" }>
-                {if offered { "Begin again with another secret" } else { "Set up two-factor" }}</button> },
+                {if offered { "Start again with a new secret" } else { "Set up two-factor" }}</button> },
             );
             view! {
-                <p>"With two-factor on, signing in takes your password and a six-digit code from an authenticator on your telephone. Any that follows RFC 6238 will do."</p>
-                {offered.then(once::confirm)}
+                <p>"With two-factor on, you sign in with your password and a six-digit code from an authenticator app. Every app that follows RFC 6238 works."</p>
+                {offered.then(secret::render_confirmation)}
                 {begin}
             }
             .into_any()
@@ -109,15 +109,15 @@ fn two_factor(factor: &Factor) -> AnyView {
     view! { <section class="panel"><h2>"Two-factor"</h2>{required}{body}</section> }.into_any()
 }
 
-fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
-    let left = factor.recovery_codes_left;
-    let few = (left < 4)
-        .then(|| view! { <p class="notice bad">"Few recovery codes are left: make new ones while you can."</p> });
+fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
+    let count = factor.recovery_codes_left;
+    let few =
+        (count < 4).then(|| view! { <p class="notice bad">"Few recovery codes are left: create new ones now."</p> });
     let code = || view! { <Field name="code" label="Code" autocomplete="one-time-code" least=6 most=24 help="Six digits, or a recovery code."/> };
     let renew = post(
         "renew-codes",
         Vec::new(),
-        view! { {code()}<p class="hint">"Those before let nobody in any more."</p><button type="submit">"Make new recovery codes"</button> },
+        view! { {code()}<p class="hint">"The previous codes no longer work."</p><button type="submit">"Create new recovery codes"</button> },
     );
     let off = post(
         "drop-factor",
@@ -125,26 +125,25 @@ fn on(factor: &Factor, at: OffsetDateTime) -> AnyView {
         view! {
             {factor.password.then(|| view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/> })}
             {code()}
-            <button type="submit" class="danger">"Switch two-factor off"</button>
+            <button type="submit" class="danger">"Turn two-factor off"</button>
         },
     );
     view! {
-        <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{left} of 10 recovery codes are left.")}</p>
+        <p><span class="state done">"✓ on"</span>" since "<Day at/>". "{format!("{count} of 10 recovery codes are left.")}</p>
         {few}
         <details class="more"><summary>"New recovery codes"</summary>{renew}</details>
-        <details class="more"><summary>"Switch it off"</summary>{off}</details>
+        <details class="more"><summary>"Turn it off"</summary>{off}</details>
     }
     .into_any()
 }
 
 /// Renders the notice for a member who signs in by a provider only.
-fn no_password() -> AnyView {
-    let text =
-        "You sign in by the provider and have no password here. An operator can make a link by which you choose one.";
+fn render_no_password() -> AnyView {
+    let text = "You sign in with a provider and have no password here. An operator can create a link to set one.";
     view! { <p>{text}</p> }.into_any()
 }
 
-fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
+fn render_password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
     let working = keys.iter().filter(|key| key.revoked_at.is_none() && key.expires_at > now);
     let names: Vec<String> = working.map(|key| format!("“{}”", key.name)).collect();
     let going_on = (!names.is_empty()).then(|| {
@@ -157,20 +156,20 @@ fn password(keys: &[ApiKey], now: OffsetDateTime) -> AnyView {
         "change-password",
         Vec::new(),
         view! {
-            <Field name="old" label="Password so far" kind="password" autocomplete="current-password" most=200/>
-            <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
-            <p class="hint">"You are signed out everywhere else."</p>
+            <Field name="old" label="Current password" kind="password" autocomplete="current-password" most=200/>
+            <Field name="new" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence is best."/>
+            <p class="hint">"Your other sessions end."</p>
             {going_on}
             <button type="submit">"Change the password"</button>
         },
     );
-    view! { <details class="more"><summary>"Change it"</summary>{form}</details> }.into_any()
+    view! { <details class="more"><summary>"Change"</summary>{form}</details> }.into_any()
 }
 
-fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
+fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
     let rows = sessions.iter().map(|session| {
         let end = if session.current {
-            view! { <span class="state done">"● this one"</span> }.into_any()
+            view! { <span class="state done">"● current"</span> }.into_any()
         } else {
             view! {
                 <form method="post" action="/ui/end-session">
@@ -180,14 +179,14 @@ fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
             }
             .into_any()
         };
-        let from = if session.address.is_empty() { "not known".to_owned() } else { session.address.clone() };
-        let agent = if session.agent.is_empty() { "not known".to_owned() } else { session.agent.clone() };
+        let from = if session.address.is_empty() { "unknown".to_owned() } else { session.address.clone() };
+        let agent = if session.agent.is_empty() { "unknown".to_owned() } else { session.agent.clone() };
         view! {
             <tr>
                 <th scope="row">{agent}</th>
                 <td data-label="network">{from}</td>
-                <td data-label="since"><When at=session.created_at now/></td>
-                <td data-label="last used"><When at=session.used_at now/></td>
+                <td data-label="since"><RelativeTime at=session.created_at now/></td>
+                <td data-label="last used"><RelativeTime at=session.used_at now/></td>
                 <td data-label="session">{end}</td>
             </tr>
         }
@@ -200,7 +199,7 @@ fn places(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
             <thead><tr><th scope="col">"Browser or program"</th><th scope="col">"Network"</th><th scope="col">"Since"</th><th scope="col">"Last used"</th><th scope="col">"Session"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
-        <p class="hint">"Of an address only its network is kept, of a browser only its family."</p>
+        <p class="hint">"Only the network of an address and the family of a browser are stored."</p>
         {others}
     }
     .into_any()
@@ -211,7 +210,7 @@ mod tests {
     use leptos::prelude::{Owner, RenderHtml as _};
     use undertone_api::account::Factor;
 
-    use super::two_factor;
+    use super::render_two_factor;
     use crate::fixture::NOW;
 
     fn shown(password: bool) -> String {
@@ -223,11 +222,11 @@ mod tests {
             required: false,
             password,
         };
-        Owner::new().with(|| two_factor(&factor).to_html())
+        Owner::new().with(|| render_two_factor(&factor).to_html())
     }
 
     #[test]
-    fn a_password_is_asked_for_only_of_whom_there_is_one() {
+    fn password_field_needs_a_password() {
         let both = [shown(true), shown(false)];
         assert!(both.iter().all(|page| page.contains("action=\"/ui/drop-factor\"") && page.contains("name=\"code\"")));
         assert_eq!(both.map(|page| page.contains("name=\"password\"")), [true, false]);

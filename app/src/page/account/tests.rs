@@ -2,18 +2,18 @@ use crate::fixture::{CONSORTIUM, OWN, render, send};
 use crate::path;
 
 /// Returns the message that a response leaves for the next page.
-fn word<'a>(cookies: &[&'a str]) -> &'a str {
+fn message_cookie<'a>(cookies: &[&'a str]) -> &'a str {
     let word = cookies.iter().find(|cookie| cookie.starts_with("undertone-word="));
     word.and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page")
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_takes_its_code() {
+async fn factor_secret_is_shown_once_with_its_form() {
     let came = send("offer-factor", "", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, path::SECURITY), "{}", came.body);
     let cookies = came.cookies();
     assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-    let page = render(path::SECURITY, true, word(&cookies)).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&cookies)).await.body;
     assert!(page.contains("class=\"qr\"") && page.contains("GEZD GNBV GY3T QOJQ"), "{page}");
     assert!(page.contains("action=\"/ui/confirm-factor\"") && page.contains("one-time-code"), "{page}");
     let later = render(path::SECURITY, true, "").await.body;
@@ -21,7 +21,7 @@ async fn a_secret_is_shown_once_as_a_picture_and_as_text_with_the_form_that_take
 }
 
 #[tokio::test]
-async fn every_page_of_the_settings_leads_to_the_others() {
+async fn settings_pages_link_to_each_other() {
     for here in [path::SETTINGS, path::SECURITY, path::KEYS] {
         let page = render(here, true, "").await.body;
         for to in [path::SETTINGS, path::SECURITY, path::KEYS, path::SWITCHES] {
@@ -34,31 +34,31 @@ async fn every_page_of_the_settings_leads_to_the_others() {
 }
 
 #[tokio::test]
-async fn the_right_code_brings_ten_recovery_codes_and_a_wrong_one_says_so() {
+async fn right_code_shows_recovery_codes() {
     let came = send("confirm-factor", "code=123456", true).await;
-    let page = render(path::SECURITY, true, word(&came.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&came.cookies())).await.body;
     assert_eq!(page.matches("<li><code>ABCD-EFGH-JKMN-").count(), 10, "{page}");
     let wrong = send("confirm-factor", "code=000000", true).await;
     assert_eq!(wrong.location(), "/from?x=1");
-    let page = render(path::SECURITY, true, word(&wrong.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&wrong.cookies())).await.body;
     assert!(page.contains("The code is wrong"), "{page}");
 }
 
 #[tokio::test]
-async fn a_sign_in_with_a_second_factor_goes_by_the_page_that_asks_for_the_code() {
+async fn second_factor_sign_in_passes_the_code_page() {
     let came = send("sign-in", "email=two%40steps.example&password=x&to=%2Fc%2F1", true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/sign-in/code?to=%2Fc%2F1"), "{}", came.body);
     assert_eq!(came.cookies(), ["half=h5; HttpOnly"]);
     let page = render(came.location(), false, "").await.body;
     assert!(page.contains("name=\"to\" value=\"/c/1\"") && page.contains("action=\"/ui/second-factor\""), "{page}");
-    let done = send("second-factor", "code=123456&to=%2Fc%2F1", true).await;
-    assert_eq!((done.status.as_u16(), done.location()), (302, "/c/1"), "{}", done.body);
+    let response = send("second-factor", "code=123456&to=%2Fc%2F1", true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, "/c/1"), "{}", response.body);
     let elsewhere = send("second-factor", "code=123456&to=https%3A%2F%2Fexample.org", true).await;
     assert_eq!(elsewhere.location(), "/", "nobody is sent to another site");
 }
 
 #[tokio::test]
-async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
+async fn sessions_are_listed_and_others_can_be_ended() {
     let page = render(path::SECURITY, true, "").await.body;
     for said in ["Firefox on Linux", "192.0.2.0/24", "this one", "Safari on iOS", "Sign out everywhere else"] {
         assert!(page.contains(said), "{said}: {page}");
@@ -67,18 +67,18 @@ async fn sessions_are_listed_and_all_but_this_one_can_be_ended() {
     let ended = send("end-session", "session=00000000-0000-0000-0000-000000000b02", true).await;
     assert_eq!(ended.location(), path::SECURITY, "{}", ended.body);
     let all = send("end-other-sessions", "", true).await;
-    let page = render(path::SECURITY, true, word(&all.cookies())).await.body;
+    let page = render(path::SECURITY, true, message_cookie(&all.cookies())).await.body;
     assert!(page.contains("signed out everywhere else: 1 session."), "{page}");
 }
 
 #[tokio::test]
-async fn security_page_names_the_keys_that_a_new_password_revokes() {
+async fn security_page_names_keys_that_a_password_revokes() {
     let page = render(path::SECURITY, true, "").await.body;
     assert!(page.contains("These API keys are revoked: “nightly export”."), "one is revoked and one is over: {page}");
 }
 
 #[tokio::test]
-async fn the_parts_of_the_settings_lead_to_each_other() {
+async fn settings_tabs_mark_the_current_page() {
     for here in [path::SETTINGS, path::SECURITY] {
         let page = render(here, true, "").await.body;
         let marked = format!("href=\"{here}\" aria-current=\"page\"");
@@ -90,29 +90,25 @@ async fn the_parts_of_the_settings_lead_to_each_other() {
 }
 
 #[tokio::test]
-async fn a_reset_link_says_what_it_does_and_leads_to_signing_in() {
+async fn reset_link_states_its_effects_and_leads_to_sign_in() {
     let page = render("/reset/0a1b", false, "").await;
     assert_eq!(page.status, 200);
-    assert!(
-        page.body.contains("You are signed out everywhere.") && page.body.contains("value=\"0a1b\""),
-        "{}",
-        page.body
-    );
+    assert!(page.body.contains("All your sessions end.") && page.body.contains("value=\"0a1b\""), "{}", page.body);
     assert!(page.body.contains("Your API keys are revoked"), "{}", page.body);
     assert_eq!(render("/reset/spent", false, "").await.status, 410);
-    let done = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
-    assert_eq!((done.status.as_u16(), done.location()), (302, path::SIGN_IN), "{}", done.body);
-    let made = send("make-reset", "email=a%40b.example", true).await;
-    let shown = render(path::SETTINGS, true, word(&made.cookies())).await.body;
-    assert!(shown.contains("https://undertone.example/reset/0a1b2c3d"), "{shown}");
+    let response = send("redeem-reset", "secret=0a1b&password=some+other+sentence", true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, path::SIGN_IN), "{}", response.body);
+    let response = send("make-reset", "email=a%40b.example", true).await;
+    let page = render(path::SETTINGS, true, message_cookie(&response.cookies())).await.body;
+    assert!(page.contains("https://undertone.example/reset/0a1b2c3d"), "{page}");
 }
 
 #[tokio::test]
-async fn a_member_joins_with_the_account_they_have() {
+async fn member_joins_with_the_existing_account() {
     let page = render("/accept/0a1b", true, "").await.body;
     assert!(page.contains("action=\"/ui/join\"") && page.contains("no second account is needed"), "{page}");
     assert!(!page.contains("action=\"/ui/accept\"") && !page.contains("name=\"password\""), "{page}");
-    assert!(page.contains("Which organization joins") && page.contains("value=\"new\""), "{page}");
+    assert!(page.contains("Organization that joins") && page.contains("value=\"new\""), "{page}");
     let stranger = render("/accept/0a1b", false, "").await.body;
     assert!(stranger.contains("/sign-in?to=%2Faccept%2F0a1b"), "{stranger}");
     for body in [format!("secret=0a1b&organization={OWN}&organization_name="), "secret=0a1b".to_owned()] {
@@ -122,7 +118,7 @@ async fn a_member_joins_with_the_account_they_have() {
 }
 
 #[tokio::test]
-async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
+async fn admin_changes_roles_members_and_links() {
     let here = path::organization(CONSORTIUM, OWN);
     let page = render(&here, true, "").await.body;
     for call in ["assign-roles", "remove-member", "withdraw-member"] {
@@ -134,20 +130,20 @@ async fn an_admin_changes_roles_removes_members_and_withdraws_links() {
     }
     let ids = format!("consortium={CONSORTIUM}&organization={OWN}");
     let member = "member=00000000-0000-0000-0000-000000000001";
-    let given = send("assign-roles", &format!("{ids}&{member}&roles%5B%5D=auditor"), true).await;
-    assert_eq!((given.status.as_u16(), given.location()), (302, here.as_str()), "{}", given.body);
+    let response = send("assign-roles", &format!("{ids}&{member}&roles%5B%5D=auditor"), true).await;
+    assert_eq!((response.status.as_u16(), response.location()), (302, here.as_str()), "{}", response.body);
     let none = send("assign-roles", &format!("{ids}&{member}"), true).await;
     assert_eq!(none.location(), "/from?x=1", "no role at all goes back");
     let last = send("remove-member", &format!("{ids}&{member}"), true).await;
-    let told = render(&here, true, word(&last.cookies())).await.body;
-    assert!(told.contains("This is the last admin."), "{told}");
+    let page = render(&here, true, message_cookie(&last.cookies())).await.body;
+    assert!(page.contains("This is the last admin."), "{page}");
     let link = "invitation=00000000-0000-0000-0000-000000000902";
     let withdrawn = send("withdraw-member", &format!("{ids}&{link}"), true).await;
     assert_eq!(withdrawn.location(), here, "{}", withdrawn.body);
 }
 
 #[tokio::test]
-async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
+async fn consortium_roles_are_assigned_on_organizations_page() {
     let here = path::organizations(CONSORTIUM);
     let page = render(&here, true, "").await.body;
     for call in ["assign-consortium-roles", "add-consortium-member", "withdraw-organization"] {
@@ -162,12 +158,12 @@ async fn roles_over_the_consortium_are_given_on_the_page_of_organizations() {
 }
 
 /// Returns the posted form of a passkey with this credential.
-fn signed(credential: &str) -> String {
-    let signed = format!(
+fn signed_form(credential: &str) -> String {
+    let assertion = format!(
         "%7B%22ticket%22%3A%22t%22%2C%22credential%22%3A%22{credential}%22%2C%22client_data%22%3A%22%7B%7D%22%2C\
          %22authenticator_data%22%3A%2200%22%2C%22signature%22%3A%2230%22%7D"
     );
-    format!("passkey={signed}&to=%2Fc%2F1")
+    format!("passkey={assertion}&to=%2Fc%2F1")
 }
 
 #[tokio::test]
@@ -181,13 +177,13 @@ async fn passkey_forms_ask_for_a_challenge_and_sign_in() {
         let page = render(address, signed_in, "").await.body;
         assert!(page.contains(&format!("data-passkey=\"{ceremony}\"")), "{ceremony}: {page}");
         assert_eq!(page.matches("/assets/passkey.js").count(), 1, "{ceremony}: {page}");
-        let asked = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
-        assert!(asked.contains(&format!("ticket-{ceremony}")), "{asked}");
+        let challenge = send("passkey-challenge", &format!("ceremony={ceremony}"), false).await.body;
+        assert!(challenge.contains(&format!("ticket-{ceremony}")), "{challenge}");
     }
-    let right = send("passkey-sign-in", &signed("c0ffee"), true).await;
+    let right = send("passkey-sign-in", &signed_form("c0ffee"), true).await;
     assert_eq!((right.status.as_u16(), right.location()), (302, "/c/1"), "{}", right.body);
     assert_eq!(right.cookies(), ["session=s4; HttpOnly"]);
-    for wrong in [signed("0a"), "passkey=&to=%2Fc%2F1".to_owned()] {
+    for wrong in [signed_form("0a"), "passkey=&to=%2Fc%2F1".to_owned()] {
         assert_eq!(send("passkey-sign-in", &wrong, true).await.location(), "/from?x=1", "{wrong}");
     }
 }

@@ -1,8 +1,8 @@
-use super::{Form, KINDS, detail, encoded, query_of};
+use super::{KINDS, LogForm, filter_query, format_detail, percent_encode};
 use crate::fixture::{CONSORTIUM, OWN, render};
 
 #[tokio::test]
-async fn the_log_says_who_did_what_and_can_be_taken_away() {
+async fn log_lists_actors_and_has_a_file() {
     let page = render(&format!("/c/{CONSORTIUM}/audit-log"), true, "").await.body;
     for wanted in ["set a budget", "Steward of North", "the server itself", "dataset ward-a", "epsilon: 8.0"] {
         assert!(page.contains(wanted), "{wanted} is not on the page");
@@ -11,7 +11,7 @@ async fn the_log_says_who_did_what_and_can_be_taken_away() {
 }
 
 #[tokio::test]
-async fn a_filter_shows_what_it_names_and_the_file_has_the_same() {
+async fn filter_applies_to_page_and_file() {
     let page = render(&format!("/c/{CONSORTIUM}/audit-log?what=dataset_frozen&by=&since="), true, "").await.body;
     let table = page.split("<tbody>").nth(1).expect("a table");
     assert!(table.contains("froze a dataset") && !table.contains("set a budget"), "{table}");
@@ -19,43 +19,44 @@ async fn a_filter_shows_what_it_names_and_the_file_has_the_same() {
 }
 
 #[tokio::test]
-async fn the_chain_is_checked_when_asked() {
+async fn chain_is_checked_on_request() {
     let page = render(&format!("/c/{CONSORTIUM}/organizations/{OWN}/audit-log?check=1"), true, "").await.body;
     assert!(page.contains("The chain of all 3 entries holds"), "{page}");
 }
 
 #[tokio::test]
-async fn a_strange_filter_is_refused_by_name() {
+async fn unknown_filter_is_refused_by_name() {
     let came = render(&format!("/c/{CONSORTIUM}/audit-log?what=x&since=yesterday"), true, "").await;
     assert_eq!(came.status.as_u16(), 422);
     assert!(came.body.contains("<code>what</code>") && came.body.contains("<code>since</code>"), "{}", came.body);
 }
 
 #[test]
-fn the_period_is_what_the_days_say() {
-    let form = Form { since: "2026-11-20".to_owned(), until: "2026-11-20".to_owned(), ..Form::default() };
-    let query = form.query().expect("two days");
+fn period_covers_whole_days() {
+    let form = LogForm { since: "2026-11-20".to_owned(), until: "2026-11-20".to_owned(), ..LogForm::default() };
+    let query = form.to_query().expect("two days");
     assert_eq!((query.until.expect("given") - query.since.expect("given")).whole_hours(), 24);
-    assert_eq!(encoded("a b&c"), "a%20b%26c");
+    assert_eq!(percent_encode("a b&c"), "a%20b%26c");
 }
 
 #[test]
-fn every_word_of_a_thing_is_asked_for_as_it_is_written() {
+fn subject_kinds_are_filtered_as_written() {
     for (kind, _) in KINDS {
-        let form = Form { kind: kind.to_owned(), ..Form::default() };
-        assert_eq!(form.query().expect("a filter").subject_kind.as_deref(), Some(kind));
-        assert_eq!(query_of(&form), format!("kind={kind}"));
+        let form = LogForm { kind: kind.to_owned(), ..LogForm::default() };
+        assert_eq!(form.to_query().expect("a filter").subject_kind.as_deref(), Some(kind));
+        assert_eq!(filter_query(&form), format!("kind={kind}"));
     }
 }
 
 #[test]
-fn a_digest_is_told_by_its_beginning_and_a_word_whole() {
-    let told = detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
-    assert_eq!(told, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
+fn digests_are_shortened_and_words_are_not() {
+    let text =
+        format_detail(&serde_json::json!({ "manifest": "df5ed1c0fd85".repeat(5) + "8a7b", "reason": "a".repeat(31) }));
+    assert_eq!(text, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 
 #[tokio::test]
-async fn a_kind_of_thing_can_be_asked_for_and_stays_chosen() {
+async fn subject_kind_filter_stays_selected() {
     let page = render(&format!("/c/{CONSORTIUM}/audit-log?kind=job"), true, "").await.body;
     assert!(page.contains("<option value=\"job\" selected"), "{page}");
     assert!(page.contains("format=csv&amp;subject_kind=job"), "{page}");

@@ -9,19 +9,19 @@ use undertone_api::signed::certificate::{
 };
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
-use super::super::ledger::event;
-use crate::component::gauge::{Gauge, Reading};
+use super::super::ledger::describe_event;
+use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::words;
 
 /// Renders a dataset's part.
-pub(super) fn section(party: &Party) -> AnyView {
+pub(super) fn render_section(party: &Party) -> AnyView {
     let body = match &party.charged {
-        Some(charged) => paid(charged),
+        Some(charged) => render_charge(charged),
         None => view! { <p>"Public data: exact results may leave the site, and nothing is charged."</p> }.into_any(),
     };
     let consent = party.consent.as_ref().map(|consent| {
-        view! { <p class="consent">{format!("{}.", capitalized(&consent.words()))}</p> }
+        view! { <p class="consent">{format!("{}.", capitalize(&consent.words()))}</p> }
     });
     view! {
         <section class="panel"><div class="panel-head"><h2>{party.dataset_name.clone()}</h2>
@@ -34,30 +34,34 @@ pub(super) fn section(party: &Party) -> AnyView {
 }
 
 /// Capitalizes a sentence.
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn paid(charged: &Charged) -> AnyView {
+fn render_charge(charged: &Charged) -> AnyView {
     let releases = charged.releases;
-    let made = if releases.settled { "paid" } else { "paid so far" };
+    let verb = if releases.settled { "paid" } else { "charged so far" };
     let of_planned =
-        format!("{} {made}, of {} planned", words::count(releases.committed), words::count(releases.reserved));
-    let counted = if releases.counted < releases.reserved {
-        format!("{of_planned}; by the rules of an earlier version the figures count those that were paid")
+        format!("{} {verb}, of {} planned", words::count(releases.committed), words::count(releases.reserved));
+    let count = if releases.counted < releases.reserved {
+        format!("{of_planned}; the figures count charged releases, by the rules of an earlier version")
     } else {
-        format!("{of_planned}; the figures count all that were planned")
+        format!("{of_planned}; the figures count all planned releases")
     };
     let sampling = match charged.mechanism.sampling {
         Sampling::Poisson { rate } => {
-            format!("each {} by itself, in secret, with probability {}", words::unit(charged.unit), words::number(rate))
+            format!(
+                "each {} independently, in secret, with probability {}",
+                words::unit(charged.unit),
+                words::number(rate)
+            )
         }
-        Sampling::Everything => "none that is counted".to_owned(),
+        Sampling::Everything => "not counted".to_owned(),
     };
     let clip = charged.mechanism.clip.zip(charged.mechanism.sensitivity).map(|(clip, sensitivity)| {
         let text = format!(
-            "each {}’s contribution is cut to length {}, so one change moves a sum by at most {}",
+            "each {}’s contribution is clipped to norm {}, so one change moves a sum by at most {}",
             words::unit(charged.unit),
             words::number(clip),
             words::number(sensitivity)
@@ -76,40 +80,41 @@ fn paid(charged: &Charged) -> AnyView {
         }
         _ => "none".to_owned(),
     };
-    let clock = charged.clock.map(|clock| view! { <div><dt>"When they left"</dt><dd>{left_at(clock)}</dd></div> });
+    let clock =
+        charged.clock.map(|clock| view! { <div><dt>"Release times"</dt><dd>{describe_clock(clock)}</dd></div> });
     let summary = charged.account.balance.summary();
-    let gauge = Reading::of(&summary, charged.unit).map(|reading| view! { <Gauge reading/> });
+    let gauge = GaugeReading::from_summary(&summary, charged.unit).map(|reading| view! { <Gauge reading/> });
     view! {
         <div class="figures">
-            {figure("Rényi, for this job alone", charged.renyi, "From the kind of curve that the ledgers add up over jobs. The ε of several jobs do not add up.")}
-            {figure("Tight, for this job alone", charged.tight, "Noise, sampling and the greatest number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to another job’s.")}
+            {render_figure("Rényi, for this job alone", charged.renyi, "From a Rényi curve, as the ledgers add up over jobs. The ε of several jobs do not add up.")}
+            {render_figure("Tight, for this job alone", charged.tight, "Noise, sampling and the maximum number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to the ε of another job.")}
         </div>
         {(releases.in_the_clear > 0).then(|| view! {
-            <p class="in-the-clear">{format!("{} left in the clear besides. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>
+            <p class="in-the-clear">{format!("Also {}. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>
         })}
         <dl class="facts">
             <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), relation(charged.adjacency, charged.unit))}</dd></div>
-            {public(&charged.public)}
-            <div><dt>"Each release"</dt><dd>{event(&charged.mechanism.event)}</dd></div>
+            {render_public_facts(&charged.public)}
+            <div><dt>"Each release"</dt><dd>{describe_event(&charged.mechanism.event)}</dd></div>
             <div><dt>"Sampling"</dt><dd>{sampling}</dd></div>
             {clip}
             {noise}
-            <div><dt>"Releases"</dt><dd>{counted}</dd></div>
+            <div><dt>"Releases"</dt><dd>{count}</dd></div>
             {clock}
             <div><dt>"Receipts of the site"</dt><dd>{chain}{charged.receipts.head.clone().map(|head| view! { <code>{head}</code> })}</dd></div>
-            {charged.audit.as_ref().map(audited)}
-            {(!charged.others.is_empty()).then(|| view! { <div><dt>"Charged as well"</dt><dd><ul>{beside(charged)}</ul></dd></div> })}
+            {charged.audit.as_ref().map(render_audit)}
+            {(!charged.others.is_empty()).then(|| view! { <div><dt>"Also charged"</dt><dd><ul>{render_other_charges(charged)}</ul></dd></div> })}
         </dl>
-        <h3>"The dataset’s budget for life, then"</h3>
+        <h3>"Lifetime budget of the dataset at that time"</h3>
         {gauge}
-        {several(&charged.account.promises)}
+        {render_promises(&charged.account.promises)}
         <p class="hint">{format!("{} in its ledger, the last ", words::plural(charged.account.entries, "row"))}<code>{charged.account.head.clone()}</code></p>
     }
     .into_any()
 }
 
 /// Renders the cost of the releases to every other limited unit: each limit bounds all jobs.
-fn beside(charged: &Charged) -> AnyView {
+fn render_other_charges(charged: &Charged) -> AnyView {
     let line = |other: &ChargedBeside| {
         let each = words::each(other.unit);
         let own = match other.renyi.and_then(|figure| Some((figure.epsilon?, figure.delta))) {
@@ -124,60 +129,61 @@ fn beside(charged: &Charged) -> AnyView {
 }
 
 /// Describes the times of releases and the information that they may contain.
-fn left_at(clock: ClockSummary) -> String {
+fn describe_clock(clock: ClockSummary) -> String {
     let releases =
         if clock.releases == 1 { "1 release".to_owned() } else { words::count(clock.releases) + " releases" };
     let clocked = format!(
-        "{releases} on a clock of {} s that does not depend on the data. It hides how long a computation took, and not how busy the \
-         machine was.",
+        "{releases} on a clock of {} s that does not depend on the data. It hides the duration of computations, but \
+         not the load of the machine.",
         words::number(clock.period_millis as f64 / 1_000.0)
     );
     match clock.late {
         0 => clocked,
-        late => format!("{clocked} {} missed the first tick: that can tell who was drawn.", words::count(late)),
+        late => format!("{clocked} {} missed the first tick, which can reveal the sampled units.", words::count(late)),
     }
 }
 
-fn figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
+fn render_figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
     let number = match figure {
         Some(Figure { epsilon: Some(epsilon), delta, .. }) => {
             view! { <p class="figure-number">"ε "<strong>{words::epsilon(epsilon)}</strong>" at δ "{words::delta(delta)}</p> }.into_any()
         }
         Some(_) => view! { <p class="figure-number bad-text">"no finite ε"</p> }.into_any(),
-        None => view! { <p class="figure-number">"not known"</p> }.into_any(),
+        None => view! { <p class="figure-number">"unknown"</p> }.into_any(),
     };
     view! { <div class="figure"><p class="figure-title">{title}</p>{number}<p class="hint">{what_for}</p></div> }
         .into_any()
 }
 
 /// Renders the assumed public facts, outside every ε.
-fn public(facts: &[PublicFact]) -> Option<AnyView> {
+fn render_public_facts(facts: &[PublicFact]) -> Option<AnyView> {
     let sentence = |fact: &PublicFact| match fact {
-        PublicFact::Units { count } => format!("how many units there are ({} as a size class)", words::count(*count)),
-        PublicFact::Sizes => "the sizes told at registration".to_owned(),
+        PublicFact::Units { count } => format!("the number of units ({} as a size class)", words::count(*count)),
+        PublicFact::Sizes => "the sizes at registration".to_owned(),
         PublicFact::Classes { count } => format!("the {} declared", words::plural(*count, "class")),
         PublicFact::ExpectedBatch { units } => format!("the expected batch of {} units", words::number(*units)),
         PublicFact::PlannedReleases { count } => format!("the {} planned", words::plural(*count, "release")),
         PublicFact::Participation => {
-            "that the dataset takes part, in which rounds its releases arrived, and whether its part failed".to_owned()
+            "the participation of the dataset, the rounds in which its releases arrived, and a failure of its part"
+                .to_owned()
         }
     };
     let all: Vec<String> = facts.iter().map(sentence).collect();
     (!all.is_empty()).then(|| {
-        let text = format!("Taken to be public, so that no ε covers it: {}.", all.join("; "));
+        let text = format!("Treated as public, not covered by any ε: {}.", all.join("; "));
         view! { <div><dt>"Public"</dt><dd>{text}</dd></div> }.into_any()
     })
 }
 
 /// Renders the guarantee of an account with a limit that was raised after releases: the sum of its promises. `None` for
 /// one promise.
-pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
+pub(in crate::page) fn render_promises(promises: &[PromisedLimit]) -> Option<AnyView> {
     (promises.len() > 1).then(|| {
         let each: Vec<String> = promises.iter().map(|promise| format!("ε {}", words::limit(promise.epsilon))).collect();
         let (epsilon, delta) = PromisedLimit::together(promises);
         let text = format!(
-            "The limit was raised after releases were made under it, which begins a promise of its own each time. For everything \
-             together holds {} = ε {} at δ {}.",
+            "The limit was raised after releases; each limit is a separate guarantee. The total guarantee is {} = ε \
+             {} at δ {}.",
             each.join(" + "),
             words::epsilon(epsilon),
             words::delta(delta)
@@ -187,14 +193,14 @@ pub(in crate::page) fn several(promises: &[PromisedLimit]) -> Option<AnyView> {
 }
 
 /// Describes the data that an account compares, in a sentence: all charges whose relation it counts.
-pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -> String {
+pub(in crate::page) fn describe_adjacency(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     match (adjacency.account(), unit) {
         (Adjacency::AddRemove | Adjacency::ZeroOut, PrivacyUnit::Words) => relation(Adjacency::ZeroOut, unit),
         (Adjacency::AddRemove | Adjacency::ZeroOut, _) => {
             let unit = words::unit(unit);
             format!(
-                "Compared are the data with any one {unit}’s part and with that part emptied or left out; both cost the same and \
-                 share this budget. How many {unit}s there are is public."
+                "The guarantee compares the data with any one {unit}’s part and with that part emptied or removed; \
+                 both cost the same and share this budget. The number of {unit}s is public."
             )
         }
         (Adjacency::ReplaceOne, _) => relation(adjacency, unit),
@@ -202,21 +208,21 @@ pub(in crate::page) fn account_change(adjacency: Adjacency, unit: PrivacyUnit) -
 }
 
 /// Renders an audit's measurement beside the claim.
-fn audited(asked: &AuditAsked) -> AnyView {
+fn render_audit(asked: &AuditAsked) -> AnyView {
     let statement = asked.statement.as_ref();
     let statement = statement.and_then(|signed| serde_json::from_str::<AuditStatement>(&signed.payload).ok());
     let (class, text) = match statement.map(|statement| statement.assessment) {
-        None => ("in-the-clear", "was asked for; the site has handed in no statement".to_owned()),
+        None => ("in-the-clear", "requested; the site has not submitted a statement".to_owned()),
         Some(found) => {
             let measured = format!(
-                "An attack on canaries measured at least ε {}; ε {} is claimed.",
+                "An attack on canaries measured at least ε {}; the claim is ε {}.",
                 words::epsilon_left(found.shown),
                 words::epsilon(found.tight)
             );
             match found.verdict {
                 Verdict::Consistent => ("", format!("{measured} It could have disproved the claim and did not.")),
-                Verdict::Uninformative => ("", format!("{measured} It could not have disproved a claim so large.")),
-                Verdict::Disproved => ("bad-text", format!("{measured} The claim is disproved.")),
+                Verdict::Uninformative => ("", format!("{measured} It could not have disproved so large a claim.")),
+                Verdict::Disproved => ("bad-text", format!("{measured} It disproves the claim.")),
             }
         }
     };
@@ -227,12 +233,12 @@ fn audited(asked: &AuditAsked) -> AnyView {
 mod tests {
     use undertone_privacy::{Adjacency, PrivacyUnit};
 
-    use super::account_change;
+    use super::describe_adjacency;
 
     #[test]
-    fn an_account_says_the_same_under_both_of_its_names() {
-        let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| account_change(one, PrivacyUnit::Speaker));
+    fn both_adjacencies_describe_the_same_account() {
+        let both = [Adjacency::AddRemove, Adjacency::ZeroOut].map(|one| describe_adjacency(one, PrivacyUnit::Speaker));
         assert_eq!(both[0], both[1]);
-        assert!(both[0].contains("emptied or left out"), "{}", both[0]);
+        assert!(both[0].contains("emptied or removed"), "{}", both[0]);
     }
 }

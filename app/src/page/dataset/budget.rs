@@ -9,33 +9,34 @@ use crate::component::form::post;
 use crate::{standing, words};
 
 /// Renders the forms: one for each unit that the data keep apart, to set or to raise.
-pub(super) fn form(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
+pub(super) fn render_forms(consortium: ConsortiumId, dataset: &Dataset) -> AnyView {
     let units = [PrivacyUnit::Speaker, PrivacyUnit::Record, PrivacyUnit::User, PrivacyUnit::Words];
     let apart = units.into_iter().filter(|unit| dataset.keeps_apart(*unit));
-    let forms = apart.map(|unit| one(consortium, dataset, unit)).collect_view();
+    let forms = apart.map(|unit| render_form(consortium, dataset, unit)).collect_view();
     view! { <section class="panel decide"><h2>"Set or raise a budget"</h2>{forms}</section> }.into_any()
 }
 
 /// Describes the effect of a limit of this unit on jobs that protect another.
-const fn beside(unit: PrivacyUnit) -> Option<&'static str> {
+const fn describe_side_effect(unit: PrivacyUnit) -> Option<&'static str> {
     match unit {
         PrivacyUnit::Record => Some(
-            "A job that protects speakers or users counts about twice for each of their records, so this limit may be used up before theirs.",
+            "A job that protects speakers or users costs about twice as much for each record, so this limit may be used up first.",
         ),
         PrivacyUnit::Speaker | PrivacyUnit::User => Some(
-            "Jobs that protect single records only are refused from now on: they promise nothing about somebody with several.",
+            "From now on, jobs that protect only single records are refused: they give no guarantee for a person with several.",
         ),
         PrivacyUnit::Words => None,
     }
 }
 
-fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
+fn render_form(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyView {
     let account = dataset.accounts.iter().find(|account| account.unit == unit && standing::budgeted(account));
-    let (name, each) = (words::unit(unit), words::each(unit));
+    let name = words::unit(unit);
+    let each = words::each(unit);
     let (title, epsilon, delta, least) = match account {
         Some(account) => (
             format!(
-                "Raise the limit for {each}, now ε {} at δ {}",
+                "Raise the limit for {each}, currently ε {} at δ {}",
                 words::limit(account.epsilon.get()),
                 words::delta(account.delta.get())
             ),
@@ -50,22 +51,22 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
         vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string()), ("unit", name.to_owned())];
     let consequences = view! {
         <ul class="consequences">
-            <li>{total(unit, &dataset.organization_name)}</li>
-            {beside(unit).map(|said| view! { <li>{said}</li> })}
-            <li>"It counts for all datasets that share these accounts: later versions, and other names and workers under which sites recognized the same data or people, or stewards declared them. The documentation says what is not recognized."</li>
-            <li>"Jobs that fit into it may be approved from now on. Running jobs go on as they are."</li>
-            <li>"It can be raised later. It can never be lowered below what is spent and reserved, and nothing spent comes back."</li>
+            <li>{describe_bound(unit, &dataset.organization_name)}</li>
+            {describe_side_effect(unit).map(|said| view! { <li>{said}</li> })}
+            <li>"The limit applies to all datasets that share these accounts: later versions, and datasets that sites recognized, or stewards declared, as the same data or people. The documentation lists what sites do not recognize."</li>
+            <li>"Jobs within the limit can be approved from now on. Running jobs continue unchanged."</li>
+            <li>"The limit can be raised later. It can never be lowered below the spent and reserved budget, and spent budget is never returned."</li>
             {released.then(|| view! {
                 <li>{format!(
-                    "Something was released under the limit of now. To raise it begins a second promise: for everything together holds \
-                     the sum of ε {} and the new ε, and of both δ.",
+                    "There were releases under the current limit. Raising it starts a second guarantee: the total \
+                     is the sum of ε {} and the new ε, and of both δ.",
                     account.map_or_else(String::new, |account| words::limit(account.epsilon.get()))
                 )}</li>
             })}
-            <li>"The site keeps its own ledger and policy, which may say no to less."</li>
+            <li>"The site's own ledger and policy may be stricter."</li>
         </ul>
     };
-    let button = if account.is_some() { "Raise the limit for life" } else { "Set the limit for life" };
+    let button = if account.is_some() { "Raise the lifetime limit" } else { "Set the lifetime limit" };
     let inner = view! {
         <div class="field-row">
             <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" for life"</span>
@@ -83,15 +84,15 @@ fn one(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -> AnyVie
 }
 
 /// Describes the bound of a limit over all jobs.
-fn total(unit: PrivacyUnit, organization: &str) -> String {
+fn describe_bound(unit: PrivacyUnit, organization: &str) -> String {
     match unit {
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::User => format!(
-            "All jobs at {organization} together lose at most this much about {}, whichever unit they protect: every job counts here too.",
+            "All jobs at {organization} together reveal at most this much about {}, for every protected unit: each job counts here too.",
             words::any_one(unit)
         ),
         PrivacyUnit::Words => format!(
-            "A reader of counts learns at most this much about {} of {organization}, from all jobs and consortia together. What \
-             recognizers hear in the pieces that leave is not counted.",
+            "A reader of counts learns at most this much about {} of {organization}, from all jobs and consortia \
+             together. The sound of the pieces that recognizers hear is not covered.",
             words::any_one(unit)
         ),
     }

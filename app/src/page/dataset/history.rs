@@ -5,36 +5,36 @@ use time::OffsetDateTime;
 use undertone_api::id::JobId;
 use undertone_api::ledger::AccountHistory;
 
-use crate::component::drawing::{BurnDown, Part, Stack};
+use crate::component::drawing::{BurnDown, StackPart, StackedBar};
 use crate::words;
 
 /// Renders both drawings of every account with a limit.
-pub(super) fn section(
+pub(super) fn render_section(
     history: &[AccountHistory],
     name: &str,
     title: &impl Fn(JobId) -> String,
     now: OffsetDateTime,
 ) -> AnyView {
-    let drawn = history.iter().filter_map(|account| {
-        let burn = burn_down(account, name, title, now)?;
-        Some(view! { {burn}{composition(account, name, title)} })
+    let charts = history.iter().filter_map(|account| {
+        let burn = render_burn_down(account, name, title, now)?;
+        Some(view! { {burn}{render_composition(account, name, title)} })
     });
-    let drawn: Vec<_> = drawn.collect();
-    if drawn.is_empty() {
+    let charts: Vec<_> = charts.collect();
+    if charts.is_empty() {
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"Its budget over time"</h2>
-            <div class="charts few">{drawn}</div>
-            <p class="hint">"Hatched is what jobs have reserved: it is paid release by release, and what never left comes back. Jobs cost less \
-                together than the sum of what each would cost alone."</p>
+        <section class="panel"><h2>"Budget over time"</h2>
+            <div class="charts few">{charts}</div>
+            <p class="hint">"Hatched: reserved by jobs; each release is charged, and the unused part is returned. \
+                Jobs together cost less than the sum of their separate costs."</p>
         </section>
     }
     .into_any()
 }
 
 /// Renders an account's budget over time; `None` if it never had a limit.
-pub(in crate::page) fn burn_down(
+pub(in crate::page) fn render_burn_down(
     account: &AccountHistory,
     name: &str,
     title: &impl Fn(JobId) -> String,
@@ -53,19 +53,19 @@ pub(in crate::page) fn burn_down(
 }
 
 /// Renders each job's share of it.
-fn composition(account: &AccountHistory, name: &str, title: &impl Fn(JobId) -> String) -> AnyView {
+fn render_composition(account: &AccountHistory, name: &str, title: &impl Fn(JobId) -> String) -> AnyView {
     let unit = words::unit(account.unit);
-    let parts = account.jobs.iter().map(|share| Part {
+    let parts = account.jobs.iter().map(|share| StackPart {
         name: title(share.job),
         solid: share.spent,
         hatched: share.reserved,
         alone: Some(share.alone),
         count: share.releases,
     });
-    Stack {
+    StackedBar {
         title: format!("By job, for {}", words::each(account.unit)),
         file: format!("jobs-{name}-{unit}"),
-        note: "Spent is solid, reserved is hatched".to_owned(),
+        note: "Solid: spent. Hatched: reserved".to_owned(),
         parts: parts.collect(),
     }
     .draw()

@@ -9,9 +9,9 @@ use undertone_api::job::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, Spec}
 use undertone_api::signed::ApprovalRule;
 
 use crate::component::form::post;
-use crate::component::gauge::{Gauge, Reading};
-use crate::component::said::When;
-use crate::page::certificate::account_change;
+use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::said::RelativeTime;
+use crate::page::certificate::describe_adjacency;
 use crate::{standing, words};
 
 /// The default ε of the form for one job.
@@ -20,12 +20,12 @@ const PROPOSED_EPSILON: f64 = 0.5;
 const PROPOSED_JOBS: f64 = 4.0;
 
 /// The reason why there is no form for a dataset whose site verifies signatures.
-const VERIFIED: &str = "Its site verifies a steward's signature over each job. A limit here is this server's word, so it would let nothing \
-                        pass. The site's operator can let small jobs pass unasked: approval = \"automatic\" in policy.toml, up to \
-                        most_epsilon_automatic.";
+const VERIFIED: &str = "The site verifies a steward's signature for each job, so an automatic limit on this server \
+                        has no effect. The site's operator can allow small jobs automatically: approval = \
+                        \"automatic\" in policy.toml, up to most_epsilon_automatic.";
 
 /// Renders the section, for the dataset's stewards.
-pub(super) fn section(
+pub(super) fn render_section(
     consortium: ConsortiumId,
     dataset: &Dataset,
     limits: &[ApprovalLimit],
@@ -34,13 +34,13 @@ pub(super) fn section(
 ) -> AnyView {
     let hidden = || vec![("consortium", consortium.to_string()), ("dataset", dataset.id.to_string())];
     let current = limits.iter().find(|limit| limit.in_force);
-    let said = match current {
-        None => view! { <p>"None: a steward, or the site's own policy, answers for every job."</p> }.into_any(),
+    let summary = match current {
+        None => view! { <p>"None: a steward, or the site's own policy, decides about every job."</p> }.into_any(),
         Some(limit) => view! {
             <p>{format!("Jobs of kind {} that cost at most ε {} each are approved, set by {} ",
                 limit.content.kinds.join(" or "), words::limit(limit.content.epsilon.get()), limit.set_by)}
-                <When at=limit.set_at now/>", until "<When at=limit.content.until now/>"."</p>
-            {total(limit)}
+                <RelativeTime at=limit.set_at now/>", until "<RelativeTime at=limit.content.until now/>"."</p>
+            {render_total(limit)}
             {steward.then(|| post("withdraw-approval-limit", hidden(), view! { <button type="submit">"Withdraw the limit"</button> }))}
         }
         .into_any(),
@@ -52,51 +52,59 @@ pub(super) fn section(
     let form = (steward && !verified).then(|| {
         let epsilon = current.map_or(PROPOSED_EPSILON, |limit| limit.content.epsilon.get());
         let total = current.and_then(|limit| limit.content.total_epsilon);
-        let total = total.map_or_else(|| proposed_total(dataset, epsilon), f64::from);
+        let total = total.map_or_else(|| default_total(dataset, epsilon), f64::from);
         let inner = view! {
             <div class="field-row">
-                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that one job may cost"</span>
+                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" maximum per job"</span>
                     <input type="number" name="epsilon" required min="0" step="any" value=epsilon.to_string()/></label>
-                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" that all may cost together"</span>
+                <label class="field"><span><abbr title=words::EPSILON>"ε"</abbr>" maximum for all jobs together"</span>
                     <input type="number" name="total_epsilon" required min="0" step="any" value=total.to_string()
                         aria-describedby="limit-total-help"/></label>
-                <label class="field"><span>"Days that it holds"</span>
+                <label class="field"><span>"Duration, days"</span>
                     <input type="number" name="days" required min="1" max=LONGEST_LIMIT_DAYS.to_string() value="90"/></label>
             </div>
-            <p class="hint" id="limit-total-help">"The total is for each unit with a budget, is counted by every job whichever unit it protects, and is at least what one job may cost. A job that would go beyond it waits for you. A new limit counts from nothing."</p>
-            <fieldset class="field"><legend>"Kinds of job"</legend>{kinds.collect_view()}</fieldset>
+            <p class="hint" id="limit-total-help">"The total applies to each unit with a budget, counts every job for every protected unit, and is at least the maximum per job. A job beyond the total waits for your approval. A new limit starts from zero."</p>
+            <fieldset class="field"><legend>"Job kinds"</legend>{kinds.collect_view()}</fieldset>
             <ul class="consequences">
-                <li>"Jobs within it are approved in your name when they are proposed, as long as you are a steward here. Each answer is kept with your name."</li>
-                <li>"Several such jobs may follow one another, until together they come to the total: a job that is over counts what it released, every other one its worst case."</li>
-                <li>"Nothing that leaves in the clear ever passes by it. The budget, and the site's own policy and ledger, judge every job all the same."</li>
+                <li>"Jobs within the limit are approved in your name when they are proposed, while you are a steward here. Each approval is recorded with your name."</li>
+                <li>"Several jobs may be approved until they reach the total: an ended job counts its releases, every other job its worst case."</li>
+                <li>"The limit never approves exact releases. The budget, and the site's own policy and ledger, still apply to every job."</li>
             </ul>
-            <button type="submit" class="primary">"Let such jobs pass"</button>
+            <button type="submit" class="primary">"Approve automatically"</button>
         };
         view! { <details class="more"><summary>"Set a limit"</summary>{post("set-approval-limit", hidden(), inner)}</details> }
     });
-    view! { <section class="panel"><h2>"Approval without being asked"</h2>{said}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
+    view! { <section class="panel"><h2>"Automatic approval"</h2>{summary}{form}{verified.then(|| view! { <p class="hint">{VERIFIED}</p> })}</section> }.into_any()
 }
 
 /// Renders the approved part of a limit's total; or the missing total, with the way to set one.
-fn total(limit: &ApprovalLimit) -> AnyView {
-    let sums = limit.approved.iter().map(|sum| passed(sum, limit.content.total_epsilon.map(f64::from))).collect_view();
-    let said = match limit.content.total_epsilon {
-        None => "It has no total: jobs may pass until the budget itself is used up. To bound them together, set a limit with a \
-                 total, which takes the place of this one."
+fn render_total(limit: &ApprovalLimit) -> AnyView {
+    let sums = limit
+        .approved
+        .iter()
+        .map(|sum| render_approved_sum(sum, limit.content.total_epsilon.map(f64::from)))
+        .collect_view();
+    let summary = match limit.content.total_epsilon {
+        None => "It has no total: jobs are approved until the budget is used up. To bound the sum, set a limit with \
+                 a total; it replaces this one."
             .to_owned(),
         Some(total) if limit.approved.is_empty() => {
-            format!("Together they may cost ε {} for each unit. Nothing has passed by it yet.", words::limit(total.get()))
+            format!(
+                "Together they may cost ε {} for each unit. No job was approved automatically yet.",
+                words::limit(total.get())
+            )
         }
         Some(total) => format!("Together they may cost ε {} for each unit.", words::limit(total.get())),
     };
-    view! { <p>{said}</p>{sums} }.into_any()
+    view! { <p>{summary}</p>{sums} }.into_any()
 }
 
 /// Renders the approved sum for one unit and adjacency, as a gauge if there is a total.
-fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
-    let (spent, committed) = (sum.spent.unwrap_or(f64::INFINITY), sum.committed.unwrap_or(f64::INFINITY));
+fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
+    let spent = sum.spent.unwrap_or(f64::INFINITY);
+    let committed = sum.committed.unwrap_or(f64::INFINITY);
     let gauge = total.map(|total| {
-        let reading = Reading {
+        let reading = GaugeReading {
             unit: sum.unit,
             limit: total,
             delta: sum.delta,
@@ -107,23 +115,23 @@ fn passed(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
         };
         view! { <Gauge reading bare=true/> }
     });
-    let of = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));
+    let limit_text = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));
     view! {
         {gauge}
         <p class="gauge-text">{format!(
-            "{} passed: together ε {}{of} at δ {}, {}.",
+            "{} approved automatically: together ε {}{limit_text} at δ {}, {}.",
             words::plural(sum.jobs, "job"),
             words::epsilon(committed),
             words::delta(sum.delta),
             words::unit(sum.unit)
         )}</p>
-        <p class="hint">{account_change(sum.adjacency, sum.unit)}</p>
+        <p class="hint">{describe_adjacency(sum.adjacency, sum.unit)}</p>
     }
     .into_any()
 }
 
 /// Returns the form's default total: the sum for several jobs, within the least of the dataset's budgets.
-fn proposed_total(dataset: &Dataset, epsilon: f64) -> f64 {
+fn default_total(dataset: &Dataset, epsilon: f64) -> f64 {
     let budgets = dataset.accounts.iter().filter(|account| standing::budgeted(account));
     let least = budgets.map(|account| account.epsilon.get()).fold(f64::INFINITY, f64::min);
     (PROPOSED_JOBS * epsilon).min(least).max(epsilon)
@@ -137,16 +145,16 @@ mod tests {
     use undertone_api::signed::ApprovalRule;
     use uuid::Uuid;
 
-    use super::section;
+    use super::render_section;
     use crate::fixture::{NOW, datasets};
 
     fn page(approval: Option<ApprovalRule>) -> String {
         let dataset = Dataset { approval, ..datasets().swap_remove(0) };
-        Owner::new().with(|| section(ConsortiumId(Uuid::nil()), &dataset, &[], true, NOW).to_html())
+        Owner::new().with(|| render_section(ConsortiumId(Uuid::nil()), &dataset, &[], true, NOW).to_html())
     }
 
     #[test]
-    fn a_site_that_verifies_signatures_has_no_form_for_limits() {
+    fn verifying_site_has_no_limit_form() {
         let verified = page(Some(ApprovalRule::Steward));
         assert!(!verified.contains("Set a limit") && verified.contains("most_epsilon_automatic"), "{verified}");
         for rule in [None, Some(ApprovalRule::Server), Some(ApprovalRule::Automatic)] {

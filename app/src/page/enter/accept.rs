@@ -7,7 +7,7 @@ use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
 use undertone_api::organization::Purpose;
 
-use super::super::account::seen;
+use super::super::account::list_organizations;
 use super::super::provider;
 use crate::backend::Answer;
 use crate::component::form::{Field, post};
@@ -23,65 +23,65 @@ pub(crate) fn accept() -> AnyView {
         let (title, means, brings) = match &preview.purpose {
             Purpose::Operator => (
                 "Become the operator".to_owned(),
-                "You will run this server: found consortia and see that it works. An operator sees no data and cannot approve jobs for others.".to_owned(),
+                "You will run this server and create consortia. An operator sees no data and cannot approve jobs for others.".to_owned(),
                 false,
             ),
             Purpose::Organization { .. } => (
                 format!("Join {from}"),
-                "You bring an organization into the consortium; of a new one you are the first admin, data steward and researcher. Its data stay with it.".to_owned(),
+                "You add an organization to the consortium. In a new organization you become the first admin, data steward and researcher. Its data stay at its sites.".to_owned(),
                 true,
             ),
             Purpose::Annotator { .. } => (
                 format!("Answer questions for {from}"),
-                "You will be shown short texts and asked what they are about. You see nothing else of the consortium; it knows you by a number in each job.".to_owned(),
+                "You will label short texts. You see nothing else of the consortium; each job identifies you by a number.".to_owned(),
                 false,
             ),
             Purpose::Member { roles, .. } => {
                 let roles: Vec<_> = roles.iter().map(|role| words::role(*role)).collect();
-                (format!("Join {from}"), format!("You will be there as {}.", roles.join(", ")), false)
+                (format!("Join {from}"), format!("Your roles: {}.", roles.join(", ")), false)
             }
         };
         let form = match desk.member() {
-            Ok(member) => known(&desk, member, secret, brings).await?,
-            Err(_) => new(&desk, &secret, brings),
+            Ok(member) => render_joining(&desk, member, secret, brings).await?,
+            Err(_) => render_registration(&desk, &secret, brings),
         };
         Ok(Sheet::new(title, view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> }))
     })
 }
 
 /// Renders the form for a visitor without an account or a sign-in.
-fn new(desk: &Desk, secret: &str, brings: bool) -> AnyView {
+fn render_registration(desk: &Desk, secret: &str, brings: bool) -> AnyView {
     let form = post(
         "accept",
         vec![("secret", secret.to_owned())],
         view! {
-            {brings.then(|| view! { <Field name="organization" label="Name of your organization" autocomplete="organization"/> })}
+            {brings.then(|| view! { <Field name="organization" label="Organization name" autocomplete="organization"/> })}
             <Field name="name" label="Your name" autocomplete="name"/>
             <Field name="email" label="E-mail" kind="email" autocomplete="username" most=254/>
-            <Field name="password" label="Password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
+            <Field name="password" label="Password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence is best."/>
             <button type="submit" class="primary">"Join"</button>
         },
     );
     let to = format!("{}?to=%2Faccept%2F{secret}", path::SIGN_IN);
     view! {
-        <p>"You have an account here? "<a href=to>"Sign in"</a>" and join with it."</p>
+        <p>"Already have an account? "<a href=to>"Sign in"</a>" to join with it."</p>
         {form}
-        {provider::accept(desk, secret)}
+        {provider::render_acceptance(desk, secret)}
     }
     .into_any()
 }
 
 /// Renders the form for a member: one button, and a choice of organization if the link requires one.
-async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
-    let own = if brings { own(desk, member).await? } else { Vec::new() };
+async fn render_joining(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
+    let own = if brings { own_organizations(desk, member).await? } else { Vec::new() };
     let choice = brings.then(|| {
         let first = own.is_empty();
         view! {
             {(!first).then(|| view! {
-                <label class="field"><span>"Which organization joins"</span>
+                <label class="field"><span>"Organization that joins"</span>
                     <select name="organization">
                         {own.into_iter().map(|(id, name)| view! { <option value=id.to_string()>{name}</option> }).collect_view()}
-                        <option value="new">"a new one, with the name below"</option>
+                        <option value="new">"new organization, named below"</option>
                     </select>
                 </label>
             })}
@@ -102,8 +102,8 @@ async fn known(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) 
 }
 
 /// Returns the organizations of which the member is an admin.
-async fn own(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
-    let known = seen(desk).await?.into_iter();
-    let own = known.filter(|organization| viewer::runs(member, organization.id));
+async fn own_organizations(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
+    let organizations = list_organizations(desk).await?.into_iter();
+    let own = organizations.filter(|organization| viewer::runs(member, organization.id));
     Ok(own.map(|organization| (organization.id, organization.name)).collect())
 }

@@ -5,21 +5,21 @@ use undertone_api::account::SecondFactors;
 
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{passkey_form, passkey_script};
+use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::path;
 use crate::screen::{Place, Sheet, screen};
 
 /// Renders the page.
 pub(crate) fn second_factor() -> AnyView {
     screen(Place::Outside, async |desk| {
-        let to = super::wanted(&desk.query);
+        let to = super::parse_destination(&desk.query);
         // If the half session has expired, the posted form reports it.
         let factors = desk.backend.second_factors().await.unwrap_or(SecondFactors { code: true, passkey: false });
         let passkey = factors.passkey.then(|| {
             let button = view! { <button type="submit" class="primary">"Use a passkey"</button> };
             let hidden = vec![("to", to.clone())];
-            let form = passkey_form(PasskeyCeremony::SecondStep, "passkey-second-step", hidden, button);
-            view! { {form}{passkey_script()} }
+            let form = render_passkey_form(PasskeyCeremony::SecondStep, "passkey-second-step", hidden, button);
+            view! { {form}{render_passkey_script()} }
         });
         let code = factors.code.then(|| {
             post(
@@ -37,7 +37,7 @@ pub(crate) fn second_factor() -> AnyView {
             view! {
                 <p class="lead">"Your password is right. This account also asks for a second factor."</p>
                 {passkey}{code}
-                <p class="hint">"You have five minutes. Without any of your second factors, ask the server's operator. "<a href=path::SIGN_IN>"Begin again"</a></p>
+                <p class="hint">"You have five minutes. Without any of your second factors, ask the server's operator. "<a href=path::SIGN_IN>"Start again"</a></p>
             },
         ))
     })

@@ -12,7 +12,7 @@ pub(crate) fn reset() -> AnyView {
         let secret = desk.text("secret");
         let preview = desk.backend.reset(&secret).await?;
         let factor = if preview.clears_second_factor {
-            "Your second factor is taken away with it: set up a new one afterwards."
+            "This also removes your second factor: set up a new one afterwards."
         } else {
             "If you have a second factor, you will still be asked for a code."
         };
@@ -20,7 +20,7 @@ pub(crate) fn reset() -> AnyView {
             "redeem-reset",
             vec![("secret", secret)],
             view! {
-                <Field name="password" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence of your own is best."/>
+                <Field name="password" label="New password" kind="password" autocomplete="new-password" least=12 most=200 help="At least 12 characters; a sentence is best."/>
                 <button type="submit" class="primary">"Set the password"</button>
             },
         );
@@ -28,8 +28,8 @@ pub(crate) fn reset() -> AnyView {
             "Set a new password",
             view! {
                 <ul class="consequences">
-                    <li>"You are signed out everywhere."</li>
-                    <li>"Your API keys are revoked: make new ones for the programs that need them."</li>
+                    <li>"All your sessions end."</li>
+                    <li>"Your API keys are revoked: create new ones for the programs that need them."</li>
                     <li>{factor}</li>
                     <li>{format!("The link works once, until {}.", words::exact(preview.expires_at))}</li>
                 </ul>

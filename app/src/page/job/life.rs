@@ -7,142 +7,144 @@ use undertone_api::job::{Hold, Holder, Job, Participant, Purpose, State};
 use undertone_api::member::Member;
 
 use crate::component::form::post;
-use crate::component::said::When;
+use crate::component::said::RelativeTime;
 use crate::{viewer, words};
 
 /// Renders all actions that the viewer may take on the job now.
-pub(super) fn steps(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
+pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
     let state = job.summary.state;
     let steers = viewer::researches(member) || viewer::admits(member, consortium);
     let own: Vec<&Participant> =
         job.participants.iter().filter(|party| viewer::stewards(member, party.organization)).collect();
-    let held = (state == State::Paused).then(|| holds(consortium, job, steers, &own, now));
+    let holds = (state == State::Paused).then(|| render_holds(consortium, job, steers, &own, now));
     let pausable = state.is_under_way() || state == State::Paused;
     let is_held = |holder| job.holds.iter().any(|hold| hold.holder == holder);
-    let pause = (pausable && steers && !is_held(Holder::Job)).then(|| pause(consortium, job));
+    let pause = (pausable && steers && !is_held(Holder::Job)).then(|| render_pause(consortium, job));
     let holdable = own.iter().filter(|party| {
         let by_us = |hold: &Hold| hold.holder == Holder::Steward && hold.dataset == Some(party.dataset);
         pausable && party.purpose == Purpose::Participate && !job.holds.iter().any(by_us)
     });
-    let hold = holdable.map(|party| hold(consortium, job, party)).collect_view();
-    let cancel = (!state.is_over() && steers).then(|| cancel(consortium, job));
+    let hold = holdable.map(|party| render_hold(consortium, job, party)).collect_view();
+    let cancel = (!state.is_over() && steers).then(|| render_cancel(consortium, job));
     let retried = matches!(state, State::Failed | State::Cancelled | State::Refused) && viewer::researches(member);
-    let retry = retried.then(|| retry(consortium, job));
-    let copy = viewer::researches(member).then(|| copy(consortium, job));
-    view! { {held}{pause}{hold}{cancel}{retry}{copy} }.into_any()
+    let retry = retried.then(|| render_retry(consortium, job));
+    let copy = viewer::researches(member).then(|| render_copy(consortium, job));
+    view! { {holds}{pause}{hold}{cancel}{retry}{copy} }.into_any()
 }
 
-fn of(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
+fn hidden_fields(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
     vec![("consortium", consortium.to_string()), ("job", job.summary.id.to_string())]
 }
 
 /// Renders the holds of a paused job, and the way to end each.
-fn holds(consortium: ConsortiumId, job: &Job, steers: bool, own: &[&Participant], now: OffsetDateTime) -> AnyView {
+fn render_holds(
+    consortium: ConsortiumId,
+    job: &Job,
+    steers: bool,
+    own: &[&Participant],
+    now: OffsetDateTime,
+) -> AnyView {
     let rows = job.holds.iter().map(|hold| {
         let ours = own.iter().any(|party| Some(party.dataset) == hold.dataset);
-        let what = if hold.dataset_name.is_empty() { "The whole job".to_owned() } else { hold.dataset_name.clone() };
+        let subject = if hold.dataset_name.is_empty() { "Entire job".to_owned() } else { hold.dataset_name.clone() };
         let owner = job.participants.iter().find(|party| Some(party.dataset) == hold.dataset);
         let end = match hold.holder {
             Holder::Job if steers => post(
                 "resume",
-                of(consortium, job),
-                view! { <button type="submit" class="primary">"Let it go on"</button> },
+                hidden_fields(consortium, job),
+                view! { <button type="submit" class="primary">"Resume"</button> },
             ),
             Holder::Steward if ours => {
-                let mut hidden = of(consortium, job);
+                let mut hidden = hidden_fields(consortium, job);
                 hidden.extend(hold.dataset.map(|dataset| ("dataset", dataset.to_string())));
-                post("release", hidden, view! { <button type="submit" class="primary">"Let it go on"</button> })
+                post("release", hidden, view! { <button type="submit" class="primary">"Resume"</button> })
             }
-            Holder::Site => site(job, ours, owner.map(|owner| owner.organization_name.as_str())),
-            Holder::Job => {
-                view! { <p class="hint">"Its proposer, or an admin of the consortium, lets it go on."</p> }.into_any()
-            }
+            Holder::Site => render_site_hint(job, ours, owner.map(|owner| owner.organization_name.as_str())),
+            Holder::Job => view! { <p class="hint">"The proposer or a consortium admin can resume it."</p> }.into_any(),
             Holder::Steward => {
                 let name = owner.map_or("the owner", |owner| owner.organization_name.as_str());
-                view! { <p class="hint">{format!("A steward of {name} lets it go on, and nobody else.")}</p> }
-                    .into_any()
+                view! { <p class="hint">{format!("Only a steward of {name} can resume it.")}</p> }.into_any()
             }
         };
         view! {
             <li>
-                <p><strong>{what}</strong>{format!(", by {}, ", hold.by)}<When at=hold.since now/></p>
+                <p><strong>{subject}</strong>{format!(", by {}, ", hold.by)}<RelativeTime at=hold.since now/></p>
                 <p>{hold.reason.clone()}</p>
                 {end}
             </li>
         }
     });
     view! {
-        <section class="panel decide" aria-label="Why it is paused">
-            <h2>"Why it is paused"</h2>
+        <section class="panel decide" aria-label="Reason for the pause">
+            <h2>"Reason for the pause"</h2>
             <ul class="holds">{rows.collect_view()}</ul>
-            <p class="hint">"No worker is at it, no round opens or closes, and no deadline runs. What is reserved stays reserved, and nothing is charged."</p>
+            <p class="hint">"No worker runs it, no round opens or closes, and deadlines are suspended. Reservations are kept, and nothing is charged."</p>
         </section>
     }
     .into_any()
 }
 
 /// Renders the hint for a site's own hold, which ends at the site.
-fn site(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
+fn render_site_hint(job: &Job, ours: bool, owner: Option<&str>) -> AnyView {
     if !ours {
         let owner = owner.unwrap_or("the owner").to_owned();
-        return view! { <p class="hint">{format!("It ends at the terminal of {owner}'s site.")}</p> }.into_any();
+        return view! { <p class="hint">{format!("It can be ended at the terminal of {owner}'s site.")}</p> }
+            .into_any();
     }
     let short = job.summary.id.to_string();
     view! {
-        <p class="hint">"It ends at your site's terminal: "<code>{format!("undertone-worker jobs {short}")}</code>
-            " shows what is asked; then "<code>"approve"</code>", "<code>"refuse"</code>" or "<code>"release"</code>"."</p>
+        <p class="hint">"End it at your site's terminal: "<code>{format!("undertone-worker jobs {short}")}</code>
+            " shows the request; then "<code>"approve"</code>", "<code>"refuse"</code>" or "<code>"release"</code>"."</p>
     }
     .into_any()
 }
 
-fn why() -> AnyView {
+fn render_reason() -> AnyView {
     view! {
-        <label class="field"><span>"Why, for the others to read"</span><textarea name="reason" rows="2" required maxlength="500"></textarea></label>
+        <label class="field"><span>"Reason, shown to the other participants"</span><textarea name="reason" rows="2" required maxlength="500"></textarea></label>
     }
     .into_any()
 }
 
-fn pause(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_pause(consortium: ConsortiumId, job: &Job) -> AnyView {
     let form = post(
         "pause",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
-            <p class="hint">"Workers put down what they are at and ask again. No deadline runs; what is reserved stays reserved. It can be let go on at any time until the manifest ends, with its epsilon unchanged."</p>
-            {why()}
+            <p class="hint">"Workers stop their work and poll again. Deadlines are suspended and reservations are kept. The job can be resumed at any time until the manifest ends, with its ε unchanged."</p>
+            {render_reason()}
             <button type="submit">"Pause the job"</button>
         },
     );
     view! { <details class="more"><summary>"Pause this job"</summary>{form}</details> }.into_any()
 }
 
-fn hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
-    let mut hidden = of(consortium, job);
+fn render_hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
+    let mut hidden = hidden_fields(consortium, job);
     hidden.push(("dataset", party.dataset.to_string()));
     let form = post(
         "hold",
         hidden,
         view! {
-            <p class="hint">"The whole job is paused until a steward of yours lets it go on: a round without you is another round than was approved. Nobody else can end your hold."</p>
-            {why()}
+            <p class="hint">"The entire job is paused until a steward of your organization resumes it, because a round without you would differ from the approved round. Only your stewards can end your hold."</p>
+            {render_reason()}
             <button type="submit">"Hold the job"</button>
         },
     );
-    view! { <details class="more"><summary>{format!("Hold it for {}", party.dataset_name)}</summary>{form}</details> }
+    view! { <details class="more"><summary>{format!("Hold the job for {}", party.dataset_name)}</summary>{form}</details> }
         .into_any()
 }
 
-fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let what = match job.summary.state {
+fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
+    let effect = match job.summary.state {
         State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
-        _ => {
-            "Workers stop after what they are doing. What was released stays spent; what was reserved and never left is given back."
-        }
+        _ => "Workers stop after their current step. Releases stay spent; the unused reservation is returned.",
     };
     let form = post(
         "cancel",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
-            <p class="hint">{what}" It cannot be taken back."</p>
+            <p class="hint">{effect}" This cannot be undone."</p>
             <button type="submit" class="danger">"Cancel the job"</button>
         },
     );
@@ -150,41 +152,44 @@ fn cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
 }
 
 /// Renders the form to propose it again, with the repeated charge.
-fn retry(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let paid: Vec<String> = job
+fn render_retry(consortium: ConsortiumId, job: &Job) -> AnyView {
+    let charges: Vec<String> = job
         .participants
         .iter()
         .filter_map(|party| {
-            let (again, spent) = (party.epsilon_reserved?, party.epsilon_spent.unwrap_or_default());
-            let (name, again, spent) = (&party.dataset_name, words::epsilon(again), words::epsilon(spent));
-            Some(format!("{name}: up to ε {again} again, beside the ε {spent} that stays spent"))
+            let again = party.epsilon_reserved?;
+            let spent = party.epsilon_spent.unwrap_or_default();
+            let name = &party.dataset_name;
+            let again = words::epsilon(again);
+            let spent = words::epsilon(spent);
+            Some(format!("{name}: up to ε {again} in addition to the ε {spent} that stays spent"))
         })
         .collect();
-    let costs = if paid.is_empty() {
-        view! { <p class="hint">"It charged nobody, and will charge nobody."</p> }.into_any()
+    let costs = if charges.is_empty() {
+        view! { <p class="hint">"The job charged no account, and its retry charges none."</p> }.into_any()
     } else {
-        let rows = paid.into_iter().map(|line| view! { <li>{line}</li> }).collect_view();
-        view! { <p class="hint">"It is a new job, and paid for anew:"</p><ul class="consequences">{rows}</ul> }
+        let rows = charges.into_iter().map(|line| view! { <li>{line}</li> }).collect_view();
+        view! { <p class="hint">"The retry is a new job and is charged again:"</p><ul class="consequences">{rows}</ul> }
             .into_any()
     };
     let form = post(
         "retry",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
             {costs}
-            <p class="hint">"The spec is exactly the same. Every owner is asked again, and nothing runs before they agree."</p>
+            <p class="hint">"The spec is identical. Every owner is asked again, and nothing runs before they approve."</p>
             <button type="submit">"Propose it again"</button>
         },
     );
     view! { <details class="more"><summary>"Retry this job"</summary>{form}</details> }.into_any()
 }
 
-fn copy(consortium: ConsortiumId, job: &Job) -> AnyView {
+fn render_copy(consortium: ConsortiumId, job: &Job) -> AnyView {
     let form = post(
         "clone",
-        of(consortium, job),
+        hidden_fields(consortium, job),
         view! {
-            <p class="hint">"Its title and spec are copied into a draft of your organization, to be changed. Nobody is asked before the draft is proposed."</p>
+            <p class="hint">"Title and spec are copied to a new draft of your organization. No owner is asked before the draft is proposed."</p>
             <button type="submit">"Clone into a draft"</button>
         },
     );

@@ -4,11 +4,11 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::job::{Job, Progress, Purpose};
 
-use crate::component::drawing::Rounds;
+use crate::component::drawing::RoundTimeline;
 use crate::words;
 
 /// Renders the drawing; empty before the first round.
-pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
     let taking = |party: &&undertone_api::job::Participant| party.purpose == Purpose::Participate;
     let parties = job
         .participants
@@ -16,22 +16,22 @@ pub(super) fn section(job: &Job, progress: Progress, now: OffsetDateTime) -> Any
         .filter(taking)
         .map(|party| (party.dataset, format!("{}, {}", party.organization_name, party.dataset_name)));
     let rounds = progress.rounds.len() as u64;
-    let drawn = Rounds {
+    let timeline = RoundTimeline {
         title: "Rounds by participant".to_owned(),
         file: format!("rounds-{}", job.summary.id),
         note: format!(
-            "The newest {}: from its opening to where each party’s result was taken",
+            "The newest {}, from opening to acceptance of each party’s result",
             words::plural(rounds, "round")
         ),
         rounds: progress.rounds,
         parties: parties.collect(),
         now,
     };
-    let Some(drawing) = drawn.draw() else { return ().into_any() };
+    let Some(drawing) = timeline.draw() else { return ().into_any() };
     view! {
         <section class="panel" aria-label="Rounds by participant">{drawing.show()}
-            <p class="hint">"A result of private data waits for a tick of its site’s clock. Unless it misses the first tick, its time does not \
-            depend on who was drawn."</p>
+            <p class="hint">"A private release waits for a tick of the site’s release clock. Unless it misses the \
+            first tick, its time does not depend on the sampled units."</p>
         </section>
     }
     .into_any()

@@ -10,21 +10,21 @@ use crate::component::form::post;
 
 /// Renders the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the
 /// address of the statement that a terminal signs, `label` is the button's label.
-pub(super) fn approve_form(
+pub(super) fn render_approval_form(
     site: Option<&SiteApproval>,
     (job, dataset, manifest): (JobId, DatasetId, &str),
     hidden: Vec<(&'static str, String)>,
     review: String,
     label: String,
 ) -> AnyView {
-    let signed = site.filter(|site| site.rule == ApprovalRule::Steward);
-    let Some(site) = signed else {
+    let verifier = site.filter(|site| site.rule == ApprovalRule::Steward);
+    let Some(site) = verifier else {
         let rule = site.map(|site| {
             let hint = match site.rule {
-                ApprovalRule::Manual => "The site asks at its own terminal besides.",
-                ApprovalRule::Automatic => "The site's own policy decides besides.",
+                ApprovalRule::Manual => "The site also asks for approval at its terminal.",
+                ApprovalRule::Automatic => "The site's own policy also decides.",
                 ApprovalRule::Steward | ApprovalRule::Server => {
-                    "The site verifies no signature: it takes this server's word that you approved. The certificate says so."
+                    "The site verifies no signature: it relies on this server for your approval. The certificate states this."
                 }
             };
             view! { <p class="hint">{hint}</p> }
@@ -34,8 +34,8 @@ pub(super) fn approve_form(
     };
     if site.keys.is_empty() {
         return view! {
-            {script()}
-            <p class="notice bad">"Your site verifies stewards' signatures and has pinned no approval key, so nobody can approve the job yet. Have the site's operator pin yours: "
+            {render_script()}
+            <p class="notice bad">"Your site verifies stewards' signatures but has no pinned approval key, so the job cannot be approved yet. Ask the site's operator to pin your key: "
                 <code>"undertone-worker approval-keys add"</code>"."</p>
         }
         .into_any();
@@ -73,14 +73,14 @@ pub(super) fn approve_form(
         <form class="stack" method="post" action="/ui/approve">
             {fields(hidden)}
             <p class="hint">"Save "<a href=review download="review.json">"the review"</a>" and sign it with your key file: "
-                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the line that it prints."</p>
+                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the output here."</p>
             <label class="field"><span>"The signed approval"</span><textarea name="signature" rows="3" required maxlength="16384"></textarea></label>
             <button type="submit" class=if passkey.is_some() { "" } else { "primary" }>{label}</button>
         </form>
     };
     let open = passkey.is_none();
     view! {
-        {script()}
+        {render_script()}
         <div class="actions">{passkey}</div>
         <details class="more" open=open><summary>"Sign at a terminal"</summary>{terminal}</details>
     }
@@ -89,7 +89,7 @@ pub(super) fn approve_form(
 
 /// Renders the script that signs with passkeys. The page contains it before there is a passkey: a live page shows a
 /// passkey that is pinned meanwhile, and scripts in an update of a live page do not run.
-fn script() -> impl IntoView {
+fn render_script() -> impl IntoView {
     view! { <script type="module" src=asset::PASSKEY></script> }
 }
 
@@ -100,13 +100,15 @@ mod tests {
     use undertone_api::signed::{ApprovalKey, ApprovalRule, PasskeyAlgorithm, SiteApproval};
     use uuid::Uuid;
 
-    use super::approve_form;
+    use super::render_approval_form;
 
     fn page(site: Option<&SiteApproval>) -> String {
-        let (job, dataset) = (JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)));
+        let job = JobId(Uuid::from_u128(1));
+        let dataset = DatasetId(Uuid::from_u128(2));
         let hidden = vec![("manifest", "aa".to_owned())];
         Owner::new().with(|| {
-            approve_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned()).to_html()
+            render_approval_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned())
+                .to_html()
         })
     }
 
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_verifies_signatures_is_approved_by_signature_only() {
+    fn verifying_site_is_approved_by_signature_only() {
         let none = page(Some(&site(ApprovalRule::Steward, Vec::new())));
         assert!(none.contains("no approval key") && !none.contains("/ui/approve"), "{none}");
         assert!(none.contains("passkey.js"), "a passkey may be pinned while the page is looked at: {none}");
@@ -142,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_trusts_the_server_says_so() {
-        let said = page(Some(&site(ApprovalRule::Server, Vec::new())));
-        assert!(said.contains("takes this server") && said.contains("/ui/approve"), "{said}");
+    fn site_that_trusts_the_server_is_marked() {
+        let html = page(Some(&site(ApprovalRule::Server, Vec::new())));
+        assert!(html.contains("relies on this server") && html.contains("/ui/approve"), "{html}");
         assert!(page(None).contains("/ui/approve") && !page(None).contains("verifies no signature"));
     }
 }

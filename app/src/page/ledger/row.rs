@@ -7,8 +7,8 @@ use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, Inclusion, ReceiptProof};
 use undertone_api::page::PageQuery;
 
-use super::event;
-use crate::component::said::When;
+use super::describe_event;
+use crate::component::said::RelativeTime;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, words};
 
@@ -17,54 +17,55 @@ pub(crate) fn row() -> AnyView {
     screen(Place::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
-        let (account, sequence): (AccountId, u64) = (desk.id("account")?, desk.id("sequence")?);
+        let account: AccountId = desk.id("account")?;
+        let sequence: u64 = desk.id("sequence")?;
         let proof = desk.backend.explain(account, sequence).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         let name = datasets.iter().find(|known| known.id == proof.dataset).map(|known| known.name.clone());
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
         let job = jobs.iter().find(|known| known.id == proof.job).map(|known| known.title.clone());
         let job = job.unwrap_or_else(|| format!("job {}", words::short(&proof.job.to_string())));
-        let what = match proof.kind {
+        let entry_kind = match proof.kind {
             EntryKind::Reserve => "reserved",
             EntryKind::Commit => "paid",
             EntryKind::Settle => "given back",
         };
         let title =
             format!("Row {} of {}", words::count(sequence), name.clone().unwrap_or_else(|| "a dataset".to_owned()));
-        let beside = |sequence: u64, text: &'static str, rel: &'static str| {
+        let neighbour_link = |sequence: u64, text: &'static str, rel: &'static str| {
             view! { <a rel=rel href=path::ledger_row(consortium, account, sequence)>{text}</a> }
         };
         let file = desk.backend.entry_file(account, sequence);
-        let named = format!("row-{account}-{sequence}.json");
+        let file_name = format!("row-{account}-{sequence}.json");
         Ok(Sheet::new(
             title,
             view! {
-                {verdict(&proof)}
-                <section class="panel"><h2>"What it says"</h2>
+                {render_verdict(&proof)}
+                <section class="panel"><h2>"Contents"</h2>
                     <dl class="facts proof">
-                        <div><dt>"What"</dt><dd>{format!("{} × {}, {what}", words::count(proof.count), event(&proof.event))}</dd></div>
+                        <div><dt>"Kind"</dt><dd>{format!("{} × {}, {entry_kind}", words::count(proof.count), describe_event(&proof.event))}</dd></div>
                         <div><dt>"Job"</dt><dd><a href=path::job(consortium, proof.job)>{job}</a>{proof.round.clone().map(|round| format!(", {round}"))}</dd></div>
                         <div><dt>"Dataset"</dt><dd><a href=path::dataset(consortium, proof.dataset)>{name}</a></dd></div>
-                        <div><dt>"When"</dt><dd><When at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
-                        <div><dt>"Priced by"</dt><dd><code>{proof.evaluator.clone()}</code></dd></div>
+                        <div><dt>"When"</dt><dd><RelativeTime at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
+                        <div><dt>"Evaluator"</dt><dd><code>{proof.evaluator.clone()}</code></dd></div>
                     </dl>
-                    {price(&proof)}
+                    {render_price(&proof)}
                 </section>
-                <section class="panel"><h2>"1. The chain of its account"</h2>
-                    <p>"Its hash covers this text, which names the hash of the row before."</p>
-                    <pre class="scroll" tabindex="0" aria-label="The text that is hashed"><code>{proof.leaf.clone()}</code></pre>
+                <section class="panel"><h2>"1. Account chain"</h2>
+                    <p>"The hash of the row covers this text, which includes the hash of the previous row."</p>
+                    <pre class="scroll" tabindex="0" aria-label="Hashed text"><code>{proof.leaf.clone()}</code></pre>
                     <dl class="facts proof">
-                        <div><dt>"Row before"</dt><dd><code>{proof.previous.clone()}</code></dd></div>
+                        <div><dt>"Previous row"</dt><dd><code>{proof.previous.clone()}</code></dd></div>
                         <div><dt>"This row, SHA-256"</dt><dd><code>{proof.hash.clone()}</code></dd></div>
-                        <div><dt>"Checked"</dt><dd>{mark(proof.chained, "The hash is that of the text, and the row before has the hash that it names.", "The hash is not that of the text, or the row before has another.")}</dd></div>
+                        <div><dt>"Verification"</dt><dd>{render_check(proof.chained, "The hash matches the text, and the text includes the previous row's hash.", "The hash does not match the text, or the text does not include the previous row's hash.")}</dd></div>
                     </dl>
                 </section>
-                {proof.inclusion.as_ref().map(inclusion)}
-                {proof.receipt.as_ref().map(receipt)}
+                {proof.inclusion.as_ref().map(render_inclusion)}
+                {proof.receipt.as_ref().map(render_receipt)}
                 <p class="take">
-                    <a href=file download=named>"Take this row and its proofs away"</a>" "
-                    {(sequence > 1).then(|| beside(sequence - 1, "Row before", "prev"))}" "
-                    {beside(sequence + 1, "Row after", "next")}" "
+                    <a href=file download=file_name>"Download this row and its proofs"</a>" "
+                    {(sequence > 1).then(|| neighbour_link(sequence - 1, "Previous row", "prev"))}" "
+                    {neighbour_link(sequence + 1, "Next row", "next")}" "
                     <a href=format!("{}?dataset={}", path::ledger(consortium), proof.dataset)>"All rows of the dataset"</a>
                 </p>
             },
@@ -73,36 +74,36 @@ pub(crate) fn row() -> AnyView {
 }
 
 /// Renders the result of all checks in a sentence.
-fn verdict(proof: &EntryProof) -> AnyView {
+fn render_verdict(proof: &EntryProof) -> AnyView {
     let mut broken = Vec::new();
     if !proof.chained {
-        broken.push("its account’s chain is broken here");
+        broken.push("the account chain is broken here");
     }
     match &proof.inclusion {
-        None => broken.push("the server’s log does not know it"),
-        Some(inclusion) if !inclusion.holds => broken.push("it does not lead to the head that the server signed"),
+        None => broken.push("the server’s log does not contain it"),
+        Some(inclusion) if !inclusion.holds => broken.push("its path does not lead to the server’s signed head"),
         Some(_) => {}
     }
     if let Some(receipt) = &proof.receipt {
         if !receipt.signature_holds {
-            broken.push("the site’s signature does not hold");
+            broken.push("the site’s signature is invalid");
         }
         if !receipt.charged_as_signed {
-            broken.push("it charges something else than the site signed");
+            broken.push("its charge differs from the site’s receipt");
         }
         if !receipt.countersignature_holds {
-            broken.push("the server’s countersignature does not hold");
+            broken.push("the server’s countersignature is invalid");
         }
     } else if proof.kind == EntryKind::Commit {
         broken.push("the site’s receipt is missing");
     }
     if broken.is_empty() {
         let proved = if proof.receipt.is_some() { "chain, log and receipt agree" } else { "chain and log agree" };
-        return view! { <div class="notice good" role="status"><p class="notice-title">{format!("This row holds: {proved}")}</p></div> }
+        return view! { <div class="notice good" role="status"><p class="notice-title">{format!("This row is valid: {proved}")}</p></div> }
             .into_any();
     }
     view! {
-        <div class="notice bad" role="alert"><p class="notice-title">"This row is not to be believed"</p>
+        <div class="notice bad" role="alert"><p class="notice-title">"This row is invalid"</p>
             <ul>{broken.into_iter().map(|what| view! { <li>{what}</li> }).collect_view()}</ul>
         </div>
     }
@@ -110,14 +111,14 @@ fn verdict(proof: &EntryProof) -> AnyView {
 }
 
 /// Renders a check, with a word beside its symbol.
-fn mark(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
+fn render_check(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
     let (class, sign, text) = if holds { ("state done", "✓ ", yes) } else { ("state bad", "✕ ", no) };
     view! { <span class=class><span aria-hidden="true">{sign}</span>{text}</span> }.into_any()
 }
 
-fn price(proof: &EntryProof) -> AnyView {
+fn render_price(proof: &EntryProof) -> AnyView {
     if proof.price.is_empty() {
-        return view! { <p class="hint">"An exact release has no price: it stands in the ledger beside every ε."</p> }
+        return view! { <p class="hint">"An exact release has no price: the ledger records it without an ε."</p> }
             .into_any();
     }
     let rows = proof.price.iter().map(|price| {
@@ -132,7 +133,7 @@ fn price(proof: &EntryProof) -> AnyView {
         }
     });
     view! {
-        <details class="more"><summary>"What it costs at every order"</summary>
+        <details class="more"><summary>"Cost at every order"</summary>
             <table class="cards dense">
                 <caption>"Rényi loss of all its releases together; the account admits while at some order the sum is within the limit"</caption>
                 <thead><tr><th scope="col" class="number">"Order α"</th><th scope="col" class="number">"Loss, nats"</th><th scope="col" class="number">"Limit, nats"</th><th scope="col" class="number">"Of the limit"</th></tr></thead>
@@ -143,17 +144,17 @@ fn price(proof: &EntryProof) -> AnyView {
     .into_any()
 }
 
-fn inclusion(inclusion: &Inclusion) -> AnyView {
+fn render_inclusion(inclusion: &Inclusion) -> AnyView {
     let head = &inclusion.head.head;
     let steps = inclusion.steps.iter().map(|step| {
-        let (before, after) = if step.left { (step.sibling.clone(), "what is known") } else { ("what is known".to_owned(), "") };
+        let (before, after) = if step.left { (step.sibling.clone(), "known value") } else { ("known value".to_owned(), "") };
         let after = if step.left { after.to_owned() } else { step.sibling.clone() };
         view! { <li>"SHA-256 of 01, "<code>{before}</code>", "<code>{after}</code>" is "<code>{step.hash.clone()}</code></li> }
     });
     view! {
         <section class="panel"><h2>"2. The server’s log"</h2>
             <p>{format!(
-                "It stands at position {} of {}. From the hash of its text each step adds the hash of what stands beside it, up to the root that the server has signed.",
+                "The row is at position {} of {}. From the hash of its text, each step adds the sibling hash, up to the root that the server has signed.",
                 words::count(inclusion.position), words::count(head.size)
             )}</p>
             <details class="more" open=inclusion.steps.len() <= 6>
@@ -166,24 +167,24 @@ fn inclusion(inclusion: &Inclusion) -> AnyView {
             <dl class="facts proof">
                 <div><dt>"Signed root"</dt><dd><code>{head.root.clone()}</code></dd></div>
                 <div><dt>"Signed by"</dt><dd><code>{inclusion.head.server_key.clone()}</code></dd></div>
-                <div><dt>"Checked"</dt><dd>{mark(inclusion.holds, "The steps lead to the root, and the server’s signature holds.", "The steps do not lead to a root that the server signed.")}</dd></div>
+                <div><dt>"Verification"</dt><dd>{render_check(inclusion.holds, "The steps lead to the root, and the server’s signature is valid.", "The steps do not lead to a root signed by the server.")}</dd></div>
             </dl>
         </section>
     }
     .into_any()
 }
 
-fn receipt(receipt: &ReceiptProof) -> AnyView {
+fn render_receipt(receipt: &ReceiptProof) -> AnyView {
     view! {
         <section class="panel"><h2>"3. The site’s receipt"</h2>
-            <p>{format!("{} signed it, as number {} of its own chain, before the release left.", receipt.worker_name, words::count(receipt.sequence))}</p>
-            <pre class="scroll" tabindex="0" aria-label="The receipt as it was signed"><code>{receipt.signed.payload.clone()}</code></pre>
+            <p>{format!("{} signed it as number {} of its own chain, before the release left.", receipt.worker_name, words::count(receipt.sequence))}</p>
+            <pre class="scroll" tabindex="0" aria-label="Signed receipt"><code>{receipt.signed.payload.clone()}</code></pre>
             <dl class="facts proof">
-                <div><dt>"Its SHA-256"</dt><dd><code>{receipt.digest.clone()}</code></dd></div>
+                <div><dt>"SHA-256"</dt><dd><code>{receipt.digest.clone()}</code></dd></div>
                 <div><dt>"Signature"</dt><dd><code>{receipt.signed.signature.clone()}</code></dd></div>
-                <div><dt>"Site"</dt><dd>{mark(receipt.signature_holds, "The site’s key signed it.", "The site’s key did not sign it.")}</dd></div>
-                <div><dt>"Charge"</dt><dd>{mark(receipt.charged_as_signed, "The row charges exactly what it says.", "The row charges something else.")}</dd></div>
-                <div><dt>"Server"</dt><dd>{mark(receipt.countersignature_holds, "The server has countersigned it for this position.", "The server’s countersignature is missing, or is for something else.")}</dd></div>
+                <div><dt>"Site"</dt><dd>{render_check(receipt.signature_holds, "The signature by the site’s key is valid.", "The signature by the site’s key is invalid.")}</dd></div>
+                <div><dt>"Charge"</dt><dd>{render_check(receipt.charged_as_signed, "The row’s charge equals the receipt’s charge.", "The row’s charge differs from the receipt’s charge.")}</dd></div>
+                <div><dt>"Server"</dt><dd>{render_check(receipt.countersignature_holds, "The server has countersigned it for this position.", "The server’s countersignature is missing or invalid.")}</dd></div>
             </dl>
         </section>
     }
@@ -195,28 +196,24 @@ mod tests {
     use crate::fixture::{CONSORTIUM, render};
 
     #[tokio::test]
-    async fn a_row_shows_its_price_its_steps_and_what_does_not_hold() {
+    async fn ledger_row_shows_price_steps_and_failures() {
         let account = uuid::Uuid::from_u128(0x0801);
         let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/2"), true, "").await;
         assert_eq!(came.status.as_u16(), 200, "{}", came.body);
-        for wanted in [
-            "This row is not to be believed",
-            "countersignature does not hold",
-            "Order α",
-            "SHA-256 of 01",
-            "Take this row",
-        ] {
+        for wanted in
+            ["This row is invalid", "countersignature is invalid", "Order α", "SHA-256 of 01", "Download this row"]
+        {
             assert!(came.body.contains(wanted), "{wanted} is not on the page");
         }
         let first = render(&format!("/c/{CONSORTIUM}/ledger/{account}/1"), true, "").await.body;
         assert!(
-            first.contains("This row holds: chain and log agree") && !first.contains("The site’s receipt"),
+            first.contains("This row is valid: chain and log agree") && !first.contains("The site’s receipt"),
             "{first}"
         );
     }
 
     #[tokio::test]
-    async fn a_row_that_is_not_there_is_not_found() {
+    async fn unknown_ledger_row_is_not_found() {
         let account = uuid::Uuid::from_u128(0x0801);
         let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/999"), true, "").await;
         assert_eq!(came.status.as_u16(), 404);

@@ -8,15 +8,15 @@ use undertone_api::organization::{Invitation, Purpose};
 use undertone_api::retirement::RetiredMember;
 
 use crate::component::form::post;
-use crate::component::retire::{restore_form, retire_form, retired as in_force};
-use crate::component::said::{Day, When};
+use crate::component::retire::{render_restore_form, render_retire_form, render_retirement};
+use crate::component::said::{Day, RelativeTime};
 use crate::words;
 
 /// Consequences of retiring a member.
 const CONSEQUENCES: &[&str] = &[
-    "They lose every role here at once, their sessions end, and the open links that they made are withdrawn.",
+    "They lose every role here at once, their sessions end, and their open links are withdrawn.",
     "Their API keys are revoked unless they have a role elsewhere.",
-    "You can restore them with the roles that they have now.",
+    "You can restore them with their current roles.",
 ];
 
 /// Every role within an organization, with its meaning.
@@ -29,7 +29,7 @@ pub(super) const ROLES: [(Role, &str, &str); 5] = [
 ];
 
 /// Renders the checkboxes of roles, the held ones checked.
-pub(super) fn boxes(held: &[Role]) -> AnyView {
+pub(super) fn render_boxes(held: &[Role]) -> AnyView {
     let boxes = ROLES.map(|(role, word, means)| {
         view! { <label class="check"><input type="checkbox" name="roles[]" value=word checked=held.contains(&role)/>{means}</label> }
     });
@@ -37,7 +37,7 @@ pub(super) fn boxes(held: &[Role]) -> AnyView {
 }
 
 /// Renders the members; for an admin with forms.
-pub(super) fn members(
+pub(super) fn render_members(
     members: &[Member],
     consortium: ConsortiumId,
     organization: OrganizationId,
@@ -46,17 +46,17 @@ pub(super) fn members(
 ) -> AnyView {
     let rows = members.iter().map(|member| {
         let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
-        let held: Vec<_> = here.map(|grant| grant.role).collect();
-        let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
+        let roles_held: Vec<_> = here.map(|grant| grant.role).collect();
+        let roles: Vec<_> = roles_held.iter().map(|role| words::role(*role)).collect();
         let change = admin.then(|| {
-            view! { <td data-label="change">{changes(consortium, organization, member.id, &member.name, &held)}</td> }
+            view! { <td data-label="change">{render_forms(consortium, organization, member.id, &member.name, &roles_held)}</td> }
         });
         view! {
             <tr>
                 <th scope="row">{member.name.clone()}</th>
                 <td data-label="e-mail">{member.email.clone()}</td>
                 <td data-label="roles">{roles.join(", ")}</td>
-                <td data-label="joined"><When at=member.created_at now/></td>
+                <td data-label="joined"><RelativeTime at=member.created_at now/></td>
                 {change}
             </tr>
         }
@@ -71,7 +71,7 @@ pub(super) fn members(
     .into_any()
 }
 
-fn changes(
+fn render_forms(
     consortium: ConsortiumId,
     organization: OrganizationId,
     member: MemberId,
@@ -85,12 +85,13 @@ fn changes(
             ("member", member.to_string()),
         ]
     };
-    let assign = post("assign-roles", hidden(), view! { {boxes(held)}<button type="submit">"Save the roles"</button> });
+    let assign =
+        post("assign-roles", hidden(), view! { {render_boxes(held)}<button type="submit">"Save the roles"</button> });
     let remove = post(
         "remove-member",
         hidden(),
         view! {
-            <p class="hint">{format!("{name} loses every role here at once, also in sessions that are open. Their account, and what they are elsewhere, stays.")}</p>
+            <p class="hint">{format!("{name} loses every role here at once, also in open sessions. Their account and their other roles remain.")}</p>
             <button type="submit" class="danger">"Remove from the organization"</button>
         },
     );
@@ -98,11 +99,11 @@ fn changes(
         "confirm-address",
         hidden(),
         view! {
-            <p class="hint">"Members typed their addresses themselves. Confirm this one if you know that it is theirs: roles over a consortium are given by address."</p>
+            <p class="hint">"Members enter their own addresses. Confirm this address if you know that it is theirs: consortium roles are assigned by address."</p>
             <button type="submit">"Confirm the e-mail address"</button>
         },
     );
-    let retire = retire_form("retire-member", hidden(), name, CONSEQUENCES);
+    let retire = render_retire_form("retire-member", hidden(), name, CONSEQUENCES);
     view! {
         <details class="more"><summary>"Address"<span class="visually-hidden">{format!(" of {name}")}</span></summary>{confirm}</details>
         {retire}
@@ -113,7 +114,11 @@ fn changes(
 }
 
 /// Returns the retired members, each with the form that restores them.
-pub(super) fn retired(members: &[RetiredMember], hidden: &[(&'static str, String)], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_retired(
+    members: &[RetiredMember],
+    hidden: &[(&'static str, String)],
+    now: OffsetDateTime,
+) -> AnyView {
     if members.is_empty() {
         return ().into_any();
     }
@@ -124,16 +129,16 @@ pub(super) fn retired(members: &[RetiredMember], hidden: &[(&'static str, String
         view! {
             <tr>
                 <th scope="row">{one.member.name.clone()}</th>
-                <td data-label="roles before">{roles.join(", ")}</td>
-                <td data-label="state">{in_force(&one.retirement, now)}</td>
-                <td data-label="change">{restore_form("restore-member", hidden, &one.member.name)}</td>
+                <td data-label="former roles">{roles.join(", ")}</td>
+                <td data-label="state">{render_retirement(&one.retirement, now)}</td>
+                <td data-label="change">{render_restore_form("restore-member", hidden, &one.member.name)}</td>
             </tr>
         }
     });
     view! {
         <details class="more"><summary>{words::plural(members.len() as u64, "retired member")}</summary>
             <table class="cards">
-                <thead><tr><th scope="col">"Name"</th><th scope="col">"Roles before"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
+                <thead><tr><th scope="col">"Name"</th><th scope="col">"Former roles"</th><th scope="col">"State"</th><th scope="col">"Change"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </details>
@@ -142,7 +147,7 @@ pub(super) fn retired(members: &[RetiredMember], hidden: &[(&'static str, String
 }
 
 /// Renders the links with their states; `call` withdraws one.
-pub(crate) fn links(
+pub(crate) fn render_links(
     links: &[Invitation],
     call: &'static str,
     hidden: &[(&'static str, String)],
@@ -155,7 +160,7 @@ pub(crate) fn links(
         let state = match (link.used, link.withdrawn, link.expires_at <= now) {
             (true, ..) => view! { <span class="state done">"✓ used"</span> }.into_any(),
             (_, true, _) => view! { <span class="state over">"– withdrawn"</span> }.into_any(),
-            (_, _, true) => view! { <span class="state over">"– over"</span> }.into_any(),
+            (_, _, true) => view! { <span class="state over">"– expired"</span> }.into_any(),
             _ => view! { <span class="state waiting">"◌ open until "<Day at=link.expires_at/></span> }.into_any(),
         };
         let open = !link.used && !link.withdrawn && link.expires_at > now;
@@ -167,16 +172,16 @@ pub(crate) fn links(
         view! {
             <tr>
                 <th scope="row">{link.label.clone()}</th>
-                <td data-label="for">{purpose(&link.purpose)}</td>
+                <td data-label="for">{describe_purpose(&link.purpose)}</td>
                 <td data-label="state">{state}</td>
                 <td data-label="link">{withdraw}</td>
             </tr>
         }
     });
     view! {
-        <details class="more"><summary>{words::plural(links.len() as u64, "link")}" made so far"</summary>
+        <details class="more"><summary>{words::plural(links.len() as u64, "link")}" so far"</summary>
             <table class="cards">
-                <thead><tr><th scope="col">"For whom"</th><th scope="col">"As"</th><th scope="col">"State"</th><th scope="col">"Link"</th></tr></thead>
+                <thead><tr><th scope="col">"Recipient"</th><th scope="col">"Roles"</th><th scope="col">"State"</th><th scope="col">"Link"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </details>
@@ -184,7 +189,7 @@ pub(crate) fn links(
     .into_any()
 }
 
-fn purpose(purpose: &Purpose) -> String {
+fn describe_purpose(purpose: &Purpose) -> String {
     match purpose {
         Purpose::Operator => "operator".to_owned(),
         Purpose::Organization { .. } => "an organization".to_owned(),

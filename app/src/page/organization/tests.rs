@@ -4,9 +4,9 @@ use crate::fixture::{CONSORTIUM, OWN, render};
 use crate::path;
 
 #[tokio::test]
-async fn the_changes_of_a_sites_key_are_told_with_their_dates() {
+async fn key_changes_are_listed_with_dates() {
     let page = render(&path::organization(CONSORTIUM, OWN), true, "").await.body;
-    let changes = page.split("Changes of keys").nth(1).expect("the site's key was changed");
+    let changes = page.split("Key changes").nth(1).expect("the site's key was changed");
     for told in ["worker-1", "datetime=\"2026-11-13", "51b7aa0c", "9f2c41d0", "1,240"] {
         assert!(changes.contains(told), "{told} is missing: {changes}");
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use undertone_api::id::{JobId, QuestionId};
 use undertone_api::question::{Label, Queue};
 
-use super::give;
+use super::exchange;
 use crate::answer::Answering;
 use crate::answer::part::{At, buttons};
 use crate::call::native;
@@ -14,7 +14,7 @@ use crate::{path, viewer};
 
 /// The state that a browser without a script keeps in the address.
 #[derive(Debug, Default, Deserialize)]
-struct Carried {
+struct AnswerState {
     #[serde(default)]
     trail: String,
     #[serde(default)]
@@ -24,36 +24,38 @@ struct Carried {
 /// Renders the page.
 pub(crate) fn annotate() -> AnyView {
     screen(Place::Questions, async |desk| {
-        let (consortium, member) = (desk.consortium()?.id, desk.member()?);
+        let consortium = desk.consortium()?.id;
+        let member = desk.member()?;
         let job: JobId = desk.id("job")?;
-        let carried = crate::query::parse::<Carried>(&desk.query).unwrap_or_default();
-        let at = At::new(consortium, job, &carried.trail, carried.first);
+        let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
+        let position = At::new(consortium, job, &state.trail, state.first);
         let queue = desk.backend.queue(job).await?;
-        let turn = native::turn(desk.backend.as_ref(), &queue, &at, "").await?;
+        let turn = native::turn(desk.backend.as_ref(), &queue, &position, "").await?;
         let first = native::text(&turn)?;
         let buttons = buttons(&queue.labels);
-        let others = viewer::reads_questions(member)
-            .then(|| give::section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member)));
+        let others = viewer::reads_questions(member).then(|| {
+            exchange::render_section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member))
+        });
         let title = queue.title.clone();
         let body = view! {
             <p><a href=path::questions(consortium)>"All questions"</a></p>
             <div class="annotate">
                 <div class="annotate-main"><Answering first>{buttons}</Answering></div>
-                {beside(&queue)}
+                {render_guidelines(&queue)}
             </div>
             {others}
         };
         Ok(Sheet::new(title, body).with_keys(&[
-            ("1 2 …", "give the label with that key"),
-            ("u", "unsure: read it, and cannot tell"),
-            ("s", "skip: leave it to others"),
-            ("z", "take the last answer back"),
+            ("1 2 …", "choose the label with this key"),
+            ("u", "unsure: no label can be chosen"),
+            ("s", "skip: leave the question to others"),
+            ("z", "undo the last answer"),
         ]))
     })
 }
 
 /// Renders the guidelines, and the meaning of the labels.
-fn beside(queue: &Queue) -> AnyView {
+fn render_guidelines(queue: &Queue) -> AnyView {
     let paragraphs = queue.guidelines.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let paragraphs: Vec<_> = paragraphs.map(|text| view! { <p>{text.to_owned()}</p> }).collect();
     let explained = |label: &&Label| !label.hint.is_empty();
@@ -65,14 +67,14 @@ fn beside(queue: &Queue) -> AnyView {
         .collect();
     let none = paragraphs.is_empty() && labels.is_empty();
     view! {
-        <aside class="annotate-beside" aria-label="How to answer">
+        <aside class="annotate-beside" aria-label="Guidelines">
             <details open>
-                <summary>"How to answer"</summary>
-                {none.then(|| view! { <p class="hint">"The job says nothing about how to answer."</p> })}
+                <summary>"Guidelines"</summary>
+                {none.then(|| view! { <p class="hint">"The job has no guidelines."</p> })}
                 <div class="guidelines">{paragraphs}</div>
                 {(!labels.is_empty()).then(|| view! { <dl class="label-hints">{labels}</dl> })}
-                <p class="hint">"Unsure says that you read it and no label can be told, and counts as an answer. A skip does not. \
-                    Others know you by a number of this job only."</p>
+                <p class="hint">"Unsure means that you read the text and no label can be chosen; it counts as an \
+                    answer, a skip does not. Others see you only as a number of this job."</p>
             </details>
         </aside>
     }

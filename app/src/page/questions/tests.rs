@@ -6,17 +6,17 @@ use crate::fixture::{ASKED, ASKING, CONSORTIUM, FINISHED, question, render, send
 use crate::path;
 
 /// Returns the value of a hidden field.
-fn hidden<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+fn hidden_value<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     page.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next())
 }
 
-fn posted(question: Option<QuestionId>, trail: &str, answer: &str) -> String {
+fn posted_form(question: Option<QuestionId>, trail: &str, answer: &str) -> String {
     let question = question.map_or_else(String::new, |id| format!("&question={id}"));
     format!("consortium={CONSORTIUM}&job={ASKING}&trail={trail}&answer={answer}{question}")
 }
 
 #[tokio::test]
-async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
+async fn question_list_shows_progress_and_links() {
     let page = render(&path::questions(CONSORTIUM), true, "").await.body;
     for said in ["What callers want", "64 of 80", "1 of 5 done", "3 people, 139 answers", ">κ</abbr>", "0.71"] {
         assert!(page.contains(said), "the list does not say {said:?}: {page}");
@@ -27,10 +27,10 @@ async fn the_list_says_how_far_each_job_is_and_leads_to_its_questions() {
 }
 
 #[tokio::test]
-async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_label() {
+async fn question_page_has_a_button_and_key_for_each_label() {
     let page = render(&path::annotate(CONSORTIUM, ASKING), true, "").await.body;
     assert!(page.contains("can you move my appointment to the week after next"), "{page}");
-    assert_eq!(hidden(&page, "question"), Some(question(0).to_string().as_str()));
+    assert_eq!(hidden_value(&page, "question"), Some(question(0).to_string().as_str()));
     for (label, key) in [("Appointment", "a"), ("Medication", "m"), ("Record or letter", "1"), ("Something else", "0")]
     {
         assert!(page.contains(&format!("value=\"label:{label}\"")), "{label}: {page}");
@@ -45,43 +45,43 @@ async fn the_most_uncertain_question_is_asked_with_a_button_and_a_key_for_every_
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(!page.contains("name=\"typed\""), "every label has a key, so nothing is typed");
-    assert!(page.contains("take the last answer back</dd>"), "the list of keys has the page's own");
+    assert!(page.contains("undo the last answer</dd>"), "the list of keys has the page's own");
 }
 
 #[tokio::test]
-async fn a_question_is_text_and_never_markup() {
+async fn question_text_is_escaped() {
     let first = question(1);
     let page = render(&format!("{}?first={first}", path::annotate(CONSORTIUM, ASKING)), true, "").await.body;
-    assert_eq!(hidden(&page, "question"), Some(first.to_string().as_str()), "what was taken back is shown first");
+    assert_eq!(hidden_value(&page, "question"), Some(first.to_string().as_str()), "what was taken back is shown first");
     assert!(page.contains("14th &lt;or&gt; later?") && !page.contains("<or>"), "{page}");
 }
 
 #[tokio::test]
-async fn an_answer_without_a_script_leads_to_the_next_question_and_can_be_taken_back() {
-    let came = send("annotate", &posted(Some(question(0)), "", "label%3AAppointment"), true).await;
+async fn plain_answer_leads_to_next_question_and_can_be_undone() {
+    let came = send("annotate", &posted_form(Some(question(0)), "", "label%3AAppointment"), true).await;
     let next = format!("{}?trail={}", path::annotate(CONSORTIUM, ASKING), question(0));
     assert_eq!((came.status.as_u16(), came.location()), (302, next.as_str()), "{}", came.body);
     let page = render(came.location(), true, "").await.body;
-    assert_eq!(hidden(&page, "trail"), Some(question(0).to_string().as_str()));
-    let back = send("annotate", &posted(Some(question(1)), &question(0).to_string(), "undo"), true).await;
-    let shown = format!("{}?trail=&first={}", path::annotate(CONSORTIUM, ASKING), question(0));
-    assert_eq!((back.status.as_u16(), back.location()), (302, shown.as_str()), "{}", back.body);
+    assert_eq!(hidden_value(&page, "trail"), Some(question(0).to_string().as_str()));
+    let back = send("annotate", &posted_form(Some(question(1)), &question(0).to_string(), "undo"), true).await;
+    let address = format!("{}?trail=&first={}", path::annotate(CONSORTIUM, ASKING), question(0));
+    assert_eq!((back.status.as_u16(), back.location()), (302, address.as_str()), "{}", back.body);
 }
 
 #[tokio::test]
-async fn an_island_gets_the_next_turn_and_a_refusal_in_words() {
-    let came = send("annotate", &posted(Some(question(0)), "", "unsure"), false).await;
+async fn island_gets_the_next_turn_and_refusals() {
+    let came = send("annotate", &posted_form(Some(question(0)), "", "unsure"), false).await;
     let text: String = serde_json::from_str(&came.body).expect("a text");
     let turn: crate::answer::Turn = serde_json::from_str(&text).expect("a turn");
     assert!(came.status.is_success() && turn.open && turn.undo && turn.again.is_empty(), "{turn:?}");
     assert!(turn.question.contains(&question(0).to_string()), "what was answered can be taken back");
-    let refused = send("annotate", &posted(Some(question(99)), "", "skip"), false).await;
-    let told: String = serde_json::from_str(&refused.body).expect("a text");
-    assert!(refused.status.is_client_error() && told.contains("The question is closed."), "{told}");
+    let response = send("annotate", &posted_form(Some(question(99)), "", "skip"), false).await;
+    let text: String = serde_json::from_str(&response.body).expect("a text");
+    assert!(response.status.is_client_error() && text.contains("The question is closed."), "{text}");
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_refused() {
+async fn invalid_answer_is_refused() {
     for (question, answer) in [
         (Some(question(0)), "label%3ANone+of+these"),
         (Some(question(0)), "typed"),
@@ -89,20 +89,20 @@ async fn what_is_no_answer_is_refused() {
         (None, "skip"),
         (Some(question(0)), "undo"),
     ] {
-        let came = send("annotate", &posted(question, "", answer), true).await;
+        let came = send("annotate", &posted_form(question, "", answer), true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{answer}: {}", came.body);
     }
 }
 
 #[tokio::test]
-async fn a_page_without_a_question_says_why_and_whether_there_will_be_one() {
-    let over = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
-    assert!(over.contains("The job is over. Thank you") && hidden(&over, "question").is_none(), "{over}");
+async fn page_without_a_question_gives_the_reason() {
+    let page = render(&path::annotate(CONSORTIUM, ASKED), true, "").await.body;
+    assert!(page.contains("The job is over. Thank you") && hidden_value(&page, "question").is_none(), "{page}");
     assert_eq!(render(&path::annotate(CONSORTIUM, FINISHED), true, "").await.status, 404, "that job asks nothing");
 }
 
 #[tokio::test]
-async fn questions_can_be_taken_away_and_labels_brought() {
+async fn questions_are_exported_and_labels_imported() {
     let page = render(&path::annotate(CONSORTIUM, ASKING), true, "").await.body;
     for format in ["jsonl", "csv", "label_studio"] {
         let href = format!("href=\"/api/v1/jobs/{ASKING}/questions/export?format={format}\"");

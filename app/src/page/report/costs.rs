@@ -3,45 +3,45 @@
 use leptos::prelude::*;
 use undertone_api::report::{How, Level, PartyCost, ReportFile};
 
-use crate::page::ledger::event;
+use crate::page::ledger::describe_event;
 use crate::words;
 
 /// Renders every charged dataset.
-pub(super) fn section(report: &ReportFile) -> AnyView {
+pub(super) fn render_section(report: &ReportFile) -> AnyView {
     if report.privacy.is_empty() {
-        let only_public = "Only public data were used, or nothing was reserved: nobody’s privacy was spent.";
-        return view! { <section class="panel"><h2>"What it cost"</h2><p class="headline">{only_public}</p></section> }
+        let only_public = "Only public data were used, or nothing was reserved: no privacy budget was spent.";
+        return view! { <section class="panel"><h2>"Privacy cost"</h2><p class="headline">{only_public}</p></section> }
             .into_any();
     }
     view! {
-        <section class="panel"><h2>"What it cost the people in the data"</h2>
-            {report.privacy.iter().map(party).collect_view()}
-            <p class="hint">"The level that the job protected is what the ledgers count and the certificate certifies. The other one is worked out \
-                here for whoever asks about it, and no budget knows it."</p>
+        <section class="panel"><h2>"Privacy cost for the people in the data"</h2>
+            {report.privacy.iter().map(render_party).collect_view()}
+            <p class="hint">"The ledgers and the certificate use the unit that the job protected. The other unit is \
+                computed for this report and is not charged to a budget."</p>
         </section>
     }
     .into_any()
 }
 
-fn party(cost: &PartyCost) -> AnyView {
-    let levels = cost.levels.iter().map(|one| level(one, cost.delta)).collect_view();
+fn render_party(cost: &PartyCost) -> AnyView {
+    let levels = cost.levels.iter().map(|one| render_level(one, cost.delta)).collect_view();
     view! {
         <div class="cost">
             <h3>{cost.dataset_name.clone()}", "{cost.organization_name.clone()}</h3>
             {if cost.levels.is_empty() {
-                view! { <p>"No ε is told: the dataset has no budget, which is what δ comes from."</p> }.into_any()
+                view! { <p>"No ε: the dataset has no budget, which defines δ."</p> }.into_any()
             } else {
                 view! { <div class="figures">{levels}</div> }.into_any()
             }}
             <p class="hint">{format!(
-                "At most {} of {}{}, made or not.",
+                "At most {} of {}{}, released or not.",
                 words::plural(cost.releases, "release"),
-                event(&cost.event),
-                cost.clip.map_or_else(String::new, |clip| format!(", each unit’s part cut to length {}", words::number(clip)))
+                describe_event(&cost.event),
+                cost.clip.map_or_else(String::new, |clip| format!(", each unit’s part clipped to norm {}", words::number(clip)))
             )}</p>
             {(cost.in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
-                    "{} left in the clear besides, for the comparison with open pooling. No ε covers them, at any level.",
+                    "Also {}, for the comparison with open pooling. No ε covers them, for any unit.",
                     words::plural(cost.in_the_clear, "exact release")
                 )}</p>
             })}
@@ -50,11 +50,11 @@ fn party(cost: &PartyCost) -> AnyView {
     .into_any()
 }
 
-fn level(level: &Level, delta: Option<f64>) -> AnyView {
+fn render_level(level: &Level, delta: Option<f64>) -> AnyView {
     let each = words::each(level.unit);
     let title = match level.how {
-        How::Protected => format!("For {each}, which the job protects"),
-        How::Group { .. } | How::Part | How::Whole => format!("For {each}, which it does not protect"),
+        How::Protected => format!("For {each}, the protected unit"),
+        How::Group { .. } | How::Part | How::Whole => format!("For {each}, not the protected unit"),
     };
     let number = match level.epsilon {
         Some(epsilon) => {
@@ -73,7 +73,7 @@ fn level(level: &Level, delta: Option<f64>) -> AnyView {
         <div class="figure">
             <p class="figure-title">{title}</p>
             {number}
-            <p class="hint">{level.said.clone()}{ledger.map(|renyi| format!(" The bound by the kind of curve that the ledgers add up over jobs is ε {}.", words::epsilon(renyi)))}</p>
+            <p class="hint">{level.said.clone()}{ledger.map(|renyi| format!(" The bound from the Rényi curve, as the ledgers add up over jobs, is ε {}.", words::epsilon(renyi)))}</p>
         </div>
     }
     .into_any()

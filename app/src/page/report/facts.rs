@@ -6,21 +6,21 @@ use undertone_api::job::Purpose;
 use undertone_api::report::ReportFile;
 use undertone_api::signed::Head;
 
-use crate::component::files::files;
+use crate::component::files::render_files;
 use crate::{kind, path, words};
 
-pub(super) fn sections(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
+pub(super) fn render_sections(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     view! {
-        {parameters(report)}
-        {datasets(report)}
-        {files("The files it left", &report.artifacts)}
-        {vouched(report, consortium)}
-        {absent(report)}
+        {render_parameters(report)}
+        {render_datasets(report)}
+        {render_files("Files", &report.artifacts)}
+        {render_versions(report, consortium)}
+        {render_omissions(report)}
     }
     .into_any()
 }
 
-fn parameters(report: &ReportFile) -> AnyView {
+fn render_parameters(report: &ReportFile) -> AnyView {
     let facts = kind::facts(report.spec());
     let whole = serde_json::to_string_pretty(&report.proposal).unwrap_or_default();
     view! {
@@ -28,33 +28,30 @@ fn parameters(report: &ReportFile) -> AnyView {
             <dl class="facts">
                 {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
             </dl>
-            <details class="spec"><summary>"The whole spec, as it was signed"</summary><pre><code>{whole}</code></pre></details>
+            <details class="spec"><summary>"Full spec, as signed"</summary><pre><code>{whole}</code></pre></details>
         </section>
     }
     .into_any()
 }
 
-fn datasets(report: &ReportFile) -> AnyView {
+fn render_datasets(report: &ReportFile) -> AnyView {
     // A query log has no speakers, and those of recordings are not counted; nothing is divided by their number.
-    let outside = report.spec().outside().is_some();
-    let asks = outside || report.spec().questions().is_some();
+    let terms = kind::terms(report.spec());
     let rows = report.datasets.iter().map(|used| {
-        let what = match used.purpose {
-            Purpose::Participate if outside => "transcribed",
-            Purpose::Participate if asks => "its questions",
-            Purpose::Participate => "trained on",
-            Purpose::Evaluate => "measured on",
+        let usage = match used.purpose {
+            Purpose::Participate => terms.participation,
+            Purpose::Evaluate => "evaluated on",
         };
         let content = used.digest.clone().map_or_else(
-            || view! { <small>"not told"</small> }.into_any(),
+            || view! { <small>"not stated"</small> }.into_any(),
             |digest| view! { <code>{digest}</code> }.into_any(),
         );
         view! {
             <tr>
                 <th scope="row">{used.name.clone()}<br/><small>{used.organization_name.clone()}</small></th>
-                <td data-label="used">{format!("{}, {what}", words::visibility(used.visibility))}</td>
+                <td data-label="used">{format!("{}, {usage}", words::visibility(used.visibility))}</td>
                 <td data-label="records" class="number">{format!("about {}", words::count(used.records.0))}</td>
-                {(!asks).then(|| view! {
+                {terms.has_unit_counts.then(|| view! {
                     <td data-label="speakers" class="number">{format!("about {}", words::count(used.speakers.0))}</td>
                     <td data-label="n" class="number">{words::count(used.units)}</td>
                 })}
@@ -63,12 +60,12 @@ fn datasets(report: &ReportFile) -> AnyView {
         }
     });
     view! {
-        <section class="panel"><h2>"The data"</h2>
+        <section class="panel"><h2>"Data"</h2>
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Dataset"</th><th scope="col">"Used"</th><th scope="col" class="number">"Records"</th>
-                    {(!asks).then(|| view! { <th scope="col" class="number">"Speakers"</th><th scope="col" class="number">"n in divisions"</th> })}
-                    <th scope="col">"SHA-256 of the content"</th>
+                    {terms.has_unit_counts.then(|| view! { <th scope="col" class="number">"Speakers"</th><th scope="col" class="number">"n in divisions"</th> })}
+                    <th scope="col">"SHA-256 of the contents"</th>
                 </tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
@@ -77,14 +74,14 @@ fn datasets(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn vouched(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
+fn render_versions(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     let head = report.certificate.as_ref().and_then(|certificate| certificate.head.as_ref());
     let head = head.and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
     let certificate = report.certificate.as_ref().map(|certificate| {
         let digest = view! { <code>{certificate.digest.clone()}</code> };
         match consortium {
             Some(consortium) => {
-                view! { <a href=path::certificate(consortium, report.job.id)>"What it cost, signed"</a>", "{digest} }
+                view! { <a href=path::certificate(consortium, report.job.id)>"Signed privacy cost"</a>", "{digest} }
                     .into_any()
             }
             None => digest.into_any(),
@@ -92,30 +89,31 @@ fn vouched(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     });
     let versions = &report.versions;
     view! {
-        <section class="panel"><h2>"Versions, and who vouches for it"</h2>
+        <section class="panel"><h2>"Versions and signatures"</h2>
             <dl class="facts">
                 <div><dt>"Server"</dt><dd>{format!("version {}, formulas {}, at {}", versions.server, versions.evaluator, versions.address)}</dd></div>
-                <div><dt>"Its key"</dt><dd><code>{versions.public_key.clone()}</code></dd></div>
+                <div><dt>"Server key"</dt><dd><code>{versions.public_key.clone()}</code></dd></div>
                 <div><dt>"Signed manifest"</dt><dd><code>{report.job.manifest.clone()}</code></dd></div>
                 <div><dt>"Certificate"</dt><dd>{certificate.unwrap_or_else(|| "none yet".into_any())}</dd></div>
                 {head.map(|head| view! {
-                    <div><dt>"The server’s log then"</dt><dd>{format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code></dd></div>
+                    <div><dt>"Server log at that time"</dt><dd>{format!("{} entries, root ", words::count(head.size))}<code>{head.root}</code></dd></div>
                 })}
             </dl>
-            <p class="hint">"This report is put together from the job’s record and is not signed itself. The manifest, the receipts and the audits’ \
-                statements are, and the certificate carries them: check that one offline with "<code>"undertone-server certificate verify"</code>". \
+            <p class="hint">"This report is compiled from the job’s record and is not signed. The manifest, the \
+                receipts and the audit statements are signed; the certificate contains them. Verify the certificate \
+                offline with "<code>"undertone-server certificate verify"</code>". \
                 To repeat the job, send the JSON form of this report to "<code>{format!("POST /api/v1/consortia/{}/jobs/again", report.consortium.id)}</code>"."</p>
         </section>
     }
     .into_any()
 }
 
-fn absent(report: &ReportFile) -> AnyView {
+fn render_omissions(report: &ReportFile) -> AnyView {
     if report.absent.is_empty() {
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"What is not here, and why"</h2>
+        <section class="panel"><h2>"Omitted data and reasons"</h2>
             <dl class="facts">
                 {report.absent.iter().map(|one| view! { <div><dt>{one.what.clone()}</dt><dd>{format!("{}.", one.why)}</dd></div> }).collect_view()}
             </dl>

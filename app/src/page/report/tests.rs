@@ -13,21 +13,21 @@ fn keep(page: &str) {
 }
 
 #[tokio::test]
-async fn a_report_says_what_came_of_every_arm_and_what_it_cost_at_both_levels() {
+async fn report_shows_arms_and_costs_at_both_levels() {
     let page = render(&path::report(CONSORTIUM, FINISHED), true, "").await.body;
     for said in [
-        "The arms, side by side",
+        "Comparison of the arms",
         "the private arm gains",
         "Public + open private",
-        "Of open pooling’s gain",
-        "Membership inference, arm by arm",
+        "Share of open pooling’s gain",
+        "Membership inference by arm",
         "one speaker",
         "One-run audit",
         "It can never prove",
         "For each speaker, which the job protects",
-        "For each record, which it does not",
+        "For each record, not the",
         "replaced",
-        "The whole spec, as it was signed",
+        "Full spec, as signed",
         "Digests of private data",
         "Seeds of sampling and noise",
         "action=\"/ui/propose-again\"",
@@ -40,16 +40,16 @@ async fn a_report_says_what_came_of_every_arm_and_what_it_cost_at_both_levels() 
 }
 
 #[tokio::test]
-async fn a_report_of_a_job_that_is_not_over_says_what_is_missing() {
+async fn report_of_unfinished_job_lists_omissions() {
     for (job, missing) in [(RUNNING, "The final result"), (PROPOSED, "The certificate")] {
         let page = render(&path::report(CONSORTIUM, job), true, "").await;
         assert_eq!(page.status, 200);
-        assert!(page.body.contains("What is not here, and why") && page.body.contains(missing), "{}", page.body);
+        assert!(page.body.contains("Omitted data and reasons") && page.body.contains(missing), "{}", page.body);
     }
 }
 
 #[tokio::test]
-async fn the_file_needs_nothing_and_runs_nothing() {
+async fn report_file_has_no_scripts_or_resources() {
     let file = document(&report_of(FINISHED).await);
     keep(&file);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "@import", "javascript:", "http-equiv"] {
@@ -63,7 +63,7 @@ async fn the_file_needs_nothing_and_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_title_cannot_bring_its_own_markup_into_the_file() {
+async fn report_file_escapes_the_title() {
     let mut report = report_of(FINISHED).await;
     report.job.title = "</title><script>alert(1)</script>".to_owned();
     let file = document(&report);

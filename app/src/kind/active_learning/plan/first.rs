@@ -7,7 +7,7 @@ use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier};
 use undertone_privacy::kanon::{Shown, least_threshold};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{Part, Plan, Trials};
+use super::{LogPart, QuestionPlan, RehearsalPlan};
 use crate::standing::Standing;
 
 /// The default share of an account's δ for one pool.
@@ -18,7 +18,7 @@ const EPSILON: f64 = 0.5;
 /// The threshold of a first plan if no account determines one.
 const THRESHOLD: u32 = 20;
 
-impl Plan {
+impl QuestionPlan {
     /// Makes an initial plan: the largest public labelled log leads, every private log takes part, with the least
     /// threshold whose δ is a tenth of its account's. `None` if no log can lead.
     pub(in crate::kind::active_learning) fn first(
@@ -30,17 +30,17 @@ impl Plan {
         let private = || datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         let user = |dataset: &Dataset| {
             dataset.keeps_apart(PrivacyUnit::User)
-                && delta(dataset.id, PrivacyUnit::User, standings).is_some_and(|delta| delta > 0.0)
+                && account_delta(dataset.id, PrivacyUnit::User, standings).is_some_and(|delta| delta > 0.0)
         };
         let unit = if private().count() > 0 && private().all(user) { PrivacyUnit::User } else { PrivacyUnit::Record };
         let part = |dataset: &Dataset| {
             let public = dataset.visibility == Visibility::Public;
-            let threshold = delta(dataset.id, unit, standings).and_then(|delta| {
+            let threshold = account_delta(dataset.id, unit, standings).and_then(|delta| {
                 let target = Delta::new(delta * PART_OF_DELTA).ok()?;
                 let least = least_threshold(Shown::Counts, Epsilon::new(EPSILON).ok()?, target, RATE).ok()?;
                 u32::try_from(least).ok()
             });
-            Part {
+            LogPart {
                 dataset: dataset.id,
                 joins: !public || dataset.id == lead.id,
                 asks: false,
@@ -71,7 +71,7 @@ impl Plan {
             aggregation: Aggregation::Majority,
             hours: 48.0,
             classifier: Classifier::default(),
-            trials: Trials {
+            trials: RehearsalPlan {
                 on: false,
                 rates: "0.1, 0.25, 0.5, 0.75".to_owned(),
                 thresholds: "5, 10, 20, 50".to_owned(),
@@ -85,10 +85,10 @@ impl Plan {
     /// Parses the plan in a page's query, if it has one.
     pub(in crate::kind::active_learning) fn from_query(query: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Query {
-            ask: Plan,
+        struct PlanQuery {
+            ask: QuestionPlan,
         }
-        crate::query::parse::<Query>(query).map(|query| query.ask)
+        crate::query::parse::<PlanQuery>(query).map(|query| query.ask)
     }
 
     /// Returns the address of the planner with this plan.
@@ -99,8 +99,8 @@ impl Plan {
 }
 
 /// Returns δ of a dataset's account for a unit; `None` without a budget.
-fn delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
-    let (_, all) = standings.iter().find(|(known, _)| *known == dataset)?;
+fn account_delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
+    let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
     let balance = &all.iter().find(|standing| standing.unit == unit)?.balance;
     Some(balance.budget()?.delta().get())
 }

@@ -8,9 +8,9 @@ use undertone_api::problem::Violation;
 use undertone_api::question::Label;
 use undertone_privacy::{Epsilon, SamplingRate};
 
-use super::{Part, Plan, Trials};
+use super::{LogPart, QuestionPlan, RehearsalPlan};
 
-impl Plan {
+impl QuestionPlan {
     /// Converts the plan into a spec.
     ///
     /// # Errors
@@ -19,18 +19,18 @@ impl Plan {
         let mut violations = Vec::new();
         let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
         let mut participants = Vec::new();
-        for (index, part) in self.joining().enumerate() {
+        for (index, part) in self.participants().enumerate() {
             let dataset = datasets.iter().find(|dataset| dataset.id == part.dataset);
             let public = dataset.is_some_and(|dataset| dataset.visibility == Visibility::Public);
             let silent = public && part.dataset == self.lead && !part.asks;
-            let gate = if silent { None } else { gate(part, index, &mut say) };
+            let gate = if silent { None } else { parse_gate(part, index, &mut say) };
             participants.push(Party { dataset: part.dataset, gate });
         }
-        let labels = labels(&self.labels, &mut say);
+        let labels = parse_labels(&self.labels, &mut say);
         let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
         let seconds = self.hours * 3600.0;
         if !(seconds >= 0.0 && seconds <= f64::from(u32::MAX)) {
-            say("deadline_seconds", "give hours, such as 48".to_owned());
+            say("deadline_seconds", "enter hours, such as 48".to_owned());
         }
         if !violations.is_empty() {
             return Err(violations);
@@ -63,17 +63,17 @@ impl Plan {
     }
 }
 
-fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
-    let at = |field: &str| format!("participants.{index}.gate.{field}");
-    let rate = SamplingRate::new(part.rate).map_err(|error| say(&at("sampling_rate"), error.to_string()));
-    let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&at("epsilon"), error.to_string()));
+fn parse_gate(part: &LogPart, index: usize, say: &mut impl FnMut(&str, String)) -> Option<Gate> {
+    let field_path = |field: &str| format!("participants.{index}.gate.{field}");
+    let rate = SamplingRate::new(part.rate).map_err(|error| say(&field_path("sampling_rate"), error.to_string()));
+    let epsilon = Epsilon::new(part.epsilon).map_err(|error| say(&field_path("epsilon"), error.to_string()));
     let threshold = NonZeroU32::new(part.threshold);
     if threshold.is_none() {
-        say(&at("threshold"), "at least 1, not 0".to_owned());
+        say(&field_path("threshold"), "at least 1, not 0".to_owned());
     }
     let rows = NonZeroU32::new(part.rows);
     if rows.is_none() {
-        say(&at("rows_per_unit"), "at least 1, not 0".to_owned());
+        say(&field_path("rows_per_unit"), "at least 1, not 0".to_owned());
     }
     Some(Gate {
         sampling_rate: rate.ok()?,
@@ -85,33 +85,39 @@ fn gate(part: &Part, index: usize, say: &mut impl FnMut(&str, String)) -> Option
 }
 
 /// Parses labels: one a line, with its key and its hint after bars.
-fn labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
+fn parse_labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |(index, line): (usize, &str)| {
         let mut columns = line.splitn(3, '|').map(str::trim);
         let mut next = || columns.next().unwrap_or_default();
-        let (name, key, hint) = (next().to_owned(), next(), next().to_owned());
+        let name = next().to_owned();
+        let key = next();
+        let hint = next().to_owned();
         let mut letters = key.chars();
-        let (key, more) = (letters.next(), letters.next());
+        let key = letters.next();
+        let more = letters.next();
         if more.is_some() {
-            say(&format!("labels.{index}.key"), "one letter or digit between the bars, or nothing".to_owned());
+            say(
+                &format!("labels.{index}.key"),
+                "enter one letter or digit between the bars, or leave it empty".to_owned(),
+            );
         }
         Label { name, key, hint }
     };
     lines.enumerate().map(label).collect()
 }
 
-impl Trials {
+impl RehearsalPlan {
     fn rehearsal(&self, say: &mut impl FnMut(&str, String)) -> Option<Rehearsal> {
         let words =
             |text: &str| text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>();
         let rates: Result<Vec<f64>, _> = words(&self.rates).iter().map(|word| word.parse()).collect();
         let thresholds: Result<Vec<u32>, _> = words(&self.thresholds).iter().map(|word| word.parse()).collect();
         if rates.is_err() {
-            say("rehearsal.rates", "numbers with commas between, such as 0.1, 0.25".to_owned());
+            say("rehearsal.rates", "enter numbers separated by commas, such as 0.1, 0.25".to_owned());
         }
         if thresholds.is_err() {
-            say("rehearsal.thresholds", "whole numbers with commas between, such as 5, 10".to_owned());
+            say("rehearsal.thresholds", "enter whole numbers separated by commas, such as 5, 10".to_owned());
         }
         Some(Rehearsal {
             rates: rates.ok()?,

@@ -11,8 +11,8 @@ use undertone_api::problem::Violation;
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Event, mechanism};
 
-use super::super::plan::{PART_OF_DELTA, Plan};
-use super::super::said::who;
+use super::super::description::unit_noun;
+use super::super::plan::{PART_OF_DELTA, QuestionPlan};
 use super::form::SHOWN;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
@@ -23,59 +23,60 @@ const MOST_THRESHOLD: u32 = 1_000_000;
 const PARTS: u32 = 200;
 
 /// Renders the cost of the plan as HTML.
-pub(in crate::kind::active_learning) fn told(
-    plan: &Plan,
+pub(in crate::kind::active_learning) fn render_cost(
+    plan: &QuestionPlan,
     datasets: &[Dataset],
     standings: &[(DatasetId, Vec<Standing>)],
     consortium: ConsortiumId,
 ) -> String {
     let spec = match plan.spec(datasets) {
         Ok(spec) => spec,
-        Err(violations) => return wrong(&violations).to_html(),
+        Err(violations) => return render_violations(&violations).to_html(),
     };
     let violations = spec.check(datasets);
-    let books = books(datasets, standings);
+    let books = collect_balances(datasets, standings);
     let priced = Priced::of(&spec, datasets, &books);
     let parties = spec.participants.iter().filter_map(|party| {
         let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-        let said = pays(&spec, dataset, party.gate, standing, priced.as_ref());
-        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li> })
+        let charge = render_charge(&spec, dataset, party.gate, standing, priced.as_ref());
+        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
     });
     let parties = parties.collect_view();
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::ActiveLearning(spec) };
-        offered(nearest(&job, datasets, &books), plan, consortium)
+        render_offers(nearest(&job, datasets, &books), plan, consortium)
     } else {
         ().into_any()
     };
     view! {
-        <h2>"What it would cost"</h2>
-        <p class="headline-small">{headline(priced.as_ref())}</p>
+        <h2>"Projected cost"</h2>
+        <p class="headline-small">{summarize_price(priced.as_ref())}</p>
         {offers}
         <ul class="costs">{parties}</ul>
-        {wrong(&violations)}
-        <p class="hint">"One release of each private log is paid, once. Nothing is charged until every owner has approved and every ledger has reserved it."</p>
+        {render_violations(&violations)}
+        <p class="hint">"One release of each private log is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
     .to_html()
 }
 
-fn headline(priced: Option<&Priced>) -> &'static str {
+fn summarize_price(priced: Option<&Priced>) -> &'static str {
     match priced {
-        None => "Nobody pays for this plan.",
-        Some(priced) if !priced.budgeted() => "An owner has set no budget for this.",
+        None => "This plan charges no account.",
+        Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
         Some(priced) if priced.admitted() => "Fits every budget.",
         Some(_) => "Over the limit.",
     }
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
@@ -83,7 +84,7 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
 }
 
 /// Renders a party's charge and its purpose.
-fn pays(
+fn render_charge(
     spec: &Spec,
     dataset: &Dataset,
     gate: Option<Gate>,
@@ -92,10 +93,10 @@ fn pays(
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
-    let Some(gate) = gate else { return line("Public: it leads, and asks nothing of its own log.".to_owned()) };
+    let Some(gate) = gate else { return line("Public: it is the lead, and contributes no questions.".to_owned()) };
     let Some(charge) = spec.cost(dataset) else {
-        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
-        return line("Public: its questions are shown and pay nothing.".to_owned());
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
+        return line("Public: its questions are shown, and nothing is charged.".to_owned());
     };
     let promise = match mechanism::guarantee(&charge.event, charge.adjacency) {
         Ok(promise) => (promise.0.get(), promise.1.get()),
@@ -107,14 +108,14 @@ fn pays(
     let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
     let gauge = match payment {
         None | Some(Err(NoPayment::NoBudget)) => {
-            bad(format!("Its owner has not set a budget for each {}.", who(spec.unit)))
+            bad(format!("Its owner has not set a budget for each {}.", unit_noun(spec.unit)))
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => gauged(&payment),
+        Some(Ok(payment)) => render_payment(&payment),
     };
-    let said = format!(
-        "For each {} ε {} at δ {}, once. About {} of {} are kept; a text must be asked about {} to be shown as often as not.",
-        who(spec.unit),
+    let summary = format!(
+        "For each {} ε {} at δ {}, once. About {} of {} are kept; a text asked {} is shown with probability about one half.",
+        unit_noun(spec.unit),
         words::epsilon(promise.0),
         words::delta(promise.1),
         words::count((gate.sampling_rate.get() * dataset.records.0 as f64).round() as u64),
@@ -122,77 +123,77 @@ fn pays(
         words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
     );
     let others = others(dataset, &charge, standings).into_iter();
-    let others = others.map(|(said, fits)| if fits { line(said) } else { bad(said) }).collect_view();
-    view! { {gauge}{others}{line(said)}{bounds(&gate, &charge)}{account.map(|delta| solved(&gate, &charge, delta))} }
+    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
+    view! { {gauge}{others}{line(summary)}{render_bounds(&gate, &charge)}{account.map(|delta| render_solutions(&gate, &charge, delta))} }
         .into_any()
 }
 
-fn gauged(payment: &Payment) -> AnyView {
+fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
-    let then = match payment.further {
-        (0, _) => "not one more such pool".to_owned(),
+    let capacity = match payment.further {
+        (0, _) => "no other such pool".to_owned(),
         (pools, _) => format!("{} more", words::plural(pools, "such pool")),
     };
     let leaves = ghost.fits.then(|| {
         format!(
-            "Leaves ε {} and {} % of the budget: {then}.",
+            "Leaves ε {} and {} % of the budget: {capacity}.",
             words::epsilon_left(payment.left.unwrap_or_default()),
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
-        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+        {refusal.map(|refusal| view! { <p class="hint bad-text">{refusal}</p> })}
     }
     .into_any()
 }
 
 /// Renders δ for each choice of released content, with the same β, k and ε.
-fn bounds(gate: &Gate, charge: &Charge) -> AnyView {
+fn render_bounds(gate: &Gate, charge: &Charge) -> AnyView {
     let rows = SHOWN.map(|(shown, text)| {
-        let one = with(&charge.event, |event| event.shown = shown);
+        let one = change_event(&charge.event, |event| event.shown = shown);
         let delta = mechanism::guarantee(&one, charge.adjacency)
-            .map_or_else(|_| format!("none: needs ε {}", needed(gate, shown)), |(_, delta)| words::delta(delta.get()));
-        let chosen = shown == gate.shown;
+            .map_or_else(|_| format!("none; needs ε {}", describe_least_epsilon(gate, shown)), |(_, delta)| words::delta(delta.get()));
+        let is_current = shown == gate.shown;
         view! {
-            <tr aria-current=chosen.then_some("true")>
-                <th scope="row">{if chosen { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }}</th>
+            <tr aria-current=is_current.then_some("true")>
+                <th scope="row">{if is_current { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }}</th>
                 <td class="number">{delta}</td>
             </tr>
         }
     });
     view! {
         <table class="dense">
-            <caption>"δ at these numbers, by what is shown"</caption>
-            <thead><tr><th scope="col">"Shown"</th><th scope="col" class="number">"δ"</th></tr></thead>
+            <caption>"δ at these numbers, by form of release"</caption>
+            <thead><tr><th scope="col">"Form of release"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
     .into_any()
 }
 
-fn needed(gate: &Gate, shown: Shown) -> String {
+fn describe_least_epsilon(gate: &Gate, shown: Shown) -> String {
     let least = least_epsilon(shown, gate.sampling_rate.get());
     format!("{} or more", words::number((least * 1e4).ceil() / 1e4))
 }
 
 /// Renders the least threshold and the greatest rate whose δ is a tenth of the account's.
-fn solved(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
+fn render_solutions(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
     let target = delta * PART_OF_DELTA;
     let keeps =
         |event: &Event| mechanism::guarantee(event, charge.adjacency).is_ok_and(|(_, delta)| delta.get() <= target);
-    let threshold = least_threshold(&charge.event, &keeps);
-    let rate = greatest_rate(&charge.event, &keeps);
+    let threshold = find_least_threshold(&charge.event, &keeps);
+    let rate = find_greatest_rate(&charge.event, &keeps);
     let k = threshold.map_or_else(
-        || "no threshold keeps it at this β and ε".to_owned(),
-        |k| format!("k {} is the least at this β and ε", words::count(k.into())),
+        || "no threshold reaches it at this β and ε".to_owned(),
+        |k| format!("the least k at this β and ε is {}", words::count(k.into())),
     );
     let beta = rate.map_or_else(
-        || format!("no β keeps it at k {}", gate.threshold),
+        || format!("no β reaches it at k {}", gate.threshold),
         |rate| {
-            format!("β {} is the greatest at this k and ε, in steps of {}", words::number(rate), 1.0 / f64::from(PARTS))
+            format!("the greatest β at this k and ε is {}, in steps of {}", words::number(rate), 1.0 / f64::from(PARTS))
         },
     );
     let text = format!("For δ {}, a tenth of the account’s: {k}; {beta}.", words::delta(target));
@@ -200,18 +201,18 @@ fn solved(gate: &Gate, charge: &Charge, delta: f64) -> AnyView {
 }
 
 /// Candidate parameters of sampling with a threshold.
-struct Tried {
+struct GateCandidate {
     shown: Shown,
     rate: Option<undertone_privacy::SamplingRate>,
     threshold: Option<std::num::NonZeroU32>,
 }
 
 /// Returns the same event with some parameters changed.
-fn with(event: &Event, change: impl FnOnce(&mut Tried)) -> Event {
+fn change_event(event: &Event, change: impl FnOnce(&mut GateCandidate)) -> Event {
     let Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } = event else {
         return event.clone();
     };
-    let mut tried = Tried { shown: *shown, rate: Some(*sampling_rate), threshold: Some(*threshold) };
+    let mut tried = GateCandidate { shown: *shown, rate: Some(*sampling_rate), threshold: Some(*threshold) };
     change(&mut tried);
     Event::SampledThreshold {
         sampling_rate: tried.rate.unwrap_or(*sampling_rate),
@@ -223,10 +224,10 @@ fn with(event: &Event, change: impl FnOnce(&mut Tried)) -> Event {
 }
 
 /// Returns the least sufficient threshold: δ falls with k, so doubling and bisection find it.
-fn least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32> {
-    let at = |k: u32| keeps(&with(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
+fn find_least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32> {
+    let is_sufficient = |k: u32| keeps(&change_event(event, |tried| tried.threshold = std::num::NonZeroU32::new(k)));
     let mut high = 1;
-    while !at(high) {
+    while !is_sufficient(high) {
         if high >= MOST_THRESHOLD {
             return None;
         }
@@ -235,22 +236,23 @@ fn least_threshold(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<u32
     let mut low = high / 2;
     while high - low > 1 {
         let middle = u32::midpoint(low, high);
-        if at(middle) { high = middle } else { low = middle }
+        if is_sufficient(middle) { high = middle } else { low = middle }
     }
     Some(high)
 }
 
 /// Returns the greatest rate that keeps the promise. The bound δ is not monotone in β, so every step is tried from the
 /// top; every smaller rate then keeps the promise too.
-fn greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<f64> {
+fn find_greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<f64> {
     let rates = (1..PARTS).rev().map(|part| f64::from(part) / f64::from(PARTS));
-    let mut rates = rates
-        .filter(|rate| keeps(&with(event, |tried| tried.rate = undertone_privacy::SamplingRate::floor(*rate).ok())));
+    let mut rates = rates.filter(|rate| {
+        keeps(&change_event(event, |tried| tried.rate = undertone_privacy::SamplingRate::floor(*rate).ok()))
+    });
     rates.next()
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner.
-fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
+fn render_offers(offers: Vec<Offer>, plan: &QuestionPlan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
@@ -272,20 +274,20 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budgets"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }
     .into_any()
 }
 
-fn wrong(violations: &[Violation]) -> AnyView {
+fn render_violations(violations: &[Violation]) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }
     view! {
         <div class="notice bad">
-            <p class="notice-title">"Before it can be proposed"</p>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

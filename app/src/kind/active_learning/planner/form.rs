@@ -7,11 +7,13 @@ use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder};
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
-use super::super::plan::{Part, Plan};
+use super::super::plan::{LogPart, QuestionPlan};
 use super::{WORD, cost};
 use crate::component::said::VisibilityMark;
-use crate::kind::field::{beside, choice, line, lines, number, options, tick, word};
-use crate::kind::weighed::Weighed;
+use crate::kind::field::{
+    form_options, form_word, render_checkbox, render_choice, render_line, render_number, render_row_number, render_text,
+};
+use crate::kind::priced_form::PricedForm;
 use crate::path;
 use crate::standing::Standing;
 use crate::words;
@@ -20,66 +22,71 @@ use crate::words;
 pub(super) const SHOWN: [(Shown, &str); 3] = [
     (Shown::Counts, "counts, published bound"),
     (Shown::CountsTight, "counts, exact bound"),
-    (Shown::Set, "texts alone"),
+    (Shown::Set, "texts only"),
 ];
 
 /// Renders the whole planner for a plan.
-pub(in crate::kind::active_learning) fn planner(
-    plan: &Plan,
+pub(in crate::kind::active_learning) fn render_planner(
+    plan: &QuestionPlan,
     datasets: &[Dataset],
     standings: &[(DatasetId, Vec<Standing>)],
     consortium: ConsortiumId,
 ) -> AnyView {
-    let cost = cost::told(plan, datasets, standings, consortium);
+    let cost = cost::render_cost(plan, datasets, standings, consortium);
     let parties = datasets.iter().enumerate().filter_map(|(index, dataset)| {
         let part = plan.part(dataset.id)?;
-        Some(party(index, dataset, part, plan))
+        Some(render_party(index, dataset, part, plan))
     });
     let parties = parties.collect_view();
     let fields = view! {
-            {job(plan)}
+            {render_job(plan)}
             <fieldset>
-                <legend>"Who takes part"</legend>
-                {lead(plan, datasets)}
+                <legend>"Participants"</legend>
+                {render_lead(plan, datasets)}
                 <div class="parties">{parties}</div>
-                <p class="hint"><a href=path::THRESHOLDS>"Which thresholds keep which promise"</a></p>
+                <p class="hint"><a href=path::THRESHOLDS>"Table of thresholds"</a></p>
             </fieldset>
-            {questions(plan)}
-            {classifier(plan)}
-            {rehearsal(plan)}
+            {render_questions(plan)}
+            {render_classifier(plan)}
+            {render_rehearsal(plan)}
     }
     .into_any();
     view! {
-        <Weighed word=WORD.to_owned() consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</Weighed>
+        <PricedForm word=WORD.to_owned() consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</PricedForm>
     }
     .into_any()
 }
 
-fn job(plan: &Plan) -> AnyView {
-    let units = options(&[
-        (PrivacyUnit::Record, "row: one question that somebody asked"),
-        (PrivacyUnit::User, "user: all that one user asked"),
+fn render_job(plan: &QuestionPlan) -> AnyView {
+    let units = form_options(&[
+        (PrivacyUnit::Record, "row: one asked question"),
+        (PrivacyUnit::User, "user: all questions of one user"),
     ]);
     view! {
         <fieldset>
-            <legend>"The job"</legend>
-            {line("ask[title]".to_owned(), "Title", plan.title.clone(), "What the consortium will know it by", true)}
-            {choice("ask[unit]".to_owned(), "Protect each", &word(&plan.unit), units)}
-            {lines("ask[labels]", "Labels, one a line: name | key | hint", plan.labels.clone(), "billing | b | what something costs", 6)}
-            {lines("ask[guidelines]", "Guidelines for those who answer", plan.guidelines.clone(), "Label what the person wants done.", 4)}
+            <legend>"Job"</legend>
+            {render_line("ask[title]".to_owned(), "Title", plan.title.clone(), "Shown to the consortium", true)}
+            {render_choice("ask[unit]".to_owned(), "Protect each", &form_word(&plan.unit), units)}
+            {render_text("ask[labels]", "Labels, one per line: name | key | hint", plan.labels.clone(), "billing | b | prices and invoices", 6)}
+            {render_text("ask[guidelines]", "Guidelines for annotators", plan.guidelines.clone(), "Label the person's request.", 4)}
         </fieldset>
     }
     .into_any()
 }
 
-fn lead(plan: &Plan, datasets: &[Dataset]) -> AnyView {
+fn render_lead(plan: &QuestionPlan, datasets: &[Dataset]) -> AnyView {
     let public = datasets.iter().filter(|dataset| dataset.visibility == Visibility::Public && dataset.classes > 0);
     let leads = public.map(|dataset| (dataset.id.to_string(), dataset.name.clone())).collect();
-    choice("ask[lead]".to_owned(), "Leads: trains the classifier, chooses the questions", &plan.lead.to_string(), leads)
+    render_choice(
+        "ask[lead]".to_owned(),
+        "Lead: trains the classifier and chooses the questions",
+        &plan.lead.to_string(),
+        leads,
+    )
 }
 
 /// Renders one dataset's row of the form.
-fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
+fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &QuestionPlan) -> AnyView {
     let name = |field: &str| format!("ask[parts][{index}][{field}]");
     let public = dataset.visibility == Visibility::Public;
     let leads = plan.lead == dataset.id;
@@ -87,17 +94,17 @@ fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
     let rows = words::plural(dataset.records.0, "row");
     let gate = if public {
         view! {
-            {leads.then(|| tick(name("asks"), "Ask its own questions too", part.asks, false))}
+            {leads.then(|| render_checkbox(name("asks"), "Contribute its own questions", part.asks, false))}
             <input type="hidden" name=name("epsilon") value=part.epsilon.to_string()/>
-            <input type="hidden" name=name("shown") value=word(&part.shown)/>
+            <input type="hidden" name=name("shown") value=form_word(&part.shown)/>
             <input type="hidden" name=name("rows") value=part.rows.to_string()/>
         }
         .into_any()
     } else {
         view! {
-            {beside(name("epsilon"), "ε", part.epsilon, (0.0, 100.0), false)}
-            {beside(name("rows"), "Texts of a user, at most", f64::from(part.rows), (1.0, 1000.0), true)}
-            {choice(name("shown"), "What is shown", &word(&part.shown), options(&SHOWN))}
+            {render_row_number(name("epsilon"), "ε", part.epsilon, (0.0, 100.0), false)}
+            {render_row_number(name("rows"), "Most texts per user", f64::from(part.rows), (1.0, 1000.0), true)}
+            {render_choice(name("shown"), "Form of release", &form_word(&part.shown), form_options(&SHOWN))}
         }
         .into_any()
     };
@@ -110,11 +117,11 @@ fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
                     <strong>{dataset.name.clone()}</strong>
                 </label>
                 <span class="party-owner">{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/>" "{rows}</span>
-                {(public && labelled).then(|| tick(name("tests"), "Measure on it", part.tests, false))}
+                {(public && labelled).then(|| render_checkbox(name("tests"), "Evaluate on it", part.tests, false))}
             </div>
             <div class="party-fields">
-                {beside(name("rate"), "Sampling rate β", part.rate, (0.0, 1.0), false)}
-                {beside(name("threshold"), "Threshold k", f64::from(part.threshold), (1.0, 1e6), true)}
+                {render_row_number(name("rate"), "Sampling rate β", part.rate, (0.0, 1.0), false)}
+                {render_row_number(name("threshold"), "Threshold k", f64::from(part.threshold), (1.0, 1e6), true)}
                 {gate}
             </div>
         </div>
@@ -122,65 +129,65 @@ fn party(index: usize, dataset: &Dataset, part: &Part, plan: &Plan) -> AnyView {
     .into_any()
 }
 
-fn questions(plan: &Plan) -> AnyView {
+fn render_questions(plan: &QuestionPlan) -> AnyView {
     let acquisitions: Vec<_> = Acquisition::ALL.map(|one| (one, one.label())).into();
-    let aggregations = options(&[
-        (Aggregation::Majority, "the label that most give"),
-        (Aggregation::DawidSkene, "weighed by how well annotators agree (Dawid and Skene)"),
+    let aggregations = form_options(&[
+        (Aggregation::Majority, "majority label"),
+        (Aggregation::DawidSkene, "weighted by the annotators' agreement (Dawid and Skene)"),
     ]);
     view! {
         <fieldset>
             <legend>"Questions"</legend>
-            {number("ask[rounds]".to_owned(), "Rounds", f64::from(plan.rounds), (1.0, 1000.0), true)}
-            {number("ask[batch]".to_owned(), "Questions of a round", f64::from(plan.batch), (1.0, 10_000.0), true)}
-            {number("ask[annotators]".to_owned(), "People who answer each", f64::from(plan.annotators), (1.0, 20.0), true)}
-            {number("ask[hours]".to_owned(), "Hours that a round is waited for", plan.hours, (0.001, 720.0), false)}
-            {choice("ask[acquisition]".to_owned(), "Chosen by", &word(&plan.acquisition), options(&acquisitions))}
-            {choice("ask[aggregation]".to_owned(), "Several answers become", &word(&plan.aggregation), aggregations)}
-            {tick("ask[diversity]".to_owned(), "Those of one round are to differ from each other", plan.diversity, false)}
-            <p class="hint">"None of this costs anything: it is done with what was shown and with the answers."</p>
+            {render_number("ask[rounds]".to_owned(), "Rounds", f64::from(plan.rounds), (1.0, 1000.0), true)}
+            {render_number("ask[batch]".to_owned(), "Questions per round", f64::from(plan.batch), (1.0, 10_000.0), true)}
+            {render_number("ask[annotators]".to_owned(), "Annotators per question", f64::from(plan.annotators), (1.0, 20.0), true)}
+            {render_number("ask[hours]".to_owned(), "Round deadline, hours", plan.hours, (0.001, 720.0), false)}
+            {render_choice("ask[acquisition]".to_owned(), "Acquisition", &form_word(&plan.acquisition), form_options(&acquisitions))}
+            {render_choice("ask[aggregation]".to_owned(), "Aggregation of answers", &form_word(&plan.aggregation), aggregations)}
+            {render_checkbox("ask[diversity]".to_owned(), "Diverse questions within a round", plan.diversity, false)}
+            <p class="hint">"These settings cost nothing: they use released texts and answers."</p>
         </fieldset>
     }
     .into_any()
 }
 
-fn classifier(plan: &Plan) -> AnyView {
-    let of = plan.classifier;
-    let encoders = options(&[(Encoder::Bag, "bag of n-grams"), (Encoder::Lstm, "LSTM over words")]);
+fn render_classifier(plan: &QuestionPlan) -> AnyView {
+    let classifier = plan.classifier;
+    let encoders = form_options(&[(Encoder::Bag, "bag of n-grams"), (Encoder::Lstm, "LSTM over words")]);
     let name = |field: &str| format!("ask[classifier][{field}]");
     view! {
         <fieldset>
             <legend>"Classifier"</legend>
-            {number("ask[golden]".to_owned(), "Labelled examples to begin with", f64::from(plan.golden), (1.0, 1e6), true)}
-            {choice(name("encoder"), "Reads a text as", &word(&of.encoder), encoders)}
+            {render_number("ask[golden]".to_owned(), "Labelled examples at the start", f64::from(plan.golden), (1.0, 1e6), true)}
+            {render_choice(name("encoder"), "Text encoder", &form_word(&classifier.encoder), encoders)}
             <details>
                 <summary>"Size and training"</summary>
-                {number(name("buckets"), "Hash buckets", f64::from(of.buckets), (256.0, 1_048_576.0), true)}
-                {number(name("embedding"), "Embedding", f64::from(of.embedding), (1.0, 1024.0), true)}
-                {number(name("hidden"), "Hidden units", f64::from(of.hidden), (1.0, 2048.0), true)}
-                {number(name("dropout"), "Dropout", of.dropout, (0.0, 0.9), false)}
-                {number(name("passes"), "Passes with dropout, from which uncertainty is told", f64::from(of.passes), (1.0, 1000.0), true)}
-                {number(name("epochs"), "Passes of training", f64::from(of.epochs), (1.0, 1000.0), true)}
-                {number(name("batch"), "Examples of a step", f64::from(of.batch), (1.0, 4096.0), true)}
-                {number(name("learning_rate"), "Learning rate", of.learning_rate, (0.0, 1.0), false)}
+                {render_number(name("buckets"), "Hash buckets", f64::from(classifier.buckets), (256.0, 1_048_576.0), true)}
+                {render_number(name("embedding"), "Embedding", f64::from(classifier.embedding), (1.0, 1024.0), true)}
+                {render_number(name("hidden"), "Hidden units", f64::from(classifier.hidden), (1.0, 2048.0), true)}
+                {render_number(name("dropout"), "Dropout", classifier.dropout, (0.0, 0.9), false)}
+                {render_number(name("passes"), "Passes with dropout to estimate uncertainty", f64::from(classifier.passes), (1.0, 1000.0), true)}
+                {render_number(name("epochs"), "Training epochs", f64::from(classifier.epochs), (1.0, 1000.0), true)}
+                {render_number(name("batch"), "Batch size", f64::from(classifier.batch), (1.0, 4096.0), true)}
+                {render_number(name("learning_rate"), "Learning rate", classifier.learning_rate, (0.0, 1.0), false)}
             </details>
         </fieldset>
     }
     .into_any()
 }
 
-fn rehearsal(plan: &Plan) -> AnyView {
-    let of = &plan.trials;
+fn render_rehearsal(plan: &QuestionPlan) -> AnyView {
+    let rehearsal = &plan.trials;
     let name = |field: &str| format!("ask[trials][{field}]");
     view! {
         <fieldset>
             <legend>"Rehearsal on the lead’s public log"</legend>
-            {tick(name("on"), "Find out what each rate and threshold would cost in accuracy", of.on, false)}
-            {line(name("rates"), "Sampling rates β", of.rates.clone(), "0.1, 0.25", true)}
-            {line(name("thresholds"), "Thresholds k", of.thresholds.clone(), "5, 10", true)}
-            {number(name("questions"), "Questions of each", f64::from(of.questions), (1.0, 100_000.0), true)}
-            {number(name("repeats"), "Repeats", f64::from(of.repeats), (1.0, 20.0), true)}
-            {number(name("accuracy"), "How often a played annotator is right", of.accuracy, (0.0, 1.0), false)}
+            {render_checkbox(name("on"), "Measure the accuracy at each rate and threshold", rehearsal.on, false)}
+            {render_line(name("rates"), "Sampling rates β", rehearsal.rates.clone(), "0.1, 0.25", true)}
+            {render_line(name("thresholds"), "Thresholds k", rehearsal.thresholds.clone(), "5, 10", true)}
+            {render_number(name("questions"), "Questions per trial", f64::from(rehearsal.questions), (1.0, 100_000.0), true)}
+            {render_number(name("repeats"), "Repeats", f64::from(rehearsal.repeats), (1.0, 20.0), true)}
+            {render_number(name("accuracy"), "Accuracy of a simulated annotator", rehearsal.accuracy, (0.0, 1.0), false)}
         </fieldset>
     }
     .into_any()

@@ -6,7 +6,7 @@ use undertone_api::job::dp_sgd::{Cell, Model, Part, Parts};
 /// The layers besides the number of hidden units. The default is the model from before there was a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Layers {
+pub struct ModelLayers {
     /// The recurrent cell.
     pub cell: Cell,
     /// Recurrent layers.
@@ -19,13 +19,13 @@ pub struct Layers {
     pub normalize: bool,
 }
 
-impl Default for Layers {
+impl Default for ModelLayers {
     fn default() -> Self {
         Self { cell: Cell::Lstm, layers: 1, bidirectional: false, context: 0, normalize: false }
     }
 }
 
-impl Layers {
+impl ModelLayers {
     /// Returns the model of these layers.
     pub fn model(self, hidden: u32) -> Model {
         Model {
@@ -43,7 +43,7 @@ impl Layers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a checkbox of the form")]
-pub struct Frozen {
+pub struct FrozenParts {
     /// See [`Part::Context`].
     pub context: bool,
     /// See [`Part::Layer1`].
@@ -60,9 +60,9 @@ pub struct Frozen {
     pub output: bool,
 }
 
-impl Frozen {
+impl FrozenParts {
     /// Returns the flag of a part, which is true if the part is not trained.
-    pub fn of(&mut self, part: Part) -> &mut bool {
+    pub fn flag_mut(&mut self, part: Part) -> &mut bool {
         match part {
             Part::Context => &mut self.context,
             Part::Layer1 => &mut self.layer1,
@@ -75,9 +75,9 @@ impl Frozen {
     }
 
     /// Returns the trained parts of a model; `None` if all are trained. Parts that the model lacks are ignored.
-    pub fn trained(mut self, model: &Model) -> Option<Parts> {
+    pub fn trained_parts(mut self, model: &Model) -> Option<Parts> {
         let parts = model.parts();
-        let trained: Parts = parts.iter().filter(|part| !*self.of(*part)).collect();
+        let trained: Parts = parts.iter().filter(|part| !*self.flag_mut(*part)).collect();
         (trained != parts).then_some(trained)
     }
 }

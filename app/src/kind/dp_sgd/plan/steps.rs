@@ -6,7 +6,7 @@ use undertone_api::job::dp_sgd::{Arm, Clipping, Ema, Exchange, Optimizer, Precis
 /// The optimizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum StepOptimizer {
     /// Stochastic gradient descent.
     Sgd,
     /// Adam.
@@ -18,7 +18,7 @@ pub enum Step {
 /// The shape of the learning-rate schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum ScheduleShape {
     /// Constant.
     #[default]
     Constant,
@@ -31,13 +31,13 @@ pub enum Shape {
 /// The options of the rounds. By default none is used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Steps {
+pub struct StepOptions {
     /// Steps of each party between two averages.
     pub local: u32,
     /// Momentum of SGD.
     pub momentum: f64,
     /// The shape of the learning-rate schedule.
-    pub shape: Shape,
+    pub shape: ScheduleShape,
     /// Rounds of warm-up.
     pub warmup: u32,
     /// The final factor of the learning rate.
@@ -50,12 +50,12 @@ pub struct Steps {
     pub clipping: Clipping,
 }
 
-impl Default for Steps {
+impl Default for StepOptions {
     fn default() -> Self {
         Self {
             local: 1,
             momentum: 0.0,
-            shape: Shape::Constant,
+            shape: ScheduleShape::Constant,
             warmup: 0,
             last: 0.0,
             averaging: 0.0,
@@ -65,23 +65,24 @@ impl Default for Steps {
     }
 }
 
-impl Steps {
+impl StepOptions {
     /// Returns the optimizer of an arm.
-    pub fn optimizer(&self, arm: Arm, step: Step, learning_rate: f64) -> Optimizer {
+    pub fn optimizer(&self, arm: Arm, step: StepOptimizer, learning_rate: f64) -> Optimizer {
         match step {
-            Step::Sgd => Optimizer::Sgd { learning_rate, momentum: self.momentum },
-            Step::DpAdam if arm == Arm::Private => Optimizer::DpAdam { learning_rate },
-            Step::Adam | Step::DpAdam => Optimizer::Adam { learning_rate },
+            StepOptimizer::Sgd => Optimizer::Sgd { learning_rate, momentum: self.momentum },
+            StepOptimizer::DpAdam if arm == Arm::Private => Optimizer::DpAdam { learning_rate },
+            StepOptimizer::Adam | StepOptimizer::DpAdam => Optimizer::Adam { learning_rate },
         }
     }
 
     /// Returns the schedule.
     pub fn schedule(&self) -> Schedule {
-        let (warmup, last) = (self.warmup, self.last);
+        let warmup = self.warmup;
+        let last = self.last;
         match self.shape {
-            Shape::Constant => Schedule::Constant,
-            Shape::Linear => Schedule::Linear { warmup, r#final: last },
-            Shape::Cosine => Schedule::Cosine { warmup, r#final: last },
+            ScheduleShape::Constant => Schedule::Constant,
+            ScheduleShape::Linear => Schedule::Linear { warmup, r#final: last },
+            ScheduleShape::Cosine => Schedule::Cosine { warmup, r#final: last },
         }
     }
 

@@ -11,7 +11,7 @@ use undertone_privacy::unit::{RunShape, StoppingRate};
 /// The settings to select from, and the number of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Trials {
+pub struct SelectionPlan {
     /// Whether selection is used.
     pub on: bool,
     /// Learning rates as text: numbers separated by blanks or commas.
@@ -28,7 +28,7 @@ pub struct Trials {
     pub development: u32,
 }
 
-impl Default for Trials {
+impl Default for SelectionPlan {
     fn default() -> Self {
         Self {
             on: false,
@@ -42,7 +42,7 @@ impl Default for Trials {
     }
 }
 
-impl Trials {
+impl SelectionPlan {
     /// Returns the selection; `None` if none is requested.
     ///
     /// # Errors
@@ -54,16 +54,18 @@ impl Trials {
         let mut wrong = Vec::new();
         let mut say =
             |field: &str, message: String| wrong.push(Violation::new(format!("spec.selection.{field}"), message));
-        let rates = numbers(&self.rates).map_err(|word| say("candidates", not_a_number("learning rates", &word)));
-        let clips = numbers(&self.clips).map_err(|word| say("clips", not_a_number("clips", &word)));
+        let rates = parse_numbers(&self.rates)
+            .map_err(|word| say("candidates", describe_invalid_number("learning rates", &word)));
+        let clips = parse_numbers(&self.clips).map_err(|word| say("clips", describe_invalid_number("clips", &word)));
         let shape = RunShape::new(self.shape).map_err(|error| say("shape", error.to_string()));
         let most = NonZeroU16::new(self.most).ok_or_else(|| say("most_runs", "2 to 1,000, not 0".to_owned()));
-        let drawn = shape.and_then(|shape| Ok((shape, most?)));
-        let stopping = drawn.and_then(|(shape, most)| {
-            let stopping = stopping(shape, most, self.mean);
-            let why =
-                || format!("with at most {most} runs the average is between 1 and {:.1}", mean(shape, LEAST, most));
-            stopping.ok_or_else(|| say("stopping", why())).map(|stopping| (shape, most, stopping))
+        let limits = shape.and_then(|shape| Ok((shape, most?)));
+        let stopping = limits.and_then(|(shape, most)| {
+            let stopping = find_stopping_rate(shape, most, self.mean);
+            let explanation = || {
+                format!("with at most {most} runs the average is between 1 and {:.1}", mean_runs(shape, LEAST, most))
+            };
+            stopping.ok_or_else(|| say("stopping", explanation())).map(|stopping| (shape, most, stopping))
         });
         let (Ok(rates), Ok(clips), Ok((shape, most_runs, stopping))) = (rates, clips, stopping) else {
             return Err(wrong);
@@ -79,60 +81,60 @@ impl Trials {
 const LEAST: f64 = 1.0 / 1024.0;
 
 /// Returns E\[K\] of a capped number of runs.
-fn mean(shape: RunShape, stopping: f64, most: NonZeroU16) -> f64 {
+fn mean_runs(shape: RunShape, stopping: f64, most: NonZeroU16) -> f64 {
     let runs = |stopping| Runs::CappedNegativeBinomial { shape, stopping, most };
     StoppingRate::new(stopping).map_or(f64::NAN, |stopping| runs(stopping).mean())
 }
 
 /// Returns the γ with the requested mean number of runs, to six digits; `None` if no γ has it.
-fn stopping(shape: RunShape, most: NonZeroU16, asked: f64) -> Option<StoppingRate> {
+fn find_stopping_rate(shape: RunShape, most: NonZeroU16, asked: f64) -> Option<StoppingRate> {
     let (mut low, mut high) = (LEAST, 0.999);
-    if !(asked >= 1.0 && asked <= mean(shape, low, most)) {
+    if !(asked >= 1.0 && asked <= mean_runs(shape, low, most)) {
         return None;
     }
     while high - low > 1e-7 {
         let middle = f64::midpoint(low, high);
-        if mean(shape, middle, most) > asked { low = middle } else { high = middle }
+        if mean_runs(shape, middle, most) > asked { low = middle } else { high = middle }
     }
     StoppingRate::new((high * 1e6).round() / 1e6).ok()
 }
 
 /// Parses the numbers of a list; on failure returns the first invalid word.
-fn numbers(text: &str) -> Result<Vec<f64>, String> {
+fn parse_numbers(text: &str) -> Result<Vec<f64>, String> {
     let words = text.split([' ', ',', ';', '\n', '\t']).filter(|word| !word.is_empty());
     words.map(|word| word.parse().map_err(|_| word.to_owned())).collect()
 }
 
-fn not_a_number(of: &str, word: &str) -> String {
-    format!("among the {of}, `{word}` is not a number: write them with blanks between")
+fn describe_invalid_number(of: &str, word: &str) -> String {
+    format!("{of}: `{word}` is not a number; separate numbers by spaces")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Trials;
+    use super::SelectionPlan;
 
-    fn trials(change: impl FnOnce(&mut Trials)) -> Trials {
-        let mut trials = Trials { on: true, ..Trials::default() };
+    fn trials(change: impl FnOnce(&mut SelectionPlan)) -> SelectionPlan {
+        let mut trials = SelectionPlan { on: true, ..SelectionPlan::default() };
         change(&mut trials);
         trials
     }
 
     #[test]
-    fn every_pair_of_settings_is_a_candidate_and_the_mean_is_what_was_asked() {
-        let asked =
+    fn selection_has_every_pair_and_the_requested_mean() {
+        let selection =
             trials(|trials| trials.clips = "1, 0.5".to_owned()).selection().expect("numbers").expect("it is on");
-        assert_eq!(asked.candidates.len(), 6);
+        assert_eq!(selection.candidates.len(), 6);
         for (shape, mean) in [(-0.5, 2.0), (0.0, 4.0), (1.0, 6.5)] {
-            let asked = trials(|trials| (trials.shape, trials.mean) = (shape, mean)).selection();
-            let runs = asked.expect("numbers").expect("it is on").runs();
+            let selection = trials(|trials| (trials.shape, trials.mean) = (shape, mean)).selection();
+            let runs = selection.expect("numbers").expect("it is on").runs();
             assert!((runs.mean() - mean).abs() < 1e-3, "{shape}: {} instead of {mean}", runs.mean());
         }
-        assert_eq!(Trials::default().selection(), Ok(None));
+        assert_eq!(SelectionPlan::default().selection(), Ok(None));
     }
 
     #[test]
-    fn what_is_not_a_number_or_cannot_be_is_named_by_its_place() {
-        let fields = |change: fn(&mut Trials)| -> Vec<String> {
+    fn invalid_selection_fields_are_named_by_path() {
+        let fields = |change: fn(&mut SelectionPlan)| -> Vec<String> {
             let wrong = trials(change).selection().expect_err("it cannot be a selection");
             wrong.into_iter().map(|violation| violation.field).collect()
         };

@@ -4,9 +4,12 @@
 use leptos::prelude::*;
 use undertone_api::job::dp_sgd::{Cell, Clipping, Part, Precision};
 
-use super::field::{Field, Table, Wrong, meant, options, setter, tick, word, wrong_in};
-use crate::kind::dp_sgd::plan::{Plan, Shape, Step};
-use crate::kind::dp_sgd::said;
+use super::field::{
+    ChoiceTable, FormField, PlanViolations, count_violations, find_word, make_setter, parse_word, render_checkbox,
+    table_options,
+};
+use crate::kind::dp_sgd::description;
+use crate::kind::dp_sgd::plan::{ScheduleShape, StepOptimizer, TrainingPlan};
 use crate::words;
 
 /// The paths of the spec with fields here.
@@ -24,49 +27,49 @@ const HERE: &[&str] = &[
     "selection",
 ];
 
-const CELLS: &Table<Cell> =
-    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU: three quarters of the parameters")];
-const CLIPPINGS: &Table<Clipping> = &[
-    (Clipping::Flat, "flat", "as a whole: longer ones are shortened to C"),
-    (Clipping::PerLayer, "per_layer", "part by part: each of L parts to C/√L"),
-    (Clipping::Automatic, "automatic", "normalized: all to just under C, long or short"),
+const CELLS: &ChoiceTable<Cell> =
+    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU, three quarters of the parameters")];
+const CLIPPINGS: &ChoiceTable<Clipping> = &[
+    (Clipping::Flat, "flat", "as a whole: clipped to C"),
+    (Clipping::PerLayer, "per_layer", "per layer: each of L layers clipped to C/√L"),
+    (Clipping::Automatic, "automatic", "normalized: every gradient scaled to just under C"),
 ];
-const STEPS: &Table<Step> = &[
-    (Step::Adam, "adam", "Adam"),
-    (Step::DpAdam, "dp_adam", "Adam, its second moment freed of the noise"),
-    (Step::Sgd, "sgd", "SGD with momentum"),
+const STEPS: &ChoiceTable<StepOptimizer> = &[
+    (StepOptimizer::Adam, "adam", "Adam"),
+    (StepOptimizer::DpAdam, "dp_adam", "Adam with a noise-corrected second moment"),
+    (StepOptimizer::Sgd, "sgd", "SGD with momentum"),
 ];
-const SHAPES: &Table<Shape> = &[
-    (Shape::Constant, "constant", "stays"),
-    (Shape::Linear, "linear", "falls in a straight line"),
-    (Shape::Cosine, "cosine", "falls along half a cosine"),
+const SHAPES: &ChoiceTable<ScheduleShape> = &[
+    (ScheduleShape::Constant, "constant", "stays"),
+    (ScheduleShape::Linear, "linear", "linear decay"),
+    (ScheduleShape::Cosine, "cosine", "cosine decay"),
 ];
-const PRECISIONS: &Table<Precision> = &[
-    (Precision::F32, "f32", "32 bits a number, as computed"),
-    (Precision::Bf16, "bf16", "16 bits: half as long"),
-    (Precision::Int8, "int8", "8 bits: a quarter as long"),
+const PRECISIONS: &ChoiceTable<Precision> = &[
+    (Precision::F32, "f32", "32 bits a number, unchanged"),
+    (Precision::Bf16, "bf16", "16 bits a number, half the size"),
+    (Precision::Int8, "int8", "8 bits a number, a quarter of the size"),
 ];
 /// Shapes of the number of runs.
-const DRAWN: &Table<f64> = &[
+const DRAWN: &ChoiceTable<f64> = &[
     (0.0, "0", "logarithmically"),
     (1.0, "1", "geometrically"),
     (-0.5, "-0.5", "steeply: cheaper, more often a single run"),
 ];
 
 /// Renders all advanced settings.
-pub(super) fn advanced(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
-    let Wrong(violations) = expect_context();
-    let faults = Memo::new(move |_| wrong_in(&violations.read(), HERE));
+pub(super) fn render_advanced(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView {
+    let PlanViolations(violations) = expect_context();
+    let faults = Memo::new(move |_| count_violations(&violations.read(), HERE));
     let lid = move || match faults.get() {
         0 => String::new(),
-        faults => format!(" · {} to mend", words::count(faults as u64)),
+        faults => format!(" · {} to fix", words::count(faults as u64)),
     };
     let groups = vec![
-        group("Model", model(plan, shown)),
-        group("Warm start, on public data", warm_start(plan, shown)),
-        group("Clipping", clipping(plan, shown)),
-        group("Steps of the rounds", steps(plan, shown)),
-        group("Selection", selection(plan, shown)),
+        render_group("Model", render_model(plan, shown)),
+        render_group("Warm start, on public data", render_warm_start(plan, shown)),
+        render_group("Clipping", render_clipping(plan, shown)),
+        render_group("Local steps", render_steps(plan, shown)),
+        render_group("Selection", render_selection(plan, shown)),
     ];
     view! {
         <details class="more advanced">
@@ -77,21 +80,21 @@ pub(super) fn advanced(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
     .into_any()
 }
 
-fn group(title: &'static str, fields: Vec<AnyView>) -> AnyView {
+fn render_group(title: &'static str, fields: Vec<AnyView>) -> AnyView {
     view! { <fieldset><legend>{title}</legend>{fields}</fieldset> }.into_any()
 }
 
 /// Renders fields that are visible only under a condition.
-fn only(plan: RwSignal<Plan>, when: fn(&Plan) -> bool, fields: Vec<AnyView>) -> AnyView {
+fn render_when(plan: RwSignal<TrainingPlan>, when: fn(&TrainingPlan) -> bool, fields: Vec<AnyView>) -> AnyView {
     let there = Memo::new(move |_| when(&plan.read()));
     view! { <div class="sub" hidden=move || !there.get()>{fields}</div> }.into_any()
 }
 
-const fn field(name: &'static str, at: &'static str, label: &'static str) -> Field {
-    Field { name, at, label }
+const fn form_field(name: &'static str, at: &'static str, label: &'static str) -> FormField {
+    FormField { name, at, label }
 }
 
-fn model(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+fn render_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
     let layers = shown.layers;
     let counts = ["1", "2", "3", "4"].map(|count| (count.to_owned(), count.to_owned()));
     let context = |side: u32| match (side, 2 * side + 1) {
@@ -99,211 +102,223 @@ fn model(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
         (_, width) => (width.to_string(), format!("{width} frames, {side} on each side")),
     };
     vec![
-        field("plan[layers][cell]", "model.cell", "Recurrent cell").choice(
-            word(CELLS, &layers.cell),
-            options(CELLS),
-            setter(plan, |plan, text: String| plan.layers.cell = meant(CELLS, &text).unwrap_or_default()),
+        form_field("plan[layers][cell]", "model.cell", "Recurrent cell").choice(
+            find_word(CELLS, &layers.cell),
+            table_options(CELLS),
+            make_setter(plan, |plan, text: String| plan.layers.cell = parse_word(CELLS, &text).unwrap_or_default()),
         ),
-        field("plan[hidden]", "model.hidden", "Hidden units of each layer").number(
+        form_field("plan[hidden]", "model.hidden", "Hidden units of each layer").number(
             f64::from(shown.hidden),
             (1.0, 2048.0),
             true,
-            setter(plan, |plan, value| plan.hidden = value as u32),
+            make_setter(plan, |plan, value| plan.hidden = value as u32),
         ),
-        field("plan[layers][layers]", "model.layers", "Recurrent layers").choice(
+        form_field("plan[layers][layers]", "model.layers", "Recurrent layers").choice(
             &layers.layers.to_string(),
             counts.into(),
-            setter(plan, |plan, text: String| plan.layers.layers = text.parse().unwrap_or(1)),
+            make_setter(plan, |plan, text: String| plan.layers.layers = text.parse().unwrap_or(1)),
         ),
-        tick(
+        render_checkbox(
             "plan[layers][bidirectional]".to_owned(),
-            "Each layer reads both ways",
+            "Bidirectional layers",
             layers.bidirectional,
-            setter(plan, |plan, value| plan.layers.bidirectional = value),
+            make_setter(plan, |plan, value| plan.layers.bidirectional = value),
         ),
-        field("plan[layers][context]", "model.context", "A convolution before them, over").choice(
+        form_field("plan[layers][context]", "model.context", "Convolution before them").choice(
             &layers.context.to_string(),
             (0..=15).map(context).collect(),
-            setter(plan, |plan, text: String| plan.layers.context = text.parse().unwrap_or(0)),
+            make_setter(plan, |plan, text: String| plan.layers.context = text.parse().unwrap_or(0)),
         ),
-        tick(
+        render_checkbox(
             "plan[layers][normalize]".to_owned(),
             "Layer norm before the output layer",
             layers.normalize,
-            setter(plan, |plan, value| plan.layers.normalize = value),
+            make_setter(plan, |plan, value| plan.layers.normalize = value),
         ),
     ]
 }
 
-fn warm_start(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+fn render_warm_start(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
     vec![
-        field("plan[epochs]", "warm_start.epochs", "Passes").number(
+        form_field("plan[epochs]", "warm_start.epochs", "Epochs").number(
             f64::from(shown.epochs),
             (0.0, 1000.0),
             true,
-            setter(plan, |plan, value| plan.epochs = value as u32),
+            make_setter(plan, |plan, value| plan.epochs = value as u32),
         ),
-        field("plan[batch]", "warm_start.batch", "Utterances in a batch").number(
+        form_field("plan[batch]", "warm_start.batch", "Batch size, utterances").number(
             f64::from(shown.batch),
             (1.0, 1024.0),
             true,
-            setter(plan, |plan, value| plan.batch = value as u32),
+            make_setter(plan, |plan, value| plan.batch = value as u32),
         ),
-        field("plan[warm_rate]", "warm_start.learning_rate", "Learning rate").number(
+        form_field("plan[warm_rate]", "warm_start.learning_rate", "Learning rate").number(
             shown.warm_rate,
             (0.0, 1.0),
             false,
-            setter(plan, |plan, value| plan.warm_rate = value),
+            make_setter(plan, |plan, value| plan.warm_rate = value),
         ),
     ]
 }
 
-fn clipping(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
+fn render_clipping(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
     vec![
-        field("plan[steps][clipping]", "", "A unit's gradient is brought to the clip C").choice(
-            word(CLIPPINGS, &shown.steps.clipping),
-            options(CLIPPINGS),
-            setter(plan, |plan, text: String| plan.steps.clipping = meant(CLIPPINGS, &text).unwrap_or_default()),
+        form_field("plan[steps][clipping]", "", "Clipping of a unit's gradient to C").choice(
+            find_word(CLIPPINGS, &shown.steps.clipping),
+            table_options(CLIPPINGS),
+            make_setter(plan, |plan, text: String| {
+                plan.steps.clipping = parse_word(CLIPPINGS, &text).unwrap_or_default()
+            }),
         ),
-        hint("The noise is z times C in each, and so is the price."),
+        render_hint("The noise is z times C in each case, and the price is the same."),
     ]
 }
 
-fn hint(text: &'static str) -> AnyView {
+fn render_hint(text: &'static str) -> AnyView {
     view! { <p class="hint">{text}</p> }.into_any()
 }
 
-fn steps(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
-    let of = shown.steps;
+fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
+    let options = shown.steps;
     vec![
-        field("plan[step]", "optimizer", "Optimizer").choice(
-            word(STEPS, &shown.step),
-            options(STEPS),
-            setter(plan, |plan, text: String| plan.step = meant(STEPS, &text).unwrap_or(Step::Adam)),
+        form_field("plan[step]", "optimizer", "Optimizer").choice(
+            find_word(STEPS, &shown.step),
+            table_options(STEPS),
+            make_setter(plan, |plan, text: String| plan.step = parse_word(STEPS, &text).unwrap_or(StepOptimizer::Adam)),
         ),
-        field("plan[learning_rate]", "learning_rate", "Learning rate").number(
+        form_field("plan[learning_rate]", "learning_rate", "Learning rate").number(
             shown.learning_rate,
             (0.0, 1000.0),
             false,
-            setter(plan, |plan, value| plan.learning_rate = value),
+            make_setter(plan, |plan, value| plan.learning_rate = value),
         ),
-        only(
+        render_when(
             plan,
-            |plan| plan.step == Step::Sgd,
-            vec![field("plan[steps][momentum]", "momentum", "Momentum").number(
-                of.momentum,
+            |plan| plan.step == StepOptimizer::Sgd,
+            vec![form_field("plan[steps][momentum]", "momentum", "Momentum").number(
+                options.momentum,
                 (0.0, 1.0),
                 false,
-                setter(plan, |plan, value| plan.steps.momentum = value),
+                make_setter(plan, |plan, value| plan.steps.momentum = value),
             )],
         ),
-        field("plan[steps][shape]", "schedule", "The learning rate over the rounds").choice(
-            word(SHAPES, &of.shape),
-            options(SHAPES),
-            setter(plan, |plan, text: String| plan.steps.shape = meant(SHAPES, &text).unwrap_or_default()),
+        form_field("plan[steps][shape]", "schedule", "Learning rate schedule").choice(
+            find_word(SHAPES, &options.shape),
+            table_options(SHAPES),
+            make_setter(plan, |plan, text: String| plan.steps.shape = parse_word(SHAPES, &text).unwrap_or_default()),
         ),
-        only(
+        render_when(
             plan,
-            |plan| plan.steps.shape != Shape::Constant,
+            |plan| plan.steps.shape != ScheduleShape::Constant,
             vec![
-                field("plan[steps][warmup]", "schedule.warmup", "Rounds in which it rises first").number(
-                    f64::from(of.warmup),
+                form_field("plan[steps][warmup]", "schedule.warmup", "Warm-up rounds").number(
+                    f64::from(options.warmup),
                     (0.0, 99_999.0),
                     true,
-                    setter(plan, |plan, value| plan.steps.warmup = value as u32),
+                    make_setter(plan, |plan, value| plan.steps.warmup = value as u32),
                 ),
-                field("plan[steps][last]", "schedule.final", "Part of it that is left in the last round").number(
-                    of.last,
-                    (0.0, 1.0),
-                    false,
-                    setter(plan, |plan, value| plan.steps.last = value),
-                ),
+                form_field("plan[steps][last]", "schedule.final", "Share of the learning rate in the last round")
+                    .number(options.last, (0.0, 1.0), false, make_setter(plan, |plan, value| plan.steps.last = value)),
             ],
         ),
-        field(
-            "plan[steps][averaging]",
-            "averaging.decay",
-            "Average the iterates: what an average keeps in each round, 0 for none",
-        )
-        .number(of.averaging, (0.0, 1.0), false, setter(plan, |plan, value| plan.steps.averaging = value)),
-        field("plan[steps][precision]", "exchange.precision", "Vectors travel in").choice(
-            word(PRECISIONS, &of.precision),
-            options(PRECISIONS),
-            setter(plan, |plan, text: String| plan.steps.precision = meant(PRECISIONS, &text).unwrap_or_default()),
+        form_field("plan[steps][averaging]", "averaging.decay", "Decay of the iterate average per round, 0 for none")
+            .number(
+                options.averaging,
+                (0.0, 1.0),
+                false,
+                make_setter(plan, |plan, value| plan.steps.averaging = value),
+            ),
+        form_field("plan[steps][precision]", "exchange.precision", "Vector precision").choice(
+            find_word(PRECISIONS, &options.precision),
+            table_options(PRECISIONS),
+            make_setter(plan, |plan, text: String| {
+                plan.steps.precision = parse_word(PRECISIONS, &text).unwrap_or_default()
+            }),
         ),
-        field("plan[evaluate_every]", "evaluate_every", "Measure every so many rounds").number(
+        form_field("plan[evaluate_every]", "evaluate_every", "Rounds between evaluations").number(
             f64::from(shown.evaluate_every),
             (1.0, 10_000.0),
             true,
-            setter(plan, |plan, value| plan.evaluate_every = value as u32),
+            make_setter(plan, |plan, value| plan.evaluate_every = value as u32),
         ),
-        frozen(plan, shown),
+        render_frozen(plan, shown),
     ]
 }
 
 /// Renders a checkbox for each part of the model that the rounds can leave untrained.
-fn frozen(plan: RwSignal<Plan>, shown: &Plan) -> AnyView {
-    let mut frozen = shown.frozen;
+fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView {
+    let mut flags = shown.frozen;
     let parts = Part::ALL.map(|part| {
         let there = Memo::new(move |_| plan.read().layers.model(1).parts().contains(part));
-        let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.of(part) = value));
-        let tick = tick(format!("plan[frozen][{}]", part.name()), said::part(part), *frozen.of(part), set);
+        let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.flag_mut(part) = value));
+        let tick = render_checkbox(
+            format!("plan[frozen][{}]", part.name()),
+            description::part_name(part),
+            *flags.flag_mut(part),
+            set,
+        );
         view! { <div hidden=move || !there.get()>{tick}</div> }.into_any()
     });
     view! {
         <div class="field">
-            <span>"Left as the warm start made it"</span>
+            <span>"Frozen after the warm start"</span>
             {Vec::from(parts)}
-            {Wrong::at("train")}
-            <small>"What is not trained gets no noise and does not travel; the price stays."</small>
+            {PlanViolations::render_at("train")}
+            <small>"Frozen layers get no noise and are not sent; the price is the same."</small>
         </div>
     }
     .into_any()
 }
 
-fn selection(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
-    let of = shown.trials.clone();
+fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
+    let trials = shown.trials.clone();
     vec![
-        tick(
+        render_checkbox(
             "plan[trials][on]".to_owned(),
-            "In every round each private party tries several settings, and only the best leaves",
-            of.on,
-            setter(plan, |plan, value| plan.trials.on = value),
+            "In every round each private party tries several settings and releases only the best",
+            trials.on,
+            make_setter(plan, |plan, value| plan.trials.on = value),
         ),
-        Wrong::at("selection"),
-        only(
+        PlanViolations::render_at("selection"),
+        render_when(
             plan,
             |plan| plan.trials.on,
             vec![
-                field("plan[trials][rates]", "selection.candidates", "Learning rates to try")
-                    .words(of.rates, setter(plan, |plan, value| plan.trials.rates = value)),
-                field("plan[trials][clips]", "selection.clips", "Clips to try, as parts of each party's own")
-                    .words(of.clips, setter(plan, |plan, value| plan.trials.clips = value)),
-                field("plan[trials][mean]", "selection.stopping", "Runs that count, on average").number(
-                    of.mean,
+                form_field("plan[trials][rates]", "selection.candidates", "Learning rates to try")
+                    .words(trials.rates, make_setter(plan, |plan, value| plan.trials.rates = value)),
+                form_field("plan[trials][clips]", "selection.clips", "Clips to try, relative to each party's clip")
+                    .words(trials.clips, make_setter(plan, |plan, value| plan.trials.clips = value)),
+                form_field("plan[trials][mean]", "selection.stopping", "Average number of runs that count").number(
+                    trials.mean,
                     (1.0, 1000.0),
                     false,
-                    setter(plan, |plan, value| plan.trials.mean = value),
+                    make_setter(plan, |plan, value| plan.trials.mean = value),
                 ),
-                field("plan[trials][most]", "selection.most_runs", "Runs that are made, however many count").number(
-                    f64::from(of.most),
+                form_field("plan[trials][most]", "selection.most_runs", "Number of runs").number(
+                    f64::from(trials.most),
                     (2.0, 1000.0),
                     true,
-                    setter(plan, |plan, value| plan.trials.most = value as u16),
+                    make_setter(plan, |plan, value| plan.trials.most = value as u16),
                 ),
-                field("plan[trials][shape]", "selection.shape", "How many count is drawn").choice(
-                    word(DRAWN, &of.shape),
-                    options(DRAWN),
-                    setter(plan, |plan, text: String| plan.trials.shape = meant(DRAWN, &text).unwrap_or_default()),
+                form_field("plan[trials][shape]", "selection.shape", "Distribution of the number that counts").choice(
+                    find_word(DRAWN, &trials.shape),
+                    table_options(DRAWN),
+                    make_setter(plan, |plan, text: String| {
+                        plan.trials.shape = parse_word(DRAWN, &text).unwrap_or_default()
+                    }),
                 ),
-                field("plan[trials][development]", "selection.development", "Public utterances that judge the runs")
-                    .number(
-                        f64::from(of.development),
-                        (1.0, 2000.0),
-                        true,
-                        setter(plan, |plan, value| plan.trials.development = value as u32),
-                    ),
-                hint("A round pays for the best of these runs: more than for one, less than for all."),
+                form_field(
+                    "plan[trials][development]",
+                    "selection.development",
+                    "Public utterances to evaluate the runs",
+                )
+                .number(
+                    f64::from(trials.development),
+                    (1.0, 2000.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.trials.development = value as u32),
+                ),
+                render_hint("A round costs more than one run and less than all runs."),
             ],
         ),
     ]
@@ -313,18 +328,18 @@ fn selection(plan: RwSignal<Plan>, shown: &Plan) -> Vec<AnyView> {
 mod tests {
     use serde::Serialize;
 
-    use super::{CELLS, CLIPPINGS, DRAWN, PRECISIONS, SHAPES, STEPS, Table, meant};
+    use super::{CELLS, CLIPPINGS, ChoiceTable, DRAWN, PRECISIONS, SHAPES, STEPS, parse_word};
 
     /// Checks that a form's word equals the plan's serialized word, and parses to the same choice.
-    fn agrees<T: Serialize + Copy + PartialEq + std::fmt::Debug>(table: &Table<T>) {
+    fn agrees<T: Serialize + Copy + PartialEq + std::fmt::Debug>(table: &ChoiceTable<T>) {
         for (choice, word, _) in table {
             assert_eq!(serde_json::to_value(choice).expect("it has a word"), **word);
-            assert_eq!(meant(table, word), Some(*choice));
+            assert_eq!(parse_word(table, word), Some(*choice));
         }
     }
 
     #[test]
-    fn every_choice_is_posted_by_the_word_that_a_plan_is_read_by() {
+    fn choice_words_equal_serialized_words() {
         agrees(CELLS);
         agrees(CLIPPINGS);
         agrees(STEPS);

@@ -10,80 +10,82 @@ use undertone_api::plan::Buys;
 use undertone_api::problem::Violation;
 
 use crate::component::gauge::Gauge;
-use crate::kind::dp_sgd::{Plan, Prices, Verdict};
+use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TrainingPlan};
 use crate::standing::Payment;
 use crate::words;
 
 /// Renders the cost of the plan to each party.
 #[component]
 pub(super) fn Costs(
-    prices: Memo<Option<Prices>>,
+    prices: Memo<Option<PlanPrices>>,
     violations: Memo<Vec<Violation>>,
     datasets: StoredValue<Vec<Dataset>>,
-    plan: RwSignal<Plan>,
+    plan: RwSignal<TrainingPlan>,
     consortium: ConsortiumId,
 ) -> impl IntoView {
     move || {
-        let Some(Prices { verdicts, buys, offers }) = prices.get() else { return wrong(&violations.read()) };
+        let Some(PlanPrices { verdicts, buys, offers }) = prices.get() else {
+            return render_violations(&violations.read());
+        };
         let name = |id: DatasetId| {
-            let named = |all: &Vec<Dataset>| {
+            let label = |all: &Vec<Dataset>| {
                 all.iter().find(|d| d.id == id).map(|d| format!("{}, {}", d.name, d.organization_name))
             };
-            datasets.with_value(named).unwrap_or_default()
+            datasets.with_value(label).unwrap_or_default()
         };
         let names: Vec<_> = verdicts.iter().map(|(id, _)| name(*id)).collect();
-        let headline = headline(&verdicts, buys.as_ref());
+        let headline = summarize_prices(&verdicts, buys.as_ref());
         let decides = buys.map(|buys| buys.bottleneck.sentence);
         view! {
             <p class="headline-small">{headline}</p>
             {decides.map(|decides| view! { <p class="hint decides">{decides}</p> })}
-            {super::offer::offers(offers, plan, consortium)}
+            {super::offer::render_offers(offers, plan, consortium)}
             <ul class="costs">
                 {verdicts.into_iter().zip(names).map(|((_, verdict), name)| view! {
-                    <li><h3>{name}</h3>{said(verdict)}</li>
+                    <li><h3>{name}</h3>{render_verdict(verdict)}</li>
                 }).collect_view()}
             </ul>
-            {wrong(&violations.read())}
+            {render_violations(&violations.read())}
         }
         .into_any()
     }
 }
 
 /// Describes the plan in one sentence.
-fn headline(priced: &[(DatasetId, Verdict)], buys: Option<&Buys>) -> String {
-    let over = |verdict: &Verdict| matches!(verdict, Verdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
-    let without = |verdict: &Verdict| matches!(verdict, Verdict::NoBudget | Verdict::Unpriced(_));
-    let count = |is: &dyn Fn(&Verdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
-    match (count(&without), count(&over), buys) {
-        (0, 0, None) => "Nobody pays for this plan.".to_owned(),
+fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&Buys>) -> String {
+    let is_over = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
+    let without = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::NoBudget | PartyVerdict::Unpriced(_));
+    let count = |is: &dyn Fn(&PartyVerdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
+    match (count(&without), count(&is_over), buys) {
+        (0, 0, None) => "This plan charges no account.".to_owned(),
         (0, 0, Some(buys)) => format!(
-            "Fits every budget. With these settings the budgets would buy up to {}.",
+            "Fits every budget. With these settings the budgets allow up to {}.",
             words::plural(buys.rounds_that_fit.into(), "round")
         ),
-        (0, over, _) => format!("Over the limit of {}.", words::plural(over, "dataset")),
+        (0, over_limit, _) => format!("Over the limit of {}.", words::plural(over_limit, "dataset")),
         (without, ..) => format!("{} cannot take part as planned.", words::plural(without, "dataset")),
     }
 }
 
-fn said(verdict: Verdict) -> AnyView {
+fn render_verdict(verdict: PartyVerdict) -> AnyView {
     let line = |text: &str| view! { <p class="hint">{text.to_owned()}</p> }.into_any();
     match verdict {
-        Verdict::Public => line("Public: sends exact gradients and pays nothing."),
-        Verdict::Open(exact) => in_the_clear(exact),
-        Verdict::Nothing => line("Nothing of it leaves the site in the arms that run."),
-        Verdict::NoBudget => {
+        PartyVerdict::Public => line("Public: sends exact gradients, and nothing is charged."),
+        PartyVerdict::Open(exact) => render_exact_releases(exact),
+        PartyVerdict::Nothing => line("Nothing derived from it leaves the site in the selected arms."),
+        PartyVerdict::NoBudget => {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
-        Verdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        Verdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, .. } => {
+        PartyVerdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
+        PartyVerdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, .. } => {
             let Payment { reading, ghost, .. } = *payment;
-            let room = room(rounds_that_fit, epochs.1, least_noise);
+            let room = describe_room(rounds_that_fit, epochs.1, least_noise);
             view! {
                 <Gauge reading ghost=Some(ghost)/>
-                <p class="hint" class:bad-text=!ghost.fits>{asked(&payment, epochs.0)}{room}</p>
-                {ghost.fits.then(|| view! { <p class="hint">{leaves(&payment)}</p> })}
-                {(exact > 0).then(|| in_the_clear(exact))}
-                {others.into_iter().map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view()}
+                <p class="hint" class:bad-text=!ghost.fits>{describe_charge(&payment, epochs.0)}{room}</p>
+                {ghost.fits.then(|| view! { <p class="hint">{describe_remainder(&payment)}</p> })}
+                {(exact > 0).then(|| render_exact_releases(exact))}
+                {others.into_iter().map(|(effect, fits)| view! { <p class="hint" class:bad-text=!fits>{effect}</p> }).collect_view()}
             }
             .into_any()
         }
@@ -91,52 +93,52 @@ fn said(verdict: Verdict) -> AnyView {
 }
 
 /// Describes the plan's charge to an account.
-fn asked(payment: &Payment, epochs: f64) -> String {
+fn describe_charge(payment: &Payment, epochs: f64) -> String {
     format!(
         "ε {} by itself for {}, {} over the data. ",
         words::epsilon(payment.own),
         words::releases(payment.releases, &payment.event),
-        passes(epochs),
+        format_passes(epochs),
     )
 }
 
 /// Describes the account's room.
-fn room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
+fn describe_room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
     let fit = match rounds {
-        0 => "Not one round fits with this noise".to_owned(),
-        n => format!("{}, {}, fit into what is left", words::plural(n.into(), "round"), passes(epochs)),
+        0 => "No round fits with this noise".to_owned(),
+        n => format!("{}, {}, fit in the remaining budget", words::plural(n.into(), "round"), format_passes(epochs)),
     };
     match least_noise {
-        Some(noise) => format!("{fit}; for the rounds asked, noise z {noise} is the least."),
-        None => format!("{fit}; no noise is enough for the rounds asked."),
+        Some(noise) => format!("{fit}; the least noise for the requested rounds is z {noise}."),
+        None => format!("{fit}; no noise is enough for the requested rounds."),
     }
 }
 
 /// Formats the expected passes over the data, to one decimal.
-fn passes(epochs: f64) -> String {
-    let said = words::number((epochs * 10.0).round() / 10.0);
-    if said == "1" { "about 1 pass".to_owned() } else { format!("about {said} passes") }
+fn format_passes(epochs: f64) -> String {
+    let number = words::number((epochs * 10.0).round() / 10.0);
+    if number == "1" { "about 1 pass".to_owned() } else { format!("about {number} passes") }
 }
 
 /// Describes the remainder, and the further rounds and jobs that would fit into it.
-fn leaves(payment: &Payment) -> String {
+fn describe_remainder(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
-    let then = match (rounds, jobs) {
-        (0, _) => "not one more such round".to_owned(),
-        (rounds, 0) => format!("{} more, not another job like this", words::plural(rounds, "such round")),
+    let capacity = match (rounds, jobs) {
+        (0, _) => "no other such round".to_owned(),
+        (rounds, 0) => format!("{} more, no other such job", words::plural(rounds, "such round")),
         (rounds, jobs) => {
             format!("{} more, or {}", words::plural(rounds, "such round"), words::plural(jobs, "such job"))
         }
     };
     format!(
-        "Leaves ε {} and {} % of the budget: {then}.",
+        "Leaves ε {} and {} % of the budget: {capacity}.",
         words::epsilon_left(payment.left.unwrap_or_default()),
         (payment.left_fraction * 100.0).floor()
     )
 }
 
 /// Renders the open arm's use of a dataset that was opened for it.
-fn in_the_clear(exact: u64) -> AnyView {
+fn render_exact_releases(exact: u64) -> AnyView {
     let text = format!(
         "Open: in the open arm exact gradients leave the site, {}. They are recorded; no ε covers them.",
         words::plural(exact, "time")
@@ -144,13 +146,13 @@ fn in_the_clear(exact: u64) -> AnyView {
     view! { <p class="hint in-the-clear">{text}</p> }.into_any()
 }
 
-fn wrong(violations: &[Violation]) -> AnyView {
+fn render_violations(violations: &[Violation]) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }
     view! {
         <div class="notice bad">
-            <p class="notice-title">"Before it can be proposed"</p>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

@@ -3,27 +3,28 @@
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 
-use crate::component::chart::{Chart, Figure, Line, Stroke};
-use crate::kind::dp_sgd::{Prices, Verdict};
+use crate::component::chart::{Chart, ChartFigure, ChartLine, LineStroke};
+use crate::kind::dp_sgd::{PartyVerdict, PlanPrices};
 use crate::words;
 
 /// Renders the chart of a dataset; hidden while it pays nothing.
-pub(super) fn curve(dataset: &Dataset, prices: Memo<Option<Prices>>) -> AnyView {
-    let (id, name) = (dataset.id, dataset.name.clone());
+pub(super) fn render_curve(dataset: &Dataset, prices: Memo<Option<PlanPrices>>) -> AnyView {
+    let id = dataset.id;
+    let name = dataset.name.clone();
     let figure = Memo::new(move |_| {
         let prices = prices.read();
         let verdicts = prices.as_ref().map_or(&[][..], |prices| &prices.verdicts);
-        let asked = prices.as_ref().and_then(|prices| prices.buys.as_ref()).map_or(0, |buys| buys.rounds);
+        let planned_rounds = prices.as_ref().and_then(|prices| prices.buys.as_ref()).map_or(0, |buys| buys.rounds);
         verdicts
             .iter()
-            .find(|(known, _)| *known == id)
-            .map_or_else(Figure::default, |(_, verdict)| drawn(verdict, &name, asked))
+            .find(|(dataset, _)| *dataset == id)
+            .map_or_else(ChartFigure::default, |(_, verdict)| plot_curve(verdict, &name, planned_rounds))
     });
     view! { <div hidden=move || figure.read().lines.is_empty()><Chart figure/></div> }.into_any()
 }
 
-fn drawn(verdict: &Verdict, name: &str, asked: u32) -> Figure {
-    let Verdict::Pays { payment, curve, .. } = verdict else { return Figure::default() };
+fn plot_curve(verdict: &PartyVerdict, name: &str, asked: u32) -> ChartFigure {
+    let PartyVerdict::Pays { payment, curve, .. } = verdict else { return ChartFigure::default() };
     let reading = &payment.reading;
     let points: Vec<(f64, f64)> = curve
         .rounds
@@ -31,8 +32,8 @@ fn drawn(verdict: &Verdict, name: &str, asked: u32) -> Figure {
         .zip(&curve.epsilon)
         .filter_map(|(rounds, epsilon)| Some((f64::from(*rounds), (*epsilon)?)))
         .collect();
-    let line = |label: &str, stroke, points, level| Line { label: label.to_owned(), stroke, points, level };
-    Figure {
+    let line = |label: &str, stroke, points, level| ChartLine { label: label.to_owned(), stroke, points, level };
+    ChartFigure {
         title: format!("ε of {name} against rounds"),
         file: format!("epsilon-{}", name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
         x: "rounds".to_owned(),
@@ -41,9 +42,9 @@ fn drawn(verdict: &Verdict, name: &str, asked: u32) -> Figure {
         x_most: curve.rounds.last().map_or(1.0, |last| f64::from(*last)),
         mark: Some((f64::from(asked), "this plan".to_owned())),
         lines: vec![
-            line("budget", Stroke::Solid, points, None),
-            line("limit", Stroke::Dotted, Vec::new(), Some(reading.limit)),
+            line("budget", LineStroke::Solid, points, None),
+            line("limit", LineStroke::Dotted, Vec::new(), Some(reading.limit)),
         ],
-        ..Figure::default()
+        ..ChartFigure::default()
     }
 }

@@ -6,14 +6,14 @@
 use leptos::prelude::*;
 use undertone_api::problem::Violation;
 
-use crate::kind::dp_sgd::Plan;
+use crate::kind::dp_sgd::TrainingPlan;
 use crate::words;
 
 /// Positions of a slider.
 const STEPS: f64 = 400.0;
 
 /// Returns the value at a slider's position, to three significant digits.
-fn value_at(position: f64, low: f64, high: f64, whole: bool) -> f64 {
+fn value_at_position(position: f64, low: f64, high: f64, whole: bool) -> f64 {
     let value = low * (high / low).powf((position / STEPS).clamp(0.0, 1.0));
     if whole {
         return value.round();
@@ -23,51 +23,51 @@ fn value_at(position: f64, low: f64, high: f64, whole: bool) -> f64 {
 }
 
 /// Returns the position of a value.
-fn position_of(value: f64, low: f64, high: f64) -> f64 {
+fn find_position(value: f64, low: f64, high: f64) -> f64 {
     ((value.clamp(low, high) / low).ln() / (high / low).ln() * STEPS).round()
 }
 
 /// The plan's violations, which the fields display.
 #[derive(Clone, Copy)]
-pub(super) struct Wrong(pub(super) Memo<Vec<Violation>>);
+pub(super) struct PlanViolations(pub(super) Memo<Vec<Violation>>);
 
-impl Wrong {
+impl PlanViolations {
     /// Renders the message of a path that has no field of its own.
-    pub(super) fn at(at: &'static str) -> AnyView {
-        said(wrong_at(at.into()))
+    pub(super) fn render_at(at: &'static str) -> AnyView {
+        render_violation(watch_violation(at.into()))
     }
 }
 
 /// Returns the path of a violation in the fields' form: both arms share their fields.
-fn place(violation: &Violation) -> &str {
+fn field_path(violation: &Violation) -> &str {
     let inside = violation.field.trim_start_matches("spec.");
     inside.strip_prefix("private.").or_else(|| inside.strip_prefix("open.")).unwrap_or(inside)
 }
 
 /// Returns whether a path equals a field's, or is an entry of the field's list.
-fn stands_at(place: &str, at: &str) -> bool {
+fn matches_path(place: &str, at: &str) -> bool {
     let entry = |rest: &str| rest.strip_prefix('.').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     place.strip_prefix(at).is_some_and(|rest| rest.is_empty() || entry(rest))
 }
 
 /// Counts the violations at paths that begin with one of these.
-pub(super) fn wrong_in(violations: &[Violation], places: &[&str]) -> usize {
-    violations.iter().filter(|violation| places.iter().any(|within| place(violation).starts_with(within))).count()
+pub(super) fn count_violations(violations: &[Violation], places: &[&str]) -> usize {
+    violations.iter().filter(|violation| places.iter().any(|within| field_path(violation).starts_with(within))).count()
 }
 
 /// Returns the message of a violation at a path, if there is one.
-fn wrong_at(at: Signal<String>) -> Memo<Option<String>> {
-    let Wrong(all) = expect_context();
+fn watch_violation(path: Signal<String>) -> Memo<Option<String>> {
+    let PlanViolations(all) = expect_context();
     Memo::new(move |_| {
-        let at = at.read();
+        let path = path.read();
         let all = all.read();
-        let here = |violation: &&Violation| !at.is_empty() && stands_at(place(violation), &at);
+        let here = |violation: &&Violation| !path.is_empty() && matches_path(field_path(violation), &path);
         all.iter().find(here).map(|violation| violation.message.clone())
     })
 }
 
 /// Renders the message under an invalid field.
-fn said(wrong: Memo<Option<String>>) -> AnyView {
+fn render_violation(wrong: Memo<Option<String>>) -> AnyView {
     (move || wrong.get().map(|message| view! { <small class="fault">{message}</small> })).into_any()
 }
 
@@ -85,10 +85,10 @@ pub(super) fn Slider(
     get: Signal<f64>,
     set: Callback<f64>,
 ) -> impl IntoView {
-    let wrong = wrong_at(at);
+    let wrong = watch_violation(at);
     let slide = move |event| {
         if let Ok(position) = event_target_value(&event).parse() {
-            set.run(value_at(position, low, high, whole));
+            set.run(value_at_position(position, low, high, whole));
         }
     };
     let enter = move |event| {
@@ -106,22 +106,22 @@ pub(super) fn Slider(
             </label>
             <input class="live-only" type="range" min="0" max=STEPS.to_string() step="1" aria-label=format!("{label}, slider")
                 aria-valuetext=move || words::number(get.get())
-                value=position_of(value, low, high).to_string()
-                prop:value=move || position_of(get.get(), low, high).to_string() on:input=slide/>
-            {said(wrong)}
+                value=find_position(value, low, high).to_string()
+                prop:value=move || find_position(get.get(), low, high).to_string() on:input=slide/>
+            {render_violation(wrong)}
         </div>
     }
 }
 
 /// Makes the handler of an input: one kind of closure for all fields, because each kind adds code to the bundle.
-pub(super) fn setter<T: 'static>(plan: RwSignal<Plan>, set: fn(&mut Plan, T)) -> Callback<T> {
+pub(super) fn make_setter<T: 'static>(plan: RwSignal<TrainingPlan>, set: fn(&mut TrainingPlan, T)) -> Callback<T> {
     Callback::new(move |value| plan.update(|plan| set(plan, value)))
 }
 
 /// A field of the form: its name there, its path in the spec, its label. Plain functions with one type of view keep the
 /// bundle small.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct FormField {
     /// Name in the form.
     pub(super) name: &'static str,
     /// Path in the spec, within either arm; empty if no value can be invalid.
@@ -130,10 +130,10 @@ pub(super) struct Field {
     pub(super) label: &'static str,
 }
 
-impl Field {
+impl FormField {
     /// Renders a number within a range.
     pub(super) fn number(self, value: f64, range: (f64, f64), whole: bool, set: Callback<f64>) -> AnyView {
-        let wrong = wrong_at(self.at.into());
+        let wrong = watch_violation(self.at.into());
         let enter = move |event| {
             if let Ok(value) = event_target_value(&event).parse() {
                 set.run(value);
@@ -144,7 +144,7 @@ impl Field {
             <label class="field inline"><span>{self.label}</span>
                 <input type="number" name=self.name required min=range.0.to_string() max=range.1.to_string() step=step value=value.to_string()
                     aria-invalid=move || wrong.read().is_some().then_some("true") on:change=enter/>
-                {said(wrong)}
+                {render_violation(wrong)}
             </label>
         }
         .into_any()
@@ -152,13 +152,13 @@ impl Field {
 
     /// Renders a line of text.
     pub(super) fn words(self, value: String, set: Callback<String>) -> AnyView {
-        let wrong = wrong_at(self.at.into());
+        let wrong = watch_violation(self.at.into());
         view! {
             <label class="field"><span>{self.label}</span>
                 <input type="text" name=self.name required maxlength="400" autocomplete="off" value=value
                     aria-invalid=move || wrong.read().is_some().then_some("true")
                     on:change=move |event| set.run(event_target_value(&event))/>
-                {said(wrong)}
+                {render_violation(wrong)}
             </label>
         }
         .into_any()
@@ -166,7 +166,7 @@ impl Field {
 
     /// Renders a choice of several options, each with its word in the form and its label.
     pub(super) fn choice(self, chosen: &str, options: Vec<(String, String)>, set: Callback<String>) -> AnyView {
-        let wrong = wrong_at(self.at.into());
+        let wrong = watch_violation(self.at.into());
         let option = |(value, text): (String, String)| {
             let selected = value == chosen;
             view! { <option value=value selected=selected>{text}</option> }
@@ -176,7 +176,7 @@ impl Field {
             <label class="field choice"><span>{self.label}</span>
                 <select name=self.name aria-invalid=move || wrong.read().is_some().then_some("true")
                     on:change=move |event| set.run(event_target_value(&event))>{options}</select>
-                {said(wrong)}
+                {render_violation(wrong)}
             </label>
         }
         .into_any()
@@ -184,7 +184,7 @@ impl Field {
 }
 
 /// Renders a checkbox.
-pub(super) fn tick(name: String, label: &'static str, value: bool, set: Callback<bool>) -> AnyView {
+pub(super) fn render_checkbox(name: String, label: &'static str, value: bool, set: Callback<bool>) -> AnyView {
     view! {
         <label class="check"><input type="checkbox" name=name value="true" checked=value
             on:change=move |event| set.run(event_target_checked(&event))/>{label}</label>
@@ -193,20 +193,20 @@ pub(super) fn tick(name: String, label: &'static str, value: bool, set: Callback
 }
 
 /// The options of a choice: the value, its word in the form and in the spec, its label.
-pub(super) type Table<T> = [(T, &'static str, &'static str)];
+pub(super) type ChoiceTable<T> = [(T, &'static str, &'static str)];
 
 /// Returns a table's options for a choice.
-pub(super) fn options<T>(table: &Table<T>) -> Vec<(String, String)> {
+pub(super) fn table_options<T>(table: &ChoiceTable<T>) -> Vec<(String, String)> {
     table.iter().map(|(_, word, text)| ((*word).to_owned(), (*text).to_owned())).collect()
 }
 
 /// Returns the word of a value.
-pub(super) fn word<T: PartialEq>(table: &Table<T>, choice: &T) -> &'static str {
+pub(super) fn find_word<T: PartialEq>(table: &ChoiceTable<T>, choice: &T) -> &'static str {
     table.iter().find(|(known, ..)| known == choice).map_or("", |(_, word, _)| word)
 }
 
 /// Returns the value of a word; `None` for an unknown word.
-pub(super) fn meant<T: Copy>(table: &Table<T>, text: &str) -> Option<T> {
+pub(super) fn parse_word<T: Copy>(table: &ChoiceTable<T>, text: &str) -> Option<T> {
     table.iter().find(|(_, word, _)| *word == text).map(|(choice, ..)| *choice)
 }
 
@@ -214,32 +214,32 @@ pub(super) fn meant<T: Copy>(table: &Table<T>, text: &str) -> Option<T> {
 mod tests {
     use undertone_api::problem::Violation;
 
-    use super::{STEPS, place, position_of, stands_at, value_at, wrong_in};
+    use super::{STEPS, count_violations, field_path, find_position, matches_path, value_at_position};
 
     #[test]
-    fn a_violation_of_either_arm_stands_beside_the_field_that_both_share() {
-        let at = |field: &str| Violation::new(field, "");
-        let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(at);
-        assert_eq!(all.each_ref().map(place), ["schedule.warmup", "schedule.warmup", "model.context"]);
-        assert!(stands_at("selection.candidates.1.clip", "selection.candidates") && stands_at("unit", "unit"));
-        assert!(!stands_at("selection.candidates", "selection") && !stands_at("units", "unit"));
-        assert_eq!((wrong_in(&all, &["model."]), wrong_in(&all, &["schedule", "selection"])), (1, 2));
+    fn violation_of_either_arm_is_at_the_shared_field() {
+        let violation = |field: &str| Violation::new(field, "");
+        let all = ["spec.private.schedule.warmup", "spec.open.schedule.warmup", "spec.model.context"].map(violation);
+        assert_eq!(all.each_ref().map(field_path), ["schedule.warmup", "schedule.warmup", "model.context"]);
+        assert!(matches_path("selection.candidates.1.clip", "selection.candidates") && matches_path("unit", "unit"));
+        assert!(!matches_path("selection.candidates", "selection") && !matches_path("units", "unit"));
+        assert_eq!((count_violations(&all, &["model."]), count_violations(&all, &["schedule", "selection"])), (1, 2));
     }
 
     #[test]
-    fn a_slider_spans_its_range_and_finds_its_place_again() {
-        assert!((value_at(0.0, 0.1, 100.0, false) - 0.1).abs() < 1e-12);
-        assert!((value_at(STEPS, 0.1, 100.0, false) - 100.0).abs() < 1e-9);
+    fn slider_spans_its_range_and_round_trips() {
+        assert!((value_at_position(0.0, 0.1, 100.0, false) - 0.1).abs() < 1e-12);
+        assert!((value_at_position(STEPS, 0.1, 100.0, false) - 100.0).abs() < 1e-9);
         for position in [0.0, 17.0, 200.0, 399.0, 400.0] {
-            let value = value_at(position, 0.1, 100.0, false);
-            assert!((position_of(value, 0.1, 100.0) - position).abs() <= 1.0, "{position}: {value}");
+            let value = value_at_position(position, 0.1, 100.0, false);
+            assert!((find_position(value, 0.1, 100.0) - position).abs() <= 1.0, "{position}: {value}");
         }
     }
 
     #[test]
-    fn a_whole_number_stays_whole() {
+    fn slider_of_whole_numbers_yields_whole_numbers() {
         for position in [0.0, 33.0, 250.0, 400.0] {
-            assert!(value_at(position, 1.0, 1000.0, true).fract().abs() < 1e-12);
+            assert!(value_at_position(position, 1.0, 1000.0, true).fract().abs() < 1e-12);
         }
     }
 }

@@ -4,15 +4,15 @@ use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
 use undertone_api::plan::{Knob, Offered};
 
-use crate::kind::dp_sgd::Plan;
+use crate::kind::dp_sgd::TrainingPlan;
 
 /// Renders the offers; empty if there are none. Without a script a button is a link to the page with the offered plan.
-pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
     let row = move |offered: Offered| {
-        let what = match offered.knob {
+        let title = match offered.knob {
             Knob::Rounds => "Fewer rounds",
             Knob::Noise => "More noise",
             Knob::SamplingRate => "Smaller samples",
@@ -21,11 +21,11 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
         };
         let sentence = offered.sentence.clone();
         let label = format!("Use this: {sentence}");
-        let href = plan.with_untracked(|plan| link(&turned(plan, &offered), consortium));
-        let turn = move |_| plan.update(|plan| *plan = turned(plan, &offered));
+        let href = plan.with_untracked(|plan| plan_link(&apply_offer(plan, &offered), consortium));
+        let turn = move |_| plan.update(|plan| *plan = apply_offer(plan, &offered));
         view! {
             <li>
-                <p><strong>{what}</strong>": "{sentence}</p>
+                <p><strong>{title}</strong>": "{sentence}</p>
                 <a class="button plain-only" href=href aria-label=label.clone()>"Use this"</a>
                 <button type="button" class="quiet live-only" aria-label=label on:click=turn>"Use this"</button>
             </li>
@@ -33,7 +33,7 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budgets"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }
@@ -41,7 +41,7 @@ pub(super) fn offers(offers: Vec<Offered>, plan: RwSignal<Plan>, consortium: Con
 }
 
 /// Returns the plan with an offer applied.
-fn turned(plan: &Plan, offered: &Offered) -> Plan {
+fn apply_offer(plan: &TrainingPlan, offered: &Offered) -> TrainingPlan {
     let mut plan = plan.clone();
     for (dataset, _, _, to) in &offered.values {
         match offered.knob {
@@ -58,12 +58,12 @@ fn turned(plan: &Plan, offered: &Offered) -> Plan {
 
 /// Returns the address of the planner with a plan. Only the server writes it: with a script the link is not followed.
 #[cfg(feature = "ssr")]
-fn link(plan: &Plan, consortium: ConsortiumId) -> String {
+fn plan_link(plan: &TrainingPlan, consortium: ConsortiumId) -> String {
     let query = serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).unwrap_or_default();
     format!("{}?{query}", crate::path::plan(consortium))
 }
 
 #[cfg(not(feature = "ssr"))]
-fn link(_: &Plan, _: ConsortiumId) -> String {
+fn plan_link(_: &TrainingPlan, _: ConsortiumId) -> String {
     String::new()
 }

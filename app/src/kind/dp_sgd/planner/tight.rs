@@ -7,7 +7,7 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::plan::Plan as Planned;
 
 use crate::call::Fault;
-use crate::kind::dp_sgd::Plan;
+use crate::kind::dp_sgd::TrainingPlan;
 #[cfg(feature = "ssr")]
 use crate::words;
 
@@ -19,19 +19,19 @@ pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
 /// # Errors
 /// The backend's [`Problem`](undertone_api::problem::Problem).
 #[server(prefix = "/ui", endpoint = "weigh-dp-sgd")]
-pub async fn weigh(consortium: ConsortiumId, plan: Plan) -> Result<String, Fault> {
+pub async fn price_tightly(consortium: ConsortiumId, plan: TrainingPlan) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
     let datasets = backend.datasets(consortium).await?;
-    Ok(ask(backend.as_ref(), consortium, &plan, &datasets).await)
+    Ok(fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await)
 }
 
 /// Queries the server for a plan's tight numbers; empty if they are unavailable, because the page is correct without
 /// them.
 #[cfg(feature = "ssr")]
-pub(in crate::kind::dp_sgd) async fn ask(
+pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
     backend: &dyn crate::backend::Backend,
     consortium: ConsortiumId,
-    plan: &Plan,
+    plan: &TrainingPlan,
     datasets: &[undertone_api::dataset::Dataset],
 ) -> String {
     use undertone_api::job::{NewJob, Spec};
@@ -40,23 +40,23 @@ pub(in crate::kind::dp_sgd) async fn ask(
     let title =
         Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
     let job = NewJob { title, spec: Spec::DpSgd(spec) };
-    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| said(&planned))
+    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| render_tight_numbers(&planned))
 }
 
 /// Renders a table of the three numbers of every party.
 #[cfg(feature = "ssr")]
-fn said(planned: &Planned) -> String {
+fn render_tight_numbers(planned: &Planned) -> String {
     let mut rows = planned.parties.iter().filter(|party| party.tight_epsilon.is_some()).peekable();
     if rows.peek().is_none() {
         return String::new();
     }
     let together = planned.together.as_ref().filter(|together| together.organizations > 1).map(|together| {
-        let whom = match together.most {
+        let rule = match together.most {
             1 => "A person is in the data of one organization at most".to_owned(),
-            most => format!("A person may be in the data of up to {} of the organizations that pay", words::count(most)),
+            most => format!("A person may be in the data of up to {} of the charged organizations", words::count(most)),
         };
         format!(
-            "{whom}, by what the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
+            "{rule}, as the consortium has declared: this job costs them at most ε {} at δ {}, by the Rényi bound.",
             together.epsilon.map_or_else(|| "∞".to_owned(), words::epsilon),
             words::delta(together.delta)
         )
@@ -84,7 +84,7 @@ fn said(planned: &Planned) -> String {
             <tbody>{rows.collect_view()}</tbody>
         </table>
         {together.map(|together| view! { <p>{together}</p> })}
-        <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; what a budget admits is decided by the last column alone."</p>
+        <p class="hint">"The tight number comes from the privacy-loss distribution of a job whose numbers are fixed before its first release. It is for reports; admission uses the last column."</p>
     }
     .to_html()
 }

@@ -6,9 +6,9 @@ use undertone_api::job::transcription::{Dummies, Party, Price, Provider, Spec, V
 use undertone_api::problem::Violation;
 use undertone_privacy::{Delta, Epsilon};
 
-use super::{Heard, Plan};
+use super::{RecognizerRow, TranscriptionPlan};
 
-impl Plan {
+impl TranscriptionPlan {
     /// Converts the plan into a spec.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl Plan {
         }
         let colluding = NonZeroU32::new(self.colluding);
         if colluding.is_none() {
-            say("colluding", "at least 1: each hears its own part".to_owned());
+            say("colluding", "at least 1: each recognizer hears its own part".to_owned());
         }
         let voice = match self.voice.as_str() {
             "vocoder" => Voice::Vocoder { detail: self.detail },
@@ -33,12 +33,12 @@ impl Plan {
             "cloned" => Voice::Cloned,
             _ => Voice::Mcadams { alpha: self.alpha },
         };
-        let words = words(&self.words);
+        let words = parse_words(&self.words);
         let vocabulary = if self.from == "data" {
             let above = self.above.trim();
             let above = (!above.is_empty()).then(|| above.parse::<f64>());
             if above.as_ref().is_some_and(Result::is_err) {
-                say("vocabulary.above", "a number such as 0.01, or nothing".to_owned());
+                say("vocabulary.above", "enter a number such as 0.01, or leave it empty".to_owned());
             }
             Vocabulary::Data { top_percent: self.top, above: above.and_then(Result::ok), most: self.most, words }
         } else {
@@ -51,7 +51,7 @@ impl Plan {
         };
         Ok(Spec {
             participant: Party { dataset: self.dataset, epsilon, delta, distance },
-            providers: self.providers.iter().filter(|row| !row.name.trim().is_empty()).map(provider).collect(),
+            providers: self.providers.iter().filter(|row| !row.name.trim().is_empty()).map(parse_provider).collect(),
             colluding,
             language: self.language.trim().to_owned(),
             vocabulary,
@@ -63,7 +63,7 @@ impl Plan {
     }
 }
 
-fn provider(row: &Heard) -> Provider {
+fn parse_provider(row: &RecognizerRow) -> Provider {
     let per_minute = row.per_minute.trim();
     let price = (!per_minute.is_empty()).then(|| Price {
         currency: row.currency.trim().to_owned(),
@@ -75,7 +75,7 @@ fn provider(row: &Heard) -> Provider {
 }
 
 /// Parses words separated by blanks, commas or line ends.
-fn words(text: &str) -> Vec<String> {
+fn parse_words(text: &str) -> Vec<String> {
     text.split(|sign: char| sign.is_whitespace() || sign == ',')
         .filter(|word| !word.is_empty())
         .map(str::to_owned)

@@ -10,89 +10,92 @@ use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
-use super::super::plan::{Plan, unwritten};
-use super::knobs;
+use super::super::plan::{TranscriptionPlan, lacks_words};
+use super::variants;
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, Standing, others};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
-pub(in crate::kind::transcription) fn told(
-    plan: &Plan,
+pub(in crate::kind::transcription) fn render_cost(
+    plan: &TranscriptionPlan,
     datasets: &[Dataset],
     standings: &[(DatasetId, Vec<Standing>)],
     consortium: ConsortiumId,
 ) -> String {
     let spec = match plan.spec() {
         Ok(spec) => spec,
-        Err(violations) => return wrong(&violations, false).to_html(),
+        Err(violations) => return render_violations(&violations, false).to_html(),
     };
     let violations = spec.check(datasets);
-    let books = books(datasets, standings);
+    let books = collect_balances(datasets, standings);
     let priced = Priced::of(&spec, datasets, &books);
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-        let said = pays(&spec, dataset, standing, priced.as_ref());
-        view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{said}</li></ul> }
+        let charge = render_charge(&spec, dataset, standing, priced.as_ref());
+        view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li></ul> }
     });
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Transcription(spec.clone()) };
-        offered(nearest(&job, datasets, &books), plan, consortium)
+        render_offers(nearest(&job, datasets, &books), plan, consortium)
     } else {
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
-    let (size, begun) = (plan.size(&spec), unwritten(&spec));
-    let expected =
-        Estimate::of_words(&spec, size, seconds).ok().map(|estimate| expected(&spec, (size, begun), &estimate));
+    let size = plan.size(&spec);
+    let is_unwritten = lacks_words(&spec);
+    let expected = Estimate::of_words(&spec, size, seconds)
+        .ok()
+        .map(|estimate| render_estimate(&spec, (size, is_unwritten), &estimate));
     view! {
-        <h2>"What it would cost"</h2>
-        {begun.then(|| unlisted(size))}
-        <p class="headline-small">{headline(dataset, priced.as_ref())}</p>
+        <h2>"Projected cost"</h2>
+        {is_unwritten.then(|| render_missing_words(size))}
+        <p class="headline-small">{summarize_price(dataset, priced.as_ref())}</p>
         {offers}
         {pays}
         {expected}
-        {together(&spec)}
-        {knobs::table(&spec, size, seconds)}
-        {wrong(&violations, begun)}
-        <p class="hint">"One release is paid, once, before anything leaves. Nothing is charged until the owner has approved and both ledgers have reserved it."</p>
+        {render_promises(&spec)}
+        {variants::render_table(&spec, size, seconds)}
+        {render_violations(&violations, is_unwritten)}
+        <p class="hint">"One release is charged, once, before anything leaves. Nothing is charged before the owner has approved and both ledgers have reserved it."</p>
     }
     .to_html()
 }
 
 /// Renders the notice about a missing list, with the assumption behind the numbers until then.
-fn unlisted(size: u32) -> AnyView {
-    let until = format!(
-        "Until it is, dummies, speech and money are those of a list of {}. What the account pays is the same for every list.",
+fn render_missing_words(size: u32) -> AnyView {
+    let assumption = format!(
+        "Until then, dummies, speech and money are computed for a list of {}. The charge to the account is the same for every list.",
         words::plural(size.into(), "word")
     );
     view! {
         <div class="notice">
-            <p class="notice-title">"The list of words is still to be written"</p>
-            <p>"Write it under Vocabulary: the words whose counts are to be hidden. "{until}</p>
+            <p class="notice-title">"The word list is empty"</p>
+            <p>"Enter the words with counts to hide under Vocabulary. "{assumption}</p>
         </div>
     }
     .into_any()
 }
 
-fn headline(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
+fn summarize_price(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
     match (dataset, priced) {
-        (None, _) => "There are no such recordings.",
-        (Some(_), None) => "Nobody pays for this plan.",
-        (_, Some(priced)) if !priced.budgeted() => "The owner has set no budget for this.",
+        (None, _) => "These recordings do not exist.",
+        (Some(_), None) => "This plan charges no account.",
+        (_, Some(priced)) if !priced.budgeted() => "The owner has not set a budget for this unit.",
         (_, Some(priced)) if priced.admitted() => "Fits the budget.",
         (_, Some(_)) => "Over the limit.",
     }
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
     let mut books = Books::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
-            let (organization, lineage) = (dataset.organization, dataset.lineage);
+            let organization = dataset.organization;
+            let lineage = dataset.lineage;
             books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
@@ -100,11 +103,11 @@ fn books(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Book
 }
 
 /// Renders the charge to the owner's account.
-fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
+fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
-        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data pay nothing");
-        return view! { <p class="hint">"Public: nothing is charged, and nothing needs to be hidden."</p> }.into_any();
+        debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
+        return view! { <p class="hint">"Public: nothing is charged, and nothing is hidden."</p> }.into_any();
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let purse = priced.and_then(|priced| priced.purse(dataset.id));
@@ -114,56 +117,57 @@ fn pays(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => {
-            let kept = standing.and_then(|standing| kept(standing, &charge));
+            let side_delta = standing.and_then(|standing| describe_side_delta(standing, &charge));
             let others = others(dataset, &charge, standings).into_iter();
             let others =
                 others.map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view();
-            view! { {gauged(&payment)}{others}{kept.map(|kept| view! { <p class="hint">{kept}</p> })} }.into_any()
+            view! { {render_payment(&payment)}{others}{side_delta.map(|side_delta| view! { <p class="hint">{side_delta}</p> })} }
+                .into_any()
         }
     }
 }
 
 /// Describes the part of the account's δ for such releases, which no ε of a gauge shows.
-fn kept(standing: &Standing, charge: &Charge) -> Option<String> {
+fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
-    let (_, asked) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
+    let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(
-        "Of its δ {} the account keeps {} for releases with a δ of their own, as this one is: {} of that is spent or reserved, and {} is \
-         asked. The gauge tells whichever is used more, that or ε.",
+        "Of its δ {} the account keeps {} for releases with their own δ, such as this one: {} of that is spent or \
+         reserved, and {} is requested. The gauge shows the larger use, of δ or of ε.",
         words::delta(budget.delta().get()),
         words::delta(budget.side_delta().get()),
         words::delta(standing.balance.summary().side_delta),
-        words::delta(asked.get()),
+        words::delta(delta.get()),
     ))
 }
 
-fn gauged(payment: &Payment) -> AnyView {
+fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
-    let then = match payment.further {
-        (0, _) => "not one more such job".to_owned(),
+    let capacity = match payment.further {
+        (0, _) => "no other such job".to_owned(),
         (jobs, _) => format!("{} more", words::plural(jobs, "such job")),
     };
     let leaves = ghost.fits.then(|| {
         format!(
-            "Leaves ε {} and {} % of the budget: {then}.",
+            "Leaves ε {} and {} % of the budget: {capacity}.",
             words::epsilon_left(payment.left.unwrap_or_default()),
             (payment.left_fraction * 100.0).floor()
         )
     });
-    let over = (!ghost.fits).then_some("It does not fit into what is left.");
+    let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>
         {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
-        {over.map(|over| view! { <p class="hint bad-text">{over}</p> })}
+        {refusal.map(|refusal| view! { <p class="hint bad-text">{refusal}</p> })}
     }
     .into_any()
 }
 
 /// Renders dummies, seconds and money.
-fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> AnyView {
+fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Estimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
-    let vocabulary = if begun {
-        format!("{vocabulary}, as planned: the list is not written")
+    let vocabulary = if is_unwritten {
+        format!("{vocabulary} as planned; the list is empty")
     } else if spec.vocabulary.depends_on_data() {
         format!("at most {vocabulary}")
     } else {
@@ -177,31 +181,31 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
         ("Dummies in all", words::count(estimate.dummies.round() as u64)),
         ("Recordings", format!("about {}", words::duration(estimate.recorded))),
         (
-            "Extra sound: made, converted and sent",
+            "Extra audio: generated, converted and sent",
             format!("{} s, {}", words::count(estimate.extra.ceil() as u64), words::duration(estimate.extra)),
         ),
-        ("Through the one voice", converted(spec, estimate)),
-        ("Money, all recognizers", sums(&estimate.cost())),
-        ("Money without protection, the cheapest alone", sums(&estimate.bare())),
+        ("Voice conversion", describe_conversion(spec, estimate)),
+        ("Money, all recognizers", format_sums(&estimate.cost())),
+        ("Money without protection, cheapest recognizer alone", format_sums(&estimate.bare())),
     ];
-    let rows = estimate.providers.iter().map(|heard| {
+    let rows = estimate.providers.iter().map(|provider| {
         view! {
             <tr>
-                <th scope="row">{heard.provider.clone()}</th>
-                <td class="number">{words::count(heard.pieces.round() as u64)}</td>
-                <td class="number">{words::count(heard.dummies.round() as u64)}</td>
-                <td class="number">{words::duration(heard.seconds)}</td>
-                <td class="number">{heard.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
+                <th scope="row">{provider.provider.clone()}</th>
+                <td class="number">{words::count(provider.pieces.round() as u64)}</td>
+                <td class="number">{words::count(provider.dummies.round() as u64)}</td>
+                <td class="number">{words::duration(provider.seconds)}</td>
+                <td class="number">{provider.cost.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)}</td>
             </tr>
         }
     });
     view! {
-        <h3>"What to expect"</h3>
+        <h3>"Estimates"</h3>
         <dl class="facts">
-            {facts.into_iter().map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> }).collect_view()}
+            {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
         <div class="scroll" tabindex="0" role="group" aria-label="By recognizer"><table class="dense">
-            <caption>"By recognizer, from above: as if every piece were sent"</caption>
+            <caption>"By recognizer, upper bounds: as if every piece were sent"</caption>
             <thead>
                 <tr>
                     <th scope="col">"Recognizer"</th>
@@ -218,36 +222,36 @@ fn expected(spec: &Spec, (size, begun): (u32, bool), estimate: &Estimate) -> Any
 }
 
 /// Describes the seconds of speech for the one voice, and the converter.
-fn converted(spec: &Spec, estimate: &Estimate) -> String {
+fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
-    let by = match spec.voice {
+    let converter = match spec.voice {
         Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
-        Voice::Command => "as fast as the site’s program is",
-        Voice::Url => "as fast as the site’s server is",
-        Voice::Cloned => return "none: voices leave as they are, and the site’s program imitates them".to_owned(),
+        Voice::Command => "at the speed of the site’s program",
+        Voice::Url => "at the speed of the site’s server",
+        Voice::Cloned => return "none: voices leave unchanged, and the site’s program imitates them".to_owned(),
     };
-    format!("{seconds} of speech, {by}")
+    format!("{seconds} of speech, {converter}")
 }
 
 /// Formats sums of money, one for each currency.
-pub(super) fn sums(all: &[Money]) -> String {
+pub(super) fn format_sums(all: &[Money]) -> String {
     if all.is_empty() {
-        return "no price is named".to_owned();
+        return "no price given".to_owned();
     }
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 /// Renders ε and δ by the number of colluding recognizers.
-fn together(spec: &Spec) -> Option<AnyView> {
+fn render_promises(spec: &Spec) -> Option<AnyView> {
     let rows = spec.promises().ok()?.into_iter().map(|promise| {
-        let charged = promise.colluding == spec.colluding;
-        let who = match promise.colluding.get() {
-            1 => "one by itself".to_owned(),
+        let is_charged = promise.colluding == spec.colluding;
+        let colluders = match promise.colluding.get() {
+            1 => "one recognizer".to_owned(),
             many => format!("{} together", words::count(many.into())),
         };
         view! {
-            <tr aria-current=charged.then_some("true")>
-                <th scope="row">{if charged { format!("{who}, charged") } else { who }}</th>
+            <tr aria-current=is_charged.then_some("true")>
+                <th scope="row">{if is_charged { format!("{colluders}, charged") } else { colluders }}</th>
                 <td class="number">{words::epsilon(promise.epsilon)}</td>
                 <td class="number">{words::delta(promise.delta)}</td>
             </tr>
@@ -255,7 +259,7 @@ fn together(spec: &Spec) -> Option<AnyView> {
     });
     let view = view! {
         <table class="dense">
-            <caption>"What the counts of pieces by word tell, by how many put theirs together"</caption>
+            <caption>"ε of the counts of pieces by word, by number of colluding recognizers"</caption>
             <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
@@ -264,7 +268,7 @@ fn together(spec: &Spec) -> Option<AnyView> {
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.
-fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView {
+fn render_offers(offers: Vec<Offer>, plan: &TranscriptionPlan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
@@ -281,7 +285,7 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
     };
     view! {
         <section class="offers">
-            <h3>"The nearest plans that fit"</h3>
+            <h3>"Nearest plans within the budget"</h3>
             <ul>{offers.into_iter().map(row).collect_view()}</ul>
         </section>
     }
@@ -289,14 +293,14 @@ fn offered(offers: Vec<Offer>, plan: &Plan, consortium: ConsortiumId) -> AnyView
 }
 
 /// Renders the violations of the plan; not as an error if only the list is missing.
-fn wrong(violations: &[Violation], begun: bool) -> AnyView {
+fn render_violations(violations: &[Violation], is_unwritten: bool) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }
-    let missing = begun && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
+    let is_incomplete = is_unwritten && violations.iter().all(|violation| violation.field == "spec.vocabulary.words");
     view! {
-        <div class="notice" class:bad=!missing>
-            <p class="notice-title">"Before it can be proposed"</p>
+        <div class="notice" class:bad=!is_incomplete>
+            <p class="notice-title">"To fix before proposing"</p>
             <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
         </div>
     }

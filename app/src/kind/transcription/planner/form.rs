@@ -5,123 +5,125 @@ use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{Corpus, Crowded, LANGUAGES, Protocol, Recognizer};
 
-use super::super::plan::{Heard, MOST_WORDS, Plan};
+use super::super::plan::{MOST_WORDS, RecognizerRow, TranscriptionPlan};
 use super::{WORD, cost};
-use crate::kind::field::{beside, choice, line, lines, number, options, word};
-use crate::kind::weighed::Weighed;
+use crate::kind::field::{
+    form_options, form_word, render_choice, render_line, render_number, render_row_number, render_text,
+};
+use crate::kind::priced_form::PricedForm;
 use crate::path;
 use crate::standing::Standing;
 use crate::words;
 
 /// Renders the whole planner for a plan.
-pub(in crate::kind::transcription) fn planner(
-    plan: &Plan,
+pub(in crate::kind::transcription) fn render_planner(
+    plan: &TranscriptionPlan,
     datasets: &[Dataset],
     standings: &[(DatasetId, Vec<Standing>)],
     consortium: ConsortiumId,
 ) -> AnyView {
-    let cost = cost::told(plan, datasets, standings, consortium);
+    let cost = cost::render_cost(plan, datasets, standings, consortium);
     let fields = view! {
-        {job(plan, datasets)}
-        {promise(plan)}
-        {recognizers(plan)}
-        {vocabulary(plan)}
-        {site(plan)}
+        {render_job(plan, datasets)}
+        {render_promise(plan)}
+        {render_recognizers(plan)}
+        {render_vocabulary(plan)}
+        {render_site(plan)}
     }
     .into_any();
     view! {
-        <Weighed word=WORD.to_owned() consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</Weighed>
+        <PricedForm word=WORD.to_owned() consortium=consortium.to_string() again=path::plan(consortium) cost>{fields}</PricedForm>
     }
     .into_any()
 }
 
-fn job(plan: &Plan, datasets: &[Dataset]) -> AnyView {
+fn render_job(plan: &TranscriptionPlan, datasets: &[Dataset]) -> AnyView {
     let sets = datasets.iter().map(|dataset| {
         let long = dataset
             .seconds
             .map_or_else(String::new, |seconds| format!(", about {}", words::duration(seconds.0 as f64)));
-        let said = format!(
+        let label = format!(
             "{} of {}, {}{long}",
             dataset.name,
             dataset.organization_name,
             words::visibility(dataset.visibility)
         );
-        (dataset.id.to_string(), said)
+        (dataset.id.to_string(), label)
     });
     let languages = LANGUAGES.iter().map(|code| ((*code).to_owned(), (*code).to_owned())).collect();
     view! {
         <fieldset>
-            <legend>"The job"</legend>
-            {line("hear[title]".to_owned(), "Title", plan.title.clone(), "What the consortium will know it by", true)}
-            {choice("hear[dataset]".to_owned(), "Recordings", &plan.dataset.to_string(), sets.collect())}
-            {choice("hear[language]".to_owned(), "Spoken language", &plan.language, languages)}
+            <legend>"Job"</legend>
+            {render_line("hear[title]".to_owned(), "Title", plan.title.clone(), "Shown to the consortium", true)}
+            {render_choice("hear[dataset]".to_owned(), "Recordings", &plan.dataset.to_string(), sets.collect())}
+            {render_choice("hear[language]".to_owned(), "Spoken language", &plan.language, languages)}
         </fieldset>
     }
     .into_any()
 }
 
-fn promise(plan: &Plan) -> AnyView {
+fn render_promise(plan: &TranscriptionPlan) -> AnyView {
     view! {
         <fieldset>
-            <legend>"What is promised"</legend>
-            {number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
-            {number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
-            {number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 6", f64::from(plan.distance), (1.0, 10_000.0), true)}
-            <p class="hint">"A word said otherwise is one removed and one added: d = 4 hides which two words were said. A recording as a whole, or a person, is promised nothing."</p>
+            <legend>"Guarantee"</legend>
+            {render_number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
+            {render_number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
+            {render_number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 6", f64::from(plan.distance), (1.0, 10_000.0), true)}
+            <p class="hint">"Replacing a word removes one count and adds another: d = 4 hides which two words were said. There is no guarantee for a whole recording or for a person."</p>
         </fieldset>
     }
     .into_any()
 }
 
-fn recognizers(plan: &Plan) -> AnyView {
-    let rows = plan.providers.iter().enumerate().map(|(index, row)| recognizer(index, row)).collect_view();
+fn render_recognizers(plan: &TranscriptionPlan) -> AnyView {
+    let rows = plan.providers.iter().enumerate().map(|(index, row)| render_recognizer(index, row)).collect_view();
     view! {
         <fieldset>
             <legend>"Recognizers"</legend>
             <div class="parties">{rows}</div>
-            {number("hear[colluding]".to_owned(), "How many may put their parts together", f64::from(plan.colluding), (1.0, 16.0), true)}
-            <p class="hint">"Named as in the site’s configuration, which holds address and key. A row without a name is left out. Each recognizer hears a part, drawn by chance; its dummies are its own."</p>
+            {render_number("hear[colluding]".to_owned(), "Colluding recognizers, at most", f64::from(plan.colluding), (1.0, 16.0), true)}
+            <p class="hint">"Use the names of the site’s configuration, which has the addresses and keys. Rows without a name are ignored. Each recognizer hears a random part, with its own dummies."</p>
         </fieldset>
     }
     .into_any()
 }
 
-fn recognizer(index: usize, row: &Heard) -> AnyView {
+fn render_recognizer(index: usize, row: &RecognizerRow) -> AnyView {
     let name = |field: &str| format!("hear[providers][{index}][{field}]");
     let protocols: Vec<_> = Protocol::ALL.map(|one| (one, one.label())).into();
     view! {
         <div class="party">
             <div class="party-fields">
-                {line(name("name"), "Name", row.name.clone(), "none", false)}
-                {choice(name("protocol"), "Asked as", &word(&row.protocol), options(&protocols))}
-                {line(name("per_minute"), "Price of a minute", row.per_minute.clone(), "0.0060", false)}
-                {line(name("currency"), "Currency", row.currency.clone(), "USD", false)}
-                {beside(name("step"), "Rounded up to seconds", f64::from(row.step), (1.0, 60.0), true)}
-                {beside(name("least"), "At least seconds", f64::from(row.least), (0.0, 60.0), true)}
+                {render_line(name("name"), "Name", row.name.clone(), "none", false)}
+                {render_choice(name("protocol"), "Protocol", &form_word(&row.protocol), form_options(&protocols))}
+                {render_line(name("per_minute"), "Price per minute", row.per_minute.clone(), "0.0060", false)}
+                {render_line(name("currency"), "Currency", row.currency.clone(), "USD", false)}
+                {render_row_number(name("step"), "Rounded up to seconds", f64::from(row.step), (1.0, 60.0), true)}
+                {render_row_number(name("least"), "Minimum seconds", f64::from(row.least), (0.0, 60.0), true)}
             </div>
         </div>
     }
     .into_any()
 }
 
-fn vocabulary(plan: &Plan) -> AnyView {
+fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
     let from = vec![
-        ("public".to_owned(), "a public list: tells nothing".to_owned()),
-        ("data".to_owned(), "the recordings: tells what was said, public ones only".to_owned()),
+        ("public".to_owned(), "a public list: reveals nothing".to_owned()),
+        ("data".to_owned(), "the recordings: reveals what was said, public recordings only".to_owned()),
     ];
     view! {
         <fieldset>
             <legend>"Vocabulary"</legend>
-            {choice("hear[from]".to_owned(), "Words come from", &plan.from, from)}
-            {lines("hear[words]", "The public list, words with blanks, commas or lines between", plan.words.clone(), "diabetes insulin surgery", 8)}
-            {number("hear[size]".to_owned(), "Words to count with until the list is written", f64::from(plan.size), (1.0, f64::from(MOST_WORDS)), true)}
-            <p class="hint">"A list that anybody could have written: of a textbook’s index, a drug register, the words that a language uses most. Every word costs dummies whether it is said or not, so a short list of what matters is cheaper."</p>
-            <p class="hint plain-only">"An address holds a list of some hundred words. Save a longer one as a draft, and open that: it has its numbers beside it."</p>
+            {render_choice("hear[from]".to_owned(), "Source of words", &plan.from, from)}
+            {render_text("hear[words]", "The public list, separated by spaces, commas or lines", plan.words.clone(), "diabetes insulin surgery", 8)}
+            {render_number("hear[size]".to_owned(), "Assumed number of words until the list is entered", f64::from(plan.size), (1.0, f64::from(MOST_WORDS)), true)}
+            <p class="hint">"Use a list that is independent of the recordings: a textbook’s index, a drug register, the most frequent words of a language. Every word costs dummies, said or not, so a short list of relevant words is cheaper."</p>
+            <p class="hint plain-only">"A URL can hold a list of some hundred words. Save a longer list as a draft and open the draft to see its numbers."</p>
             <details>
                 <summary>"Words from public recordings"</summary>
-                {number("hear[top]".to_owned(), "Percent of the most frequent", plan.top, (0.0, 100.0), false)}
-                {line("hear[above]".to_owned(), "And above this TF-IDF", plan.above.clone(), "0.01", false)}
-                {number("hear[most]".to_owned(), "At most", f64::from(plan.most), (1.0, 20_000.0), true)}
+                {render_number("hear[top]".to_owned(), "Most frequent words, percent", plan.top, (0.0, 100.0), false)}
+                {render_line("hear[above]".to_owned(), "Least TF-IDF", plan.above.clone(), "0.01", false)}
+                {render_number("hear[most]".to_owned(), "Most words", f64::from(plan.most), (1.0, 20_000.0), true)}
             </details>
         </fieldset>
     }
@@ -129,39 +131,41 @@ fn vocabulary(plan: &Plan) -> AnyView {
 }
 
 /// The measured protection of the product's own voices.
-const TOLD_APART: &str = "Of 91 speakers, a recognizer that knows recordings of them names 80 % as recorded and 1.5 % behind the \
-                          McAdams coefficient. One that knows recordings changed in the same way names 76 % behind it and 15 to 19 % \
-                          behind the vocoder; guessing names 1 %. Fewer coefficients of the vocoder hide more, and words are \
-                          understood less.";
+const SPEAKER_IDENTIFICATION: &str = "Of 91 speakers, a recognizer that knows recordings of them identifies 80 % as recorded \
+                          and 1.5 % after the McAdams coefficient. A recognizer that knows recordings converted in \
+                          the same way identifies 76 % after the McAdams coefficient and 15 to 19 % after the \
+                          vocoder (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
+                          of words.";
 
-fn site(plan: &Plan) -> AnyView {
+fn render_site(plan: &TranscriptionPlan) -> AnyView {
     let voices = vec![
         ("mcadams".to_owned(), "McAdams coefficient, at the site".to_owned()),
         ("vocoder".to_owned(), "vocoder, at the site".to_owned()),
         ("command".to_owned(), "the site’s own program".to_owned()),
         ("url".to_owned(), "the site’s own server".to_owned()),
-        ("cloned".to_owned(), "none: voices leave as they are, dummies imitate them".to_owned()),
+        ("cloned".to_owned(), "none: voices leave unchanged, dummies imitate them".to_owned()),
     ];
-    let corpora = options(&[
-        (Corpus::Bundled, "a little public-domain English"),
-        (Corpus::Site, "the public text that the site has chosen"),
+    let corpora = form_options(&[
+        (Corpus::Bundled, "a small public-domain English text"),
+        (Corpus::Site, "the site’s public text"),
     ]);
-    let crowded = options(&[(Crowded::Keep, "stay at the site"), (Crowded::Send, "are sent, public recordings only")]);
-    let recognizers = options(&[
-        (Recognizer::Site, "whichever the site has"),
+    let crowded =
+        form_options(&[(Crowded::Keep, "stay at the site"), (Crowded::Send, "are sent, public recordings only")]);
+    let recognizers = form_options(&[
+        (Recognizer::Site, "the site’s default"),
         (Recognizer::Pocketsphinx, "PocketSphinx"),
         (Recognizer::Server, "a server in the site’s own network"),
     ]);
     view! {
         <fieldset>
             <legend>"At the site"</legend>
-            {choice("hear[voice]".to_owned(), "One voice by", &plan.voice, voices)}
-            {number("hear[alpha]".to_owned(), "McAdams coefficient α", plan.alpha, (0.5, 1.5), false)}
-            {number("hear[detail]".to_owned(), "Vocoder: coefficients that are kept", f64::from(plan.detail), (8.0, 20.0), true)}
-            <p class="hint">{TOLD_APART}</p>
-            {choice("hear[corpus]".to_owned(), "Dummies are made after", &word(&plan.corpus), corpora)}
-            {choice("hear[crowded]".to_owned(), "Pieces with several words", &word(&plan.crowded), crowded)}
-            {choice("hear[recognizer]".to_owned(), "First transcript by", &word(&plan.recognizer), recognizers)}
+            {render_choice("hear[voice]".to_owned(), "Voice conversion", &plan.voice, voices)}
+            {render_number("hear[alpha]".to_owned(), "McAdams coefficient α", plan.alpha, (0.5, 1.5), false)}
+            {render_number("hear[detail]".to_owned(), "Vocoder: number of coefficients", f64::from(plan.detail), (8.0, 20.0), true)}
+            <p class="hint">{SPEAKER_IDENTIFICATION}</p>
+            {render_choice("hear[corpus]".to_owned(), "Text of dummies", &form_word(&plan.corpus), corpora)}
+            {render_choice("hear[crowded]".to_owned(), "Pieces with several words", &form_word(&plan.crowded), crowded)}
+            {render_choice("hear[recognizer]".to_owned(), "First transcript by", &form_word(&plan.recognizer), recognizers)}
         </fieldset>
     }
     .into_any()

@@ -6,14 +6,14 @@ use undertone_api::passkey::Passkey;
 
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::passkey_form;
-use crate::component::said::When;
+use crate::component::passkey::render_passkey_form;
+use crate::component::said::RelativeTime;
 
 /// Renders the section.
-pub(super) fn section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
+pub(super) fn render_section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
     let rows = passkeys.iter().map(|passkey| {
         let used = match passkey.last_used_at {
-            Some(at) => view! { ", last used "<When at now/> }.into_any(),
+            Some(at) => view! { ", last used "<RelativeTime at now/> }.into_any(),
             None => ", not used yet".into_any(),
         };
         let remove = post(
@@ -22,10 +22,10 @@ pub(super) fn section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
             view! { <button type="submit" class="quiet">"Remove"</button> },
         );
         view! {
-            <li><p><strong>{passkey.label.clone()}</strong>", registered "<When at=passkey.created_at now/>{used}</p>{remove}</li>
+            <li><p><strong>{passkey.label.clone()}</strong>", registered "<RelativeTime at=passkey.created_at now/>{used}</p>{remove}</li>
         }
     });
-    let add = passkey_form(
+    let add = render_passkey_form(
         PasskeyCeremony::Register,
         "add-passkey",
         Vec::new(),
@@ -36,8 +36,8 @@ pub(super) fn section(passkeys: &[Passkey], now: OffsetDateTime) -> AnyView {
     );
     view! {
         <section class="panel" id="passkeys"><h2>"Passkeys"</h2>
-            <p>"A passkey signs you in by itself, in this browser, on your telephone or with a security key: it recognizes you by PIN, fingerprint or face. With one registered, a password alone does not sign you in."</p>
-            <p class="hint">"Register two on different devices, or set up two-factor with recovery codes besides: without any of them, an operator has to let you in."</p>
+            <p>"A passkey signs you in without a password, in this browser, on your phone or with a security key. It verifies you by PIN, fingerprint or face. After you register one, a password alone does not sign you in."</p>
+            <p class="hint">"Register two on different devices, or also set up two-factor with recovery codes. If you lose them, an operator must reset your access."</p>
             <ul class="plain-list">{rows.collect_view()}</ul>
             {add}
         </section>

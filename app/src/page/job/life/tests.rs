@@ -4,17 +4,17 @@ use crate::fixture::life::{BEGUN, COMPLETE};
 use crate::fixture::{CONSORTIUM, FINISHED, PAUSED, PROPOSED, RUNNING, dataset, render, send};
 use crate::path;
 
-async fn page(address: &str) -> String {
+async fn render_page(address: &str) -> String {
     let page = render(address, true, "").await;
     assert_eq!(page.status, 200, "{address}: {}", page.body);
     page.body
 }
 
 #[tokio::test]
-async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
-    let body = page(&path::job(CONSORTIUM, PAUSED)).await;
+async fn paused_job_lists_holds_for_their_holders() {
+    let body = render_page(&path::job(CONSORTIUM, PAUSED)).await;
     for said in [
-        "Why it is paused",
+        "Reason for the pause",
         "the model&#x27;s learning rate is being thought over",
         "the ward&#x27;s disk is being replaced",
         "action=\"/ui/resume\"",
@@ -28,12 +28,12 @@ async fn a_paused_job_says_who_holds_it_and_lets_each_holder_go_on_alone() {
 }
 
 #[tokio::test]
-async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_one_only_cloned() {
-    let running = page(&path::job(CONSORTIUM, RUNNING)).await;
+async fn job_actions_depend_on_its_state() {
+    let running = render_page(&path::job(CONSORTIUM, RUNNING)).await;
     for form in ["pause", "hold", "cancel", "clone"] {
         assert!(running.contains(&format!("action=\"/ui/{form}\"")), "{form} is missing");
     }
-    let finished = page(&path::job(CONSORTIUM, FINISHED)).await;
+    let finished = render_page(&path::job(CONSORTIUM, FINISHED)).await;
     assert!(finished.contains("action=\"/ui/clone\""));
     for form in ["pause", "hold", "cancel", "retry"] {
         assert!(!finished.contains(&format!("action=\"/ui/{form}\"")), "{form} is no use any more");
@@ -41,11 +41,11 @@ async fn a_running_job_can_be_paused_held_cancelled_and_cloned_and_a_finished_on
 }
 
 #[tokio::test]
-async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
-    let job = page(&path::job(CONSORTIUM, PROPOSED)).await;
+async fn approval_covers_the_displayed_manifest() {
+    let job = render_page(&path::job(CONSORTIUM, PROPOSED)).await;
     assert!(job.contains("name=\"manifest\" value=\"5be0c7d1a9f34e22\""), "{job}");
     assert!(job.contains(&path::review(CONSORTIUM, PROPOSED, dataset(1))), "{job}");
-    assert!(job.contains("Why you are asked: with what the limit has let pass"), "{job}");
+    assert!(job.contains("Reason for the request: with what the limit has let pass"), "{job}");
     let body = format!("consortium={CONSORTIUM}&job={PROPOSED}&dataset={}&manifest=", dataset(1));
     let other = send("approve", &format!("{body}00"), true).await;
     assert_eq!(other.location(), "/from?x=1", "back to the page with the problem");
@@ -54,8 +54,8 @@ async fn what_an_owner_approves_is_the_manifest_that_stands_on_the_page() {
 }
 
 #[tokio::test]
-async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
-    let body = page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
+async fn review_lists_disclosures_and_the_manifest() {
+    let body = render_page(&path::review(CONSORTIUM, PROPOSED, dataset(1))).await;
     for said in ["this server", "the other participants", "whoever gets the model", "Left for all other jobs"] {
         assert!(body.contains(said), "{said} is missing: {body}");
     }
@@ -63,12 +63,15 @@ async fn a_review_tells_who_learns_what_and_shows_the_manifest_as_text() {
 }
 
 #[tokio::test]
-async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before() {
-    let complete = page(&path::draft(CONSORTIUM, COMPLETE)).await;
-    assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to be proposed"));
-    assert!(complete.contains("What it would cost") && complete.contains("name=\"version\" value=\"3\""));
-    let begun = page(&path::draft(CONSORTIUM, BEGUN)).await;
-    assert!(!begun.contains("action=\"/ui/propose-draft\"") && begun.contains("missing field"), "{begun}");
+async fn complete_draft_is_proposed_and_incomplete_is_not() {
+    let complete = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
+    assert!(complete.contains("action=\"/ui/propose-draft\"") && complete.contains("Ready to propose"));
+    assert!(complete.contains("Projected cost") && complete.contains("name=\"version\" value=\"3\""));
+    let incomplete = render_page(&path::draft(CONSORTIUM, BEGUN)).await;
+    assert!(
+        !incomplete.contains("action=\"/ui/propose-draft\"") && incomplete.contains("missing field"),
+        "{incomplete}"
+    );
 
     let ids = format!("consortium={CONSORTIUM}&draft={COMPLETE}");
     let came = send("propose-draft", &ids, true).await;
@@ -85,19 +88,22 @@ async fn a_draft_is_proposed_when_it_is_complete_and_says_what_it_lacks_before()
 }
 
 #[tokio::test]
-async fn a_plan_can_be_saved_as_a_draft_without_a_script() {
-    let planner = page(&path::plan(CONSORTIUM)).await;
+async fn plan_is_saved_as_a_draft_without_a_script() {
+    let planner = render_page(&path::plan(CONSORTIUM)).await;
     assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
 }
 
 #[tokio::test]
-async fn a_steward_sets_and_withdraws_the_limit_within_which_jobs_pass() {
-    let body = page(&path::dataset(CONSORTIUM, dataset(1))).await;
+async fn steward_sets_and_withdraws_the_approval_limit() {
+    let body = render_page(&path::dataset(CONSORTIUM, dataset(1))).await;
     assert!(
         body.contains("set by Steward of South") && body.contains("action=\"/ui/withdraw-approval-limit\""),
         "{body}"
     );
-    assert!(body.contains("4 jobs passed: together ε 1.50 of 2.00 at δ"), "how much of the total is used: {body}");
+    assert!(
+        body.contains("4 jobs approved automatically: together ε 1.50 of 2.00 at δ"),
+        "how much of the total is used: {body}"
+    );
     assert!(body.contains("name=\"total_epsilon\""), "no limit is set here without a total: {body}");
     let ids = format!("consortium={CONSORTIUM}&dataset={}", dataset(1));
     let landed = path::dataset(CONSORTIUM, dataset(1));

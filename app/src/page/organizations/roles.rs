@@ -13,23 +13,23 @@ const ROLES: [(Role, &str, &str); 3] = [
     (Role::Annotator, "annotator", "annotator: answers the questions of jobs"),
 ];
 
-fn boxes(held: &[Role]) -> AnyView {
+fn render_boxes(held: &[Role]) -> AnyView {
     let boxes = ROLES.map(|(role, word, means)| {
         view! { <label class="check"><input type="checkbox" name="roles[]" value=word checked=held.contains(&role)/>{means}</label> }
     });
-    view! { <fieldset class="choices"><legend>"Roles over the consortium"</legend>{boxes}</fieldset> }.into_any()
+    view! { <fieldset class="choices"><legend>"Consortium roles"</legend>{boxes}</fieldset> }.into_any()
 }
 
 /// Renders the section, for an admin of the consortium.
-pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_section(members: &[Member], consortium: ConsortiumId) -> AnyView {
     let rows = members.iter().map(|member| {
-        let held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
-        let roles: Vec<_> = held.iter().map(|role| words::role(*role)).collect();
+        let roles_held: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
+        let roles: Vec<_> = roles_held.iter().map(|role| words::role(*role)).collect();
         let hidden = vec![("consortium", consortium.to_string()), ("member", member.id.to_string())];
         let form = post(
             "assign-consortium-roles",
             hidden,
-            view! { {boxes(&held)}<p class="hint">"With none, they stand in the consortium only through their organization."</p><button type="submit">"Save the roles"</button> },
+            view! { {render_boxes(&roles_held)}<p class="hint">"Without a role, they take part only through their organization."</p><button type="submit">"Save the roles"</button> },
         );
         view! {
             <tr>
@@ -43,18 +43,18 @@ pub(super) fn over(members: &[Member], consortium: ConsortiumId) -> AnyView {
         "add-consortium-member",
         vec![("consortium", consortium.to_string())],
         view! {
-            <Field name="email" label="E-mail" kind="email" most=254 help="Of somebody who stands in the consortium already."/>
-            {boxes(&[])}
-            <button type="submit">"Give the roles"</button>
+            <Field name="email" label="E-mail" kind="email" most=254 help="The address of a current member of the consortium."/>
+            {render_boxes(&[])}
+            <button type="submit">"Assign the roles"</button>
         },
     );
     view! {
-        <section class="panel"><h2>"Roles over the consortium"</h2>
+        <section class="panel"><h2>"Consortium roles"</h2>
             <table class="cards">
                 <thead><tr><th scope="col">"Name"</th><th scope="col">"Roles"</th><th scope="col">"Change"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
-            <details class="more"><summary>"Give somebody a role"</summary>{add}</details>
+            <details class="more"><summary>"Assign a role"</summary>{add}</details>
         </section>
     }
     .into_any()

@@ -10,7 +10,7 @@ use undertone_privacy::Event;
 use crate::words;
 
 /// Describes a part of a model.
-pub(super) const fn part(part: Part) -> &'static str {
+pub(super) const fn part_name(part: Part) -> &'static str {
     match part {
         Part::Context => "the convolution",
         Part::Layer1 => "the first recurrent layer",
@@ -22,27 +22,27 @@ pub(super) const fn part(part: Part) -> &'static str {
     }
 }
 
-fn parts(parts: Parts) -> String {
-    words::listed(&parts.iter().map(part).collect::<Vec<_>>())
+fn list_parts(parts: Parts) -> String {
+    words::join_names(&parts.iter().map(part_name).collect::<Vec<_>>())
 }
 
 /// Describes the releases of a private party, and the charge for each.
-pub(super) fn leaves(local_steps: u32, selects: bool) -> String {
+pub(super) fn describe_releases(local_steps: u32, selects: bool) -> String {
     let steps = words::count(local_steps.into());
     match (local_steps, selects) {
-        (0 | 1, _) => "After every round one noisy mean gradient leaves; 1 release is paid each time.".to_owned(),
+        (0 | 1, _) => "After every round one noisy mean gradient leaves; each costs 1 release.".to_owned(),
         (_, false) => {
-            format!("After every {steps} local steps one update leaves; {steps} releases are paid each time.")
+            format!("After every {steps} local steps one update leaves; each costs {steps} releases.")
         }
         (_, true) => format!(
-            "After every {steps} local steps one update leaves, that of the best run; a choice among runs of {steps} \
-             releases is paid each time."
+            "After every {steps} local steps the update of the best run leaves; each costs a selection among runs \
+             of {steps} releases."
         ),
     }
 }
 
 /// Describes the model's layers.
-pub(super) fn model(model: &Model) -> String {
+pub(super) fn describe_model(model: &Model) -> String {
     let cell = if model.cell == Cell::Gru { "GRU" } else { "LSTM" };
     let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
     let context = model.context.map_or_else(String::new, |frames| format!("convolution over {frames} frames, "));
@@ -51,39 +51,39 @@ pub(super) fn model(model: &Model) -> String {
     let hidden = words::count(model.hidden.into());
     let classes = match model.classes {
         Some(classes) => format!("{} classes", words::count(classes.into())),
-        None => "as many classes as the data have".to_owned(),
+        None => "one class per class of the data".to_owned(),
     };
     format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
 }
 
 /// Describes a series of rounds, from their number to the tolerated absences.
-pub(super) fn rounds(rounds: &Rounds) -> String {
-    let mut said = vec![words::plural(rounds.rounds.into(), "round")];
+pub(super) fn describe_rounds(rounds: &Rounds) -> String {
+    let mut parts = vec![words::plural(rounds.rounds.into(), "round")];
     if rounds.sends_updates() {
-        said.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
+        parts.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
     }
-    said.extend(after(rounds));
+    parts.extend(describe_processing(rounds));
     if let Some(train) = rounds.train {
-        said.push(format!("only {} trained", parts(train)));
+        parts.push(format!("only {} trained", list_parts(train)));
     }
-    said.extend(bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
+    parts.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
     format!(
-        "{}; a round waits {} and goes on with {}",
-        said.join(", "),
+        "{}; a round waits {} and continues with {}",
+        parts.join(", "),
         words::duration(f64::from(rounds.deadline_seconds)),
         words::plural(rounds.quorum.into(), "submission")
     )
 }
 
 /// Describes the post-processing of releases.
-fn after(rounds: &Rounds) -> Vec<String> {
+fn describe_processing(rounds: &Rounds) -> Vec<String> {
     let rate = words::number(rounds.optimizer.learning_rate());
     let step = match rounds.optimizer {
         Optimizer::Sgd { momentum, .. } => {
             format!("SGD, learning rate {rate}, momentum {}", words::number(momentum))
         }
         Optimizer::Adam { .. } => format!("Adam, learning rate {rate}"),
-        Optimizer::DpAdam { .. } => format!("Adam freed of the noise's variance, learning rate {rate}"),
+        Optimizer::DpAdam { .. } => format!("Adam corrected for the noise's variance, learning rate {rate}"),
     };
     let falls = |how: &str, warmup: u32, last: f64| {
         let first = if warmup > 0 {
@@ -91,18 +91,18 @@ fn after(rounds: &Rounds) -> Vec<String> {
         } else {
             String::new()
         };
-        format!("{first}falling {how} to {} of it", words::percent(last))
+        format!("{first}decaying {how} to {} of it", words::percent(last))
     };
     let schedule = match rounds.schedule {
         Schedule::Constant => None,
-        Schedule::Linear { warmup, r#final } => Some(falls("in a straight line", warmup, r#final)),
-        Schedule::Cosine { warmup, r#final } => Some(falls("along a cosine", warmup, r#final)),
+        Schedule::Linear { warmup, r#final } => Some(falls("linearly", warmup, r#final)),
+        Schedule::Cosine { warmup, r#final } => Some(falls("by a cosine", warmup, r#final)),
     };
     let averaging = rounds.averaging.map(|ema| format!("iterates averaged with decay {}", words::number(ema.decay)));
     [Some(step), schedule, averaging].into_iter().flatten().collect()
 }
 
-const fn bits(precision: Precision) -> Option<u32> {
+const fn precision_bits(precision: Precision) -> Option<u32> {
     match precision {
         Precision::F32 => None,
         Precision::Bf16 => Some(16),
@@ -111,9 +111,9 @@ const fn bits(precision: Precision) -> Option<u32> {
 }
 
 /// Describes the private selection.
-pub(super) fn selection(selection: &Selection) -> String {
+pub(super) fn describe_selection(selection: &Selection) -> String {
     format!(
-        "the best of {} with {}, of which a secret number counts, {} on average; judged by {}",
+        "the best of {} with {}, of which a secret number counts, {} on average; evaluated on {}",
         words::plural(u64::from(selection.most_runs.get()), "run"),
         words::plural(selection.candidates.len() as u64, "setting"),
         words::number((selection.runs().mean() * 10.0).round() / 10.0),
@@ -121,62 +121,63 @@ pub(super) fn selection(selection: &Selection) -> String {
     )
 }
 
-fn clipped(noise: &Noise) -> String {
+fn describe_clip(noise: &Noise) -> String {
     let clip = words::number(noise.clip);
     match noise.clipping {
-        Clipping::Flat => format!("cut as a whole to a norm of {clip}"),
-        Clipping::PerLayer => format!("cut part by part, together to a norm of at most {clip}"),
+        Clipping::Flat => format!("clipped as a whole to a norm of {clip}"),
+        Clipping::PerLayer => format!("clipped per layer, together to a norm of at most {clip}"),
         Clipping::Automatic => format!("scaled to a norm just under {clip}"),
     }
 }
 
 /// Returns the effects of an approval by a dataset's owner, sentence by sentence: the release, its number, its
 /// mechanism, its cost. Empty for data without a charge, which are described elsewhere.
-pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let mut lines = Vec::new();
     let exact = charge.is_none_or(|charge| charge.event == Event::NonPrivate);
     let (Some(party), false) = (spec.party(dataset), exact) else { return lines };
     let (Some(rounds), Some(noise)) = (spec.rounds(Arm::Private), &party.noise) else { return lines };
     let unit = words::unit(spec.unit);
     lines.push(format!(
-        "{} There are {} of that, and up to {} more that must be paid again after a crash.",
-        leaves(rounds.local_steps, spec.selection.is_some()),
+        "{} There are {}, and up to {} more that are repeated and charged again after a crash.",
+        describe_releases(rounds.local_steps, spec.selection.is_some()),
         words::plural(rounds.rounds.into(), "round"),
         words::count(spec.spare_releases.into()),
     ));
     lines.push(format!(
-        "Each release is a sum over a secret random sample, with each {unit} in it at a chance of {}: of every {unit}'s \
-         gradient, {}, with Gaussian noise of {} times that norm.",
+        "Each release is a sum over a secret random sample that includes each {unit} with probability {}: every \
+         {unit}'s gradient, {}, with Gaussian noise of {} times that norm.",
         words::number(party.sampling_rate.get()),
-        clipped(noise),
+        describe_clip(noise),
         words::number(noise.noise_multiplier.get()),
     ));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
-            "Every round is tried several times: {}. The other runs never leave the site, and the price of a round is that \
-             of the choice.",
-            selection(choice)
+            "Every round runs several times: {}. The other runs never leave the site, and a round is charged as a \
+             private selection.",
+            describe_selection(choice)
         ));
     }
     if let Some(train) = rounds.train {
-        lines.push(format!("Only {} learns from these data; of the rest of the model nothing leaves.", parts(train)));
+        lines
+            .push(format!("Only {} trains on these data; updates of the other layers never leave.", list_parts(train)));
     }
-    if let Some(bits) = bits(rounds.exchange.precision) {
+    if let Some(bits) = precision_bits(rounds.exchange.precision) {
         lines.push(format!(
-            "It travels in {bits} bits a number, rounded at random once the noise is in it: that costs no privacy."
+            "It is sent with {bits} bits a number, randomly rounded after the noise is added: this costs no privacy."
         ));
     }
-    lines.push(format!("What is done with it afterwards costs nothing more: {}.", after(rounds).join(", ")));
+    lines.push(format!("Post-processing costs nothing more: {}.", describe_processing(rounds).join(", ")));
     lines
 }
 
 /// Describes the clipping of private parties; `None` if they clip gradients as a whole.
-pub(super) fn clipping(spec: &Spec) -> Option<String> {
+pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
     let all = spec.participants.iter().filter_map(|party| party.noise);
     let unusual = all.map(|noise| noise.clipping).find(|clipping| *clipping != Clipping::Flat)?;
     Some(match unusual {
-        Clipping::PerLayer => "each trained part by itself, together to the clip".to_owned(),
-        _ => "normalized to just under the clip, long gradients and short ones".to_owned(),
+        Clipping::PerLayer => "each trained layer separately, together to the clip".to_owned(),
+        _ => "every gradient normalized to just under the clip".to_owned(),
     })
 }
 
@@ -185,13 +186,14 @@ mod tests {
     use undertone_api::job::Kind as _;
     use undertone_api::job::dp_sgd::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
 
-    use super::{consent, leaves, model, rounds};
+    use super::{describe_consent, describe_model, describe_releases, describe_rounds};
     use crate::fixture;
-    use crate::kind::dp_sgd::Plan;
+    use crate::kind::dp_sgd::TrainingPlan;
 
-    fn spec(change: impl FnOnce(&mut Plan)) -> Spec {
-        let (datasets, standings) = (fixture::datasets(), fixture::standings());
-        let mut plan = Plan::first(&datasets, &standings).expect("there are datasets");
+    fn spec(change: impl FnOnce(&mut TrainingPlan)) -> Spec {
+        let datasets = fixture::datasets();
+        let standings = fixture::standings();
+        let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("every number is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
@@ -199,13 +201,19 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_said_with_how_often_and_at_what_price() {
-        assert_eq!(leaves(1, false), "After every round one noisy mean gradient leaves; 1 release is paid each time.");
-        assert_eq!(leaves(20, false), "After every 20 local steps one update leaves; 20 releases are paid each time.");
+    fn releases_are_described_with_count_and_price() {
+        assert_eq!(
+            describe_releases(1, false),
+            "After every round one noisy mean gradient leaves; each costs 1 release."
+        );
+        assert_eq!(
+            describe_releases(20, false),
+            "After every 20 local steps one update leaves; each costs 20 releases."
+        );
     }
 
     #[test]
-    fn a_steward_reads_every_option_in_words() {
+    fn consent_describes_every_option() {
         let mut spec = spec(|plan| (plan.steps.local, plan.trials.on) = (20, true));
         let private = spec.private.as_mut().expect("the first plan has a private arm");
         private.train = Some([Part::Output].into_iter().collect());
@@ -217,28 +225,28 @@ mod tests {
         }
         let datasets = fixture::datasets();
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
-        let said = consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         for words in [
-            "After every 20 local steps one update leaves, that of the best run",
-            "40 rounds of that, and up to 4 more",
+            "After every 20 local steps the update of the best run leaves",
+            "40 rounds, and up to 4 more",
             "scaled to a norm just under 1",
             "the best of 20 runs with 3 settings",
-            "Only the output layer learns",
+            "Only the output layer trains",
             "8 bits a number",
-            "rising for 2 rounds, then falling along a cosine to 10.0 % of it",
+            "rising for 2 rounds, then decaying by a cosine to 10.0 % of it",
             "iterates averaged with decay 0.99",
         ] {
-            assert!(said.contains(words), "{words:?} is not in {said}");
+            assert!(consent.contains(words), "{words:?} is not in {consent}");
         }
         let lead = spec.participants[0].dataset;
-        assert_eq!(consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
+        assert_eq!(describe_consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
     }
 
     #[test]
-    fn a_plain_job_is_said_plainly() {
+    fn default_model_and_rounds_are_described() {
         let plain = spec(|_| ());
-        assert_eq!(model(&plain.model), "LSTM with 200 hidden units, as many classes as the data have");
-        let private = rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
+        assert_eq!(describe_model(&plain.model), "LSTM with 200 hidden units, one class per class of the data");
+        let private = describe_rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
         assert!(private.starts_with("40 rounds, Adam, learning rate 0.002; a round waits 10 minutes"), "{private}");
         let more = spec(|plan| {
             plan.layers.cell = Cell::Gru;
@@ -247,7 +255,8 @@ mod tests {
             plan.layers.bidirectional = true;
         });
         assert!(
-            model(&more.model).starts_with("convolution over 5 frames, 2 layers of GRU in both directions with 200")
+            describe_model(&more.model)
+                .starts_with("convolution over 5 frames, 2 layers of GRU in both directions with 200")
         );
     }
 }

@@ -8,7 +8,7 @@ use crate::backend::Backend;
 use crate::component::form::{Field, post};
 
 /// Renders the links to a job's questions with their answers, in every format.
-pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
+pub(super) fn render_files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
     let files = [
         (ExportFormat::Jsonl, "JSON Lines", "jsonl"),
         (ExportFormat::Csv, "CSV", "csv"),
@@ -22,57 +22,56 @@ pub(super) fn files(backend: &dyn Backend, job: JobId, class: &'static str) -> A
 }
 
 /// Renders the files of the questions, and the form to import labels if the viewer may.
-pub(super) fn section(
+pub(super) fn render_section(
     backend: &dyn Backend,
     consortium: ConsortiumId,
     job: JobId,
     labels: &[Label],
     imports: bool,
 ) -> AnyView {
-    let import = imports.then(|| import(consortium, job, labels));
+    let import = imports.then(|| render_import(consortium, job, labels));
     view! {
-        <section class="panel"><h2>"Take away, or bring"</h2>
-            <p class="hint">"Every question that was asked, with its answers, annotators by number."</p>
-            <div class="actions">{files(backend, job, "button")}</div>
+        <section class="panel"><h2>"Export and import"</h2>
+            <p class="hint">"Every asked question with its answers, annotators by number."</p>
+            <div class="actions">{render_files(backend, job, "button")}</div>
             {import}
         </section>
     }
     .into_any()
 }
 
-fn import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
+fn render_import(consortium: ConsortiumId, job: JobId, labels: &[Label]) -> AnyView {
     let hidden = vec![("consortium", consortium.to_string()), ("job", job.to_string())];
     let example = labels.first().map_or("…", |label| label.name.as_str());
-    let example = serde_json::json!({ "text": "the question, to the letter", "label": example }).to_string();
+    let example = serde_json::json!({ "text": "the exact question", "label": example }).to_string();
     let form = post(
         "import-labels",
         hidden,
         view! {
             <label class="field"><span>"Labels, as JSON Lines or as Label Studio exports them"</span>
                 <textarea name="labels" rows="6" required class="mono" spellcheck="false" placeholder=example></textarea>
-                <small>"Each finds its question by the text, to the letter, in the open round. Up to 1 MB here; larger files by "<code>{format!("POST /api/v1/jobs/{job}/questions/import")}</code>"."</small>
+                <small>"Labels are matched to questions of the open round by their exact text. Up to 1 MB here; larger files by "<code>{format!("POST /api/v1/jobs/{job}/questions/import")}</code>"."</small>
             </label>
-            <Field name="name" label="Who gave them" least=0 help="All labels under one name are one person’s; empty, they are yours."/>
-            <button type="submit">"Bring these labels"</button>
+            <Field name="name" label="Annotator" least=0 help="All labels under one name count as one person’s; leave it empty for your own."/>
+            <button type="submit">"Import the labels"</button>
         },
     );
-    view! { <details class="more"><summary>"Bring labels that were given elsewhere"</summary>{form}</details> }
-        .into_any()
+    view! { <details class="more"><summary>"Import labels from another tool"</summary>{form}</details> }.into_any()
 }
 
 /// Renders the form that makes a link for an annotator.
-pub(super) fn invite(consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_invitation(consortium: ConsortiumId) -> AnyView {
     let form = post(
         "invite-annotator",
         vec![("consortium", consortium.to_string())],
         view! {
             <ul class="consequences">
-                <li>"Whoever opens the link first may answer the questions of every job of the consortium, and sees nothing else of it."</li>
-                <li>"Each job knows them by a number only. The link works once and is shown once."</li>
+                <li>"The first person who opens the link can answer the questions of every job of the consortium, and sees nothing else of it."</li>
+                <li>"Each job identifies them only by a number. The link works once and is shown once."</li>
             </ul>
-            <Field name="label" label="For whom" help="A note for you."/>
-            <button type="submit" class="primary">"Make a link"</button>
+            <Field name="label" label="Recipient" help="A note for you."/>
+            <button type="submit" class="primary">"Create a link"</button>
         },
     );
-    view! { <details class="more"><summary>"Invite somebody to answer"</summary>{form}</details> }.into_any()
+    view! { <details class="more"><summary>"Invite an annotator"</summary>{form}</details> }.into_any()
 }

@@ -1,41 +1,40 @@
 //! The report of an active-learning job, on the page and as a file.
 
 use crate::fixture::{ASKED, ASKING, CONSORTIUM, render, report_of};
-use crate::page::report::document;
-use crate::path;
+use crate::{path, report_document};
 
 #[tokio::test]
-async fn a_report_says_what_answers_taught_what_gates_cost_and_who_agrees() {
+async fn report_shows_learning_costs_and_agreement() {
     let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
     for said in [
-        "of the examples are classified right after",
+        "of the examples are classified correctly after",
         "with the golden set alone it was",
         "Accuracy against labels",
-        "Uncertainty of the questions not yet asked",
+        "Uncertainty of the remaining questions",
         "Accuracy against β and k",
-        "Questions that pass, and δ, against β and k",
+        "Released questions and δ against β and k",
         "As chosen, β 0.25 and k 20: ",
-        "Of those tried whose δ is at most 10⁻⁶, none comes to more.",
+        "Of the tried gates with δ at most 10⁻⁶, none is more accurate.",
         "Accuracy against budget, β 0.25",
         "k 10, chosen",
-        "Chosen for helpdesk-north: β 0.1, k 10; helpdesk-south: β 0.25, k 20.",
-        "No text was shown that fewer than k kept rows ask",
-        "How often queries are asked",
+        "Used for helpdesk-north: β 0.1, k 10; helpdesk-south: β 0.25, k 20.",
+        "no released text has fewer than k kept rows",
+        "Frequency of queries",
         "Annotator 3",
-        "What was asked of whom, and what it cost",
+        "Questions by dataset, and their cost",
         "was kept with probability β, in secret",
     ] {
         assert!(page.contains(said), "the report does not say {said:?}: {page}");
     }
     assert!(
-        !page.contains("The arms, side by side") && !page.contains("of the frames"),
+        !page.contains("Comparison of the arms") && !page.contains("of the frames"),
         "nothing is said of another kind"
     );
     assert!(!page.contains("NaN") && !page.contains("inf"), "every number is one");
 }
 
 #[tokio::test]
-async fn every_drawing_can_be_heard_read_and_taken_away_as_numbers_and_picture() {
+async fn drawings_have_sentence_table_and_files() {
     let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
     let drawings = page.matches("<figure class=\"chart still").count();
     assert_eq!(drawings, 9, "a curve, a histogram, two heat maps, four rates, the frequencies");
@@ -48,19 +47,15 @@ async fn every_drawing_can_be_heard_read_and_taken_away_as_numbers_and_picture()
 }
 
 #[tokio::test]
-async fn a_report_of_a_job_that_still_asks_shows_its_curve_so_far() {
+async fn report_of_running_job_shows_its_curve() {
     let page = render(&path::report(CONSORTIUM, ASKING), true, "").await;
     assert_eq!(page.status, 200);
-    assert!(
-        page.body.contains("Nothing is reported yet.") && page.body.contains("Accuracy, held-out turns"),
-        "{}",
-        page.body
-    );
+    assert!(page.body.contains("No report yet.") && page.body.contains("Accuracy, held-out turns"), "{}", page.body);
 }
 
 #[tokio::test]
-async fn the_file_has_every_drawing_and_needs_nothing() {
-    let file = document(&report_of(ASKED).await);
+async fn report_file_has_every_drawing_and_no_resources() {
+    let file = report_document(&report_of(ASKED).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }

@@ -1,39 +1,39 @@
 //! The effect of the answers: accuracy after every round, on every test set, and the classifier's certainty.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::{LearningPoint, Report as Found, TestResult, Uncertainty};
+use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, Uncertainty};
 
-use super::Of;
-use crate::component::drawing::{Bars, Curve, Lines, Outline};
+use super::LearningReport;
+use crate::component::drawing::{AccuracyCurve, BarDrawing, BarOutline, LineDrawing};
 use crate::words;
 
 /// Renders the result on the first test set in words.
-pub(super) fn headline(of: &Of<'_>) -> AnyView {
-    let learning = of.found.map_or(&[][..], |found| &found.learning);
+pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<'_>) -> AnyView {
+    let learning = report.outcome.map_or(&[][..], |outcome| &outcome.learning);
     let (Some(first), Some(last)) = (learning.first(), learning.last()) else {
-        return view! { <p class="headline">"Nothing is reported yet."</p> }.into_any();
+        return view! { <p class="headline">"No report yet."</p> }.into_any();
     };
-    let gained = |name: &str| {
-        let at = |point: &LearningPoint| Some(result(point, name)?.accuracy);
-        Some((at(first)?, at(last)?))
+    let gain = |name: &str| {
+        let accuracy = |point: &LearningPoint| Some(find_result(point, name)?.accuracy);
+        Some((accuracy(first)?, accuracy(last)?))
     };
-    let mut said = of.spec.tests.iter().filter_map(|test| Some((test.name.clone(), gained(&test.name)?)));
-    let text = match said.next() {
+    let mut gains = report.spec.tests.iter().filter_map(|test| Some((test.name.clone(), gain(&test.name)?)));
+    let text = match gains.next() {
         Some((test, (before, after))) if last.round > 0 => format!(
-            "On {test}, {} of the examples are classified right after {}; with the golden set alone it was {}.",
+            "On {test}, {} of the examples are classified correctly after {}; with the golden set alone it was {}.",
             words::percent(after),
             words::plural(last.labelled, "label"),
             words::percent(before)
         ),
         Some((test, (before, _))) => {
             format!(
-                "On {test}, {} of the examples are classified right with the golden set alone.",
+                "On {test}, {} of the examples are classified correctly with the golden set alone.",
                 words::percent(before)
             )
         }
-        None => "Nothing was measured.".to_owned(),
+        None => "No measurements.".to_owned(),
     };
-    let others: Vec<String> = said
+    let others: Vec<String> = gains
         .map(|(test, (before, after))| format!("{test}: {}, from {}", words::percent(after), words::percent(before)))
         .collect();
     view! {
@@ -43,34 +43,35 @@ pub(super) fn headline(of: &Of<'_>) -> AnyView {
     .into_any()
 }
 
-fn result<'a>(point: &'a LearningPoint, name: &str) -> Option<&'a TestResult> {
+fn find_result<'a>(point: &'a LearningPoint, name: &str) -> Option<&'a TestResult> {
     point.tests.iter().find(|test| test.name == name)
 }
 
 /// Renders the learning curve and the classifier's uncertainty.
-pub(super) fn section(of: &Of<'_>, found: &Found) -> AnyView {
-    if found.learning.is_empty() {
+pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
+    if outcome.learning.is_empty() {
         return ().into_any();
     }
     view! {
-        <section class="panel"><h2>"What the answers taught"</h2>{table(of, found)}</section>
-        <section class="charts" aria-label="What the answers taught, drawn">
-            {curve(of, found).draw().show()}
-            {certainty(&found.uncertainty).map(|bars| bars.draw().show())}
+        <section class="panel"><h2>"Learning from the answers"</h2>{render_table(report, outcome)}</section>
+        <section class="charts" aria-label="Charts of learning from the answers">
+            {plot_accuracy(report, outcome).draw().show()}
+            {plot_uncertainty(&outcome.uncertainty).map(|bars| bars.draw().show())}
         </section>
     }
     .into_any()
 }
 
-fn table(of: &Of<'_>, found: &Found) -> AnyView {
-    let tests: Vec<&str> = of.spec.tests.iter().map(|test| test.name.as_str()).collect();
-    let rows = found.learning.iter().map(|point| {
+fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
+    let tests: Vec<&str> = report.spec.tests.iter().map(|test| test.name.as_str()).collect();
+    let rows = outcome.learning.iter().map(|point| {
         let cells = tests.iter().map(|test| {
-            let said = result(point, test).map_or_else(|| "–".to_owned(), |test| words::percent(test.accuracy));
-            let more = result(point, test).map(|test| {
+            let accuracy =
+                find_result(point, test).map_or_else(|| "–".to_owned(), |test| words::percent(test.accuracy));
+            let more = find_result(point, test).map(|test| {
                 format!("{}, cross-entropy {:.4} nats", words::plural(test.examples, "example"), test.loss)
             });
-            view! { <td data-label=(*test).to_owned() class="number" title=more>{said}</td> }
+            view! { <td data-label=(*test).to_owned() class="number" title=more>{accuracy}</td> }
         });
         let name = if point.round == 0 { "golden set alone".to_owned() } else { format!("round {}", point.round) };
         view! {
@@ -83,12 +84,12 @@ fn table(of: &Of<'_>, found: &Found) -> AnyView {
         }
     });
     let rows: Vec<_> = rows.collect();
-    let long = rows.len() > 12;
+    let is_long = rows.len() > 12;
     let heads =
         tests.iter().map(|test| view! { <th scope="col" class="number">{(*test).to_owned()}</th> }).collect_view();
     let table = view! {
         <table class="cards">
-            <caption>"Examples classified right, by test set"</caption>
+            <caption>"Examples classified correctly, by test set"</caption>
             <thead><tr>
                 <th scope="col">"After"</th><th scope="col" class="number">"Asked"</th><th scope="col" class="number">"Labelled"</th>
                 {heads}
@@ -96,7 +97,7 @@ fn table(of: &Of<'_>, found: &Found) -> AnyView {
             <tbody>{rows}</tbody>
         </table>
     };
-    if long {
+    if is_long {
         view! { <details class="more" open><summary>"Round by round"</summary>{table}</details> }.into_any()
     } else {
         table.into_any()
@@ -104,71 +105,72 @@ fn table(of: &Of<'_>, found: &Found) -> AnyView {
 }
 
 /// Draws accuracy against labels, with one standard error of each measurement.
-fn curve(of: &Of<'_>, found: &Found) -> Lines {
-    let curves: Vec<Curve> = of
+fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
+    let curves: Vec<AccuracyCurve> = report
         .spec
         .tests
         .iter()
-        .map(|test| Curve {
+        .map(|test| AccuracyCurve {
             name: test.name.clone(),
-            baseline: false,
-            points: found
+            is_baseline: false,
+            points: outcome
                 .learning
                 .iter()
                 .filter_map(|point| {
-                    let of_test = result(point, &test.name)?;
-                    Some((point.labelled as f64, of_test.accuracy, standard_error(of_test)))
+                    let of_test = find_result(point, &test.name)?;
+                    Some((point.labelled as f64, of_test.accuracy, compute_standard_error(of_test)))
                 })
                 .collect(),
         })
         .collect();
-    Lines {
+    LineDrawing {
         title: "Accuracy against labels".to_owned(),
         file: "accuracy-against-labels".to_owned(),
-        note: "The job itself, one run; whiskers are one standard error of the test set.".to_owned(),
+        note: "This job, one run; whiskers are one standard error of the test set.".to_owned(),
         x: "labels".to_owned(),
-        y: "examples right, %".to_owned(),
-        span: span(&curves),
+        y: "examples correct, %".to_owned(),
+        span: measure_span(&curves),
         curves,
         mark: None,
     }
 }
 
 /// Returns √(p(1 − p)/n), the standard error of a proportion p of n examples.
-fn standard_error(test: &TestResult) -> f64 {
+fn compute_standard_error(test: &TestResult) -> f64 {
     if test.examples == 0 { 0.0 } else { (test.accuracy * (1.0 - test.accuracy) / test.examples as f64).sqrt() }
 }
 
 /// Returns the lowest and highest end of any whisker.
-pub(super) fn span(curves: &[Curve]) -> (f64, f64) {
+pub(super) fn measure_span(curves: &[AccuracyCurve]) -> (f64, f64) {
     curves
         .iter()
-        .map(Curve::span)
+        .map(AccuracyCurve::span)
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)))
 }
 
 /// Draws the classifier's uncertainty before the first round and before the last.
-fn certainty(all: &[Uncertainty]) -> Option<Bars> {
-    let (first, last) = (all.first()?, all.last()?);
+fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
+    let first = all.first()?;
+    let last = all.last()?;
     let width = 1.0 / last.bins.len().max(1) as f64;
     let edge = |index: usize| index as f64 * width;
     let counts = last.bins.iter().enumerate().map(|(index, count)| (edge(index), edge(index + 1), *count)).collect();
     let outline = (first.round != last.round)
-        .then(|| Outline { name: format!("before round {}", first.round), counts: first.bins.clone() });
+        .then(|| BarOutline { name: format!("before round {}", first.round), counts: first.bins.clone() });
     let note = match &outline {
         Some(_) => format!("Filled: before round {}. Dashed outline: before round {}.", last.round, first.round),
         None => format!("Before round {}.", last.round),
     };
-    Some(Bars {
-        title: "Uncertainty of the questions not yet asked".to_owned(),
+    Some(BarDrawing {
+        title: "Uncertainty of the remaining questions".to_owned(),
         file: "uncertainty".to_owned(),
         note,
-        x: "entropy, of its maximum".to_owned(),
+        x: "entropy, share of its maximum".to_owned(),
         y: "questions".to_owned(),
         name: format!("before round {}", last.round),
         counts,
         outline,
-        log: false,
+        is_logarithmic: false,
         marks: Vec::new(),
     })
 }
@@ -177,21 +179,21 @@ fn certainty(all: &[Uncertainty]) -> Option<Bars> {
 mod tests {
     use undertone_api::job::active_learning::{TestResult, Uncertainty};
 
-    use super::{certainty, standard_error};
+    use super::{compute_standard_error, plot_uncertainty};
 
     #[test]
-    fn a_measurement_on_more_examples_is_surer() {
-        let of = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
-        assert!((standard_error(&of(100)) - 0.05).abs() < 1e-12);
-        assert!(standard_error(&of(10_000)) < standard_error(&of(100)));
-        assert!(standard_error(&of(0)) < 1e-12, "nothing is divided by nobody");
+    fn standard_error_falls_with_examples() {
+        let result = |examples| TestResult { name: "t".to_owned(), accuracy: 0.5, loss: 1.0, examples };
+        assert!((compute_standard_error(&result(100)) - 0.05).abs() < 1e-12);
+        assert!(compute_standard_error(&result(10_000)) < compute_standard_error(&result(100)));
+        assert!(compute_standard_error(&result(0)) < 1e-12, "nothing is divided by nobody");
     }
 
     #[test]
-    fn the_histogram_reaches_from_certain_to_clueless() {
-        let bars = certainty(&[Uncertainty { round: 1, bins: vec![1; 20] }]).expect("a round");
+    fn uncertainty_histogram_covers_zero_to_one() {
+        let bars = plot_uncertainty(&[Uncertainty { round: 1, bins: vec![1; 20] }]).expect("a round");
         assert_eq!(bars.counts.len(), 20);
         assert!((bars.counts[19].1 - 1.0).abs() < 1e-12 && bars.outline.is_none());
-        assert!(certainty(&[]).is_none());
+        assert!(plot_uncertainty(&[]).is_none());
     }
 }

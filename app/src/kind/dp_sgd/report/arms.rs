@@ -3,17 +3,17 @@
 use leptos::prelude::*;
 use undertone_api::report::{Compared, ReportFile};
 
-use super::{arm_title, points};
+use super::arm_title;
 use crate::words;
 
 /// Renders the job's result on its first test set in words.
-pub(super) fn headline(report: &ReportFile) -> AnyView {
+pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
     let Some(private) = report.comparison.iter().find(|one| one.arm == "private") else {
         let text = match report.comparison.first() {
             Some(one) => {
-                format!("{} of the frames of {} are classified right.", words::percent(one.accuracy), one.test)
+                format!("{} of the frames of {} are classified correctly.", words::percent(one.accuracy), one.test)
             }
-            None => "Nothing was measured.".to_owned(),
+            None => "No measurements.".to_owned(),
         };
         return view! { <p class="headline">{text}</p> }.into_any();
     };
@@ -21,21 +21,26 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
     let text = match (private.recovered, private.difference) {
         (Some(share), _) => format!(
             "On {test} the private arm gains {} of what open pooling gains: {} points beyond public data alone.",
-            share_said(share),
-            points(private.difference.unwrap_or_default())
+            format_share(share),
+            words::points(private.difference.unwrap_or_default())
         ),
         (None, Some(difference)) => format!(
             "On {test} the private arm is {} points from public data alone, at {}.",
-            points(difference),
+            words::points(difference),
             words::percent(private.accuracy)
         ),
         (None, None) => {
-            format!("On {test} the private arm classifies {} of the frames right.", words::percent(private.accuracy))
+            format!(
+                "On {test} the private arm classifies {} of the frames correctly.",
+                words::percent(private.accuracy)
+            )
         }
     };
     let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
     let others: Vec<String> = others
-        .filter_map(|one| Some(format!("{}: {} points from public data alone", one.test, points(one.difference?))))
+        .filter_map(|one| {
+            Some(format!("{}: {} points from public data alone", one.test, words::points(one.difference?)))
+        })
         .collect();
     view! {
         <p class="headline">{text}</p>
@@ -45,7 +50,7 @@ pub(super) fn headline(report: &ReportFile) -> AnyView {
 }
 
 /// Renders one table for every test set, and one of the time.
-pub(super) fn tables(report: &ReportFile) -> AnyView {
+pub(super) fn render_tables(report: &ReportFile) -> AnyView {
     let mut tests: Vec<&str> = Vec::new();
     for one in &report.comparison {
         if !tests.contains(&one.test.as_str()) {
@@ -55,20 +60,22 @@ pub(super) fn tables(report: &ReportFile) -> AnyView {
     if tests.is_empty() {
         return ().into_any();
     }
-    let tables = tests.iter().map(|test| table(test, report.comparison.iter().filter(|one| one.test == *test)));
+    let tables = tests.iter().map(|test| render_table(test, report.comparison.iter().filter(|one| one.test == *test)));
     view! {
-        <section class="panel"><h2>"The arms, side by side"</h2>
+        <section class="panel"><h2>"Comparison of the arms"</h2>
             {tables.collect_view()}
-            {time(report)}
-            <p class="hint">"Every arm starts from the public one. What open pooling gains is its accuracy less that of public data alone; \
-                the share is how much of that another arm gains too. Differences are in points of a percent of the frames."</p>
+            {render_times(report)}
+            <p class="hint">"Every arm starts from the public one. The gain of open pooling is its accuracy minus \
+                that of public data alone; the share is another arm's part of that gain. Differences are in \
+                percentage points of the frames."</p>
         </section>
     }
     .into_any()
 }
 
-fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
-    let (mut frames, mut lines) = (0, Vec::new());
+fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
+    let mut frames = 0;
+    let mut lines = Vec::new();
     for one in rows {
         frames = one.frames;
         lines.push(view! {
@@ -76,8 +83,8 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
                 <th scope="row">{arm_title(&one.arm)}</th>
                 <td data-label="right" class="number"><strong>{format!("{:.2} %", one.accuracy * 100.0)}</strong></td>
                 <td data-label="loss" class="number">{format!("{:.3}", one.loss)}</td>
-                <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), points)}</td>
-                <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), share_said)}</td>
+                <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), words::points)}</td>
+                <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), format_share)}</td>
             </tr>
         });
     }
@@ -86,10 +93,10 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
             <caption>{format!("{test}, {} frames", words::count(frames))}</caption>
             <thead><tr>
                 <th scope="col">"Trained on"</th>
-                <th scope="col" class="number">"Frames right"</th>
+                <th scope="col" class="number">"Frames correct"</th>
                 <th scope="col" class="number">"Loss, nats"</th>
-                <th scope="col" class="number">"From public only"</th>
-                <th scope="col" class="number">"Of open pooling’s gain"</th>
+                <th scope="col" class="number">"Difference from public only"</th>
+                <th scope="col" class="number">"Share of open pooling’s gain"</th>
             </tr></thead>
             <tbody>{lines.collect_view()}</tbody>
         </table>
@@ -98,13 +105,14 @@ fn table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
 }
 
 /// Renders the time of each arm, if the lead reported it.
-fn time(report: &ReportFile) -> AnyView {
+fn render_times(report: &ReportFile) -> AnyView {
     let first = report.comparison.first().map(|one| one.test.clone());
-    let timed = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
-    let rows: Vec<_> = timed
+    let arms = report.comparison.iter().filter(|one| Some(&one.test) == first.as_ref());
+    let rows: Vec<_> = arms
         .filter_map(|one| {
             let seconds = one.seconds?;
-            let (noun, count) = (if one.arm == "public" { "epoch" } else { "round" }, f64::from(one.rounds.max(1)));
+            let noun = if one.arm == "public" { "epoch" } else { "round" };
+            let count = f64::from(one.rounds.max(1));
             Some(view! {
                 <tr>
                     <th scope="row">{arm_title(&one.arm)}</th>
@@ -120,8 +128,8 @@ fn time(report: &ReportFile) -> AnyView {
     }
     view! {
         <table class="cards">
-            <caption>"Time at the lead participant, waiting for the others included"</caption>
-            <thead><tr><th scope="col">"Arm"</th><th scope="col" class="number">"Took"</th><th scope="col" class="number">"In"</th><th scope="col" class="number">"Each"</th></tr></thead>
+            <caption>"Time at the lead, including waiting for the others"</caption>
+            <thead><tr><th scope="col">"Arm"</th><th scope="col" class="number">"Duration"</th><th scope="col" class="number">"Rounds"</th><th scope="col" class="number">"Per round"</th></tr></thead>
             <tbody>{rows.collect_view()}</tbody>
         </table>
     }
@@ -129,6 +137,6 @@ fn time(report: &ReportFile) -> AnyView {
 }
 
 /// Formats a share of a gain. A loss is not a share of one.
-fn share_said(share: f64) -> String {
-    if share < 0.0 { "none, it loses".to_owned() } else { format!("{:.0} %", share * 100.0) }
+fn format_share(share: f64) -> String {
+    if share < 0.0 { "none (a loss)".to_owned() } else { format!("{:.0} %", share * 100.0) }
 }

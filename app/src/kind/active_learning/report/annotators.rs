@@ -1,18 +1,18 @@
 //! The annotators, by number, and their agreement.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::Report as Found;
+use undertone_api::job::active_learning::Report;
 
 use crate::answer::part::{KAPPA, said_kappa};
 use crate::words;
 
 /// Renders the agreement, and a row for each annotator; empty without answers.
-pub(super) fn section(found: &Found) -> AnyView {
-    if found.annotators.is_empty() {
+pub(super) fn render_section(outcome: &Report) -> AnyView {
+    if outcome.annotators.is_empty() {
         return ().into_any();
     }
     let percent = |part: Option<f64>| part.map_or_else(|| "–".to_owned(), words::percent);
-    let rows = found.annotators.iter().map(|one| {
+    let rows = outcome.annotators.iter().map(|one| {
         view! {
             <tr>
                 <th scope="row">{format!("Annotator {}", one.annotator)}</th>
@@ -23,25 +23,25 @@ pub(super) fn section(found: &Found) -> AnyView {
         }
     });
     let rows = rows.collect_view();
-    let kappa = match found.agreement {
+    let kappa = match outcome.agreement {
         Some(kappa) => {
             view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{said_kappa(kappa)}</p> }
                 .into_any()
         }
-        None => view! { <p class="headline-small">"No two people answered the same question."</p> }.into_any(),
+        None => view! { <p class="headline-small">"No question was answered by two people."</p> }.into_any(),
     };
     view! {
-        <section class="panel"><h2>"Who answered, and how they agree"</h2>
+        <section class="panel"><h2>"Annotators and their agreement"</h2>
             {kappa}
             <table class="cards">
                 <thead><tr>
-                    <th scope="col">"Who"</th><th scope="col" class="number">"Answers"</th>
-                    <th scope="col" class="number">"Gave the label that held"</th><th scope="col" class="number">"Right, as estimated"</th>
+                    <th scope="col">"Annotator"</th><th scope="col" class="number">"Answers"</th>
+                    <th scope="col" class="number">"Agreed with the final label"</th><th scope="col" class="number">"Estimated accuracy"</th>
                 </tr></thead>
                 <tbody>{rows}</tbody>
             </table>
-            <p class="hint">"Numbers are of this job and say nothing elsewhere. How often somebody is right is estimated from how they agree with \
-                the others, label by label (Dawid and Skene 1979); it is known of nobody who answered alone."</p>
+            <p class="hint">"Annotator numbers are specific to this job. Accuracy is estimated from agreement with \
+                other annotators, per label (Dawid and Skene 1979); it needs at least two annotators per question."</p>
         </section>
     }
     .into_any()

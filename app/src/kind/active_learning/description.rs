@@ -9,17 +9,17 @@ use undertone_privacy::kanon::Shown;
 use crate::words;
 
 /// Returns the facts of the job, as pairs of a term and its description.
-pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
+pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
     let mut facts = vec![
-        ("Protects", format!("each {} of every private log", who(spec.unit))),
-        ("Labels", labels(spec)),
-        ("Questions", questions(spec)),
-        ("Chosen by", chosen(spec)),
-        ("Answers", answers(spec)),
-        ("Classifier", classifier(spec)),
+        ("Protects", format!("each {} of every private log", unit_noun(spec.unit))),
+        ("Labels", describe_labels(spec)),
+        ("Questions", describe_questions(spec)),
+        ("Acquisition", describe_acquisition(spec)),
+        ("Answers", describe_answers(spec)),
+        ("Classifier", describe_classifier(spec)),
         (
-            "Begins with",
-            format!("{} of the lead's, from public data", words::plural(spec.golden.into(), "labelled example")),
+            "Starts with",
+            format!("{} of the lead, from public data", words::plural(spec.golden.into(), "labelled example")),
         ),
     ];
     if let Some(rehearsal) = &spec.rehearsal {
@@ -27,7 +27,7 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
         facts.push((
             "Rehearsal",
             format!(
-                "on the lead's public log, {} of rate and threshold with {} each, annotators played, right {} of the time",
+                "on the lead's public log, {} of rate and threshold with {} each, with simulated annotators who are right {} of the time",
                 words::plural(trials, "pair"),
                 words::plural(rehearsal.questions.into(), "question"),
                 words::percent(rehearsal.annotator_accuracy)
@@ -38,101 +38,101 @@ pub(super) fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the protected unit in the words of a query log.
-pub(super) const fn who(unit: PrivacyUnit) -> &'static str {
+pub(super) const fn unit_noun(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "row",
         PrivacyUnit::User | PrivacyUnit::Speaker | PrivacyUnit::Words => "user",
     }
 }
 
-fn labels(spec: &Spec) -> String {
+fn describe_labels(spec: &Spec) -> String {
     let names: Vec<&str> = spec.labels.iter().take(8).map(|label| label.name.as_str()).collect();
     match spec.labels.len().saturating_sub(names.len()) {
-        0 => words::listed(&names),
+        0 => words::join_names(&names),
         more => format!("{} and {} more", names.join(", "), words::count(more as u64)),
     }
 }
 
-fn questions(spec: &Spec) -> String {
+fn describe_questions(spec: &Spec) -> String {
     format!(
-        "{} of up to {}; a round, and the pools before the first, are waited for {}",
+        "{} of up to {}; each round, and the pools before the first, times out after {}",
         words::plural(spec.rounds.into(), "round"),
         words::plural(spec.batch.into(), "question"),
         words::duration(f64::from(spec.deadline_seconds))
     )
 }
 
-fn chosen(spec: &Spec) -> String {
-    let differ = if spec.diversity { "; those of one round are to differ from each other" } else { "" };
+fn describe_acquisition(spec: &Spec) -> String {
+    let differ = if spec.diversity { "; the questions of a round are diverse" } else { "" };
     format!("{}{differ}", spec.acquisition.label())
 }
 
-fn answers(spec: &Spec) -> String {
+fn describe_answers(spec: &Spec) -> String {
     let people = match spec.annotators {
         1 => "one person each".to_owned(),
         n => format!("{} people each", words::count(n.into())),
     };
     match (spec.annotators, spec.aggregation) {
         (1, _) => people,
-        (_, Aggregation::Majority) => format!("{people}; the label that most give"),
-        (_, Aggregation::DawidSkene) => format!("{people}; weighed by how well they agree (Dawid and Skene)"),
+        (_, Aggregation::Majority) => format!("{people}; majority label"),
+        (_, Aggregation::DawidSkene) => format!("{people}; weighted by agreement (Dawid and Skene)"),
     }
 }
 
-fn classifier(spec: &Spec) -> String {
-    let of = spec.classifier;
-    let reads = match of.encoder {
+fn describe_classifier(spec: &Spec) -> String {
+    let classifier = spec.classifier;
+    let reads = match classifier.encoder {
         Encoder::Bag => "a bag of n-grams",
         Encoder::Lstm => "an LSTM over words",
     };
     format!(
         "{reads}, {} buckets, embedding of {}, {} hidden units, dropout {}, {}",
-        words::count(of.buckets.into()),
-        of.embedding,
-        words::count(of.hidden.into()),
-        words::number(of.dropout),
-        words::plural(of.passes.into(), "pass").replace("passs", "passes")
+        words::count(classifier.buckets.into()),
+        classifier.embedding,
+        words::count(classifier.hidden.into()),
+        words::number(classifier.dropout),
+        words::plural(classifier.passes.into(), "pass").replace("passs", "passes")
     )
 }
 
 /// Returns the content that a gate releases, to follow "of your log".
-pub(super) fn shown(gate: &Gate) -> &'static str {
+pub(super) fn describe_release(gate: &Gate) -> &'static str {
     match gate.shown {
-        Shown::Set => "each text once, without how often it was asked",
-        Shown::Counts | Shown::CountsTight => "each text once, with how many kept rows ask it",
+        Shown::Set => "each text once, without its count",
+        Shown::Counts | Shown::CountsTight => "each text once, with its count of kept rows",
     }
 }
 
 /// Returns the effects of an approval by a log's owner, sentence by sentence: the release, its number, its mechanism,
 /// its cost, and its readers. Empty for logs without a charge, which are described elsewhere.
-pub(super) fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
     let gate = spec.party(dataset).and_then(|party| party.gate);
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
     let k = gate.threshold.get();
     let mut lines = vec![format!(
-        "One list of texts leaves your log, once: {}. People at the consortium's organizations read these texts and label them.",
-        shown(&gate)
+        "One list of texts leaves your log, once: {}. People at the consortium's organizations read and label these texts.",
+        describe_release(&gate)
     )];
     if charge.unit == PrivacyUnit::User {
         lines.push(format!(
-            "Of each user at most {} enter, each counted once.",
+            "At most {} of each user enter, each counted once.",
             words::plural(gate.rows_per_unit.get().into(), "different text")
         ));
     }
     lines.push(format!(
-        "Each row is kept with a chance of {}, drawn at your site and told to nobody; only a text that at least {} have is in the \
-         list. Nothing rarer leaves, nor how much of it there is.",
+        "Your site keeps each row with probability {}, drawn in secret; only a text with at least {} is in the \
+         list. Rarer texts never leave, and neither does their number.",
         words::number(gate.sampling_rate.get()),
         words::plural(k.into(), "kept row"),
     ));
     lines.push(
-        "A threshold does not read: a text that many ask leaves word for word, even if it names somebody. Your site's \
-         normalization of texts is the place to take names and numbers out before they are counted."
+        "A threshold does not read the texts: a frequent text leaves word for word, even if it names a person. \
+         Remove names and numbers in your site's normalization of texts, before the texts are counted."
             .to_owned(),
     );
     lines.push(format!(
-        "1 release is paid. {} of questions, training and measuring use that list, the answers and public data alone, and cost \
-         nothing more.",
+        "1 release is charged. {} of questions, training and evaluation use this list, the answers and public data, \
+         and cost nothing more.",
         words::plural(spec.rounds.into(), "round")
     ));
     lines

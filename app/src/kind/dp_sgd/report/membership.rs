@@ -5,92 +5,94 @@ use undertone_api::dataset::SizeClass;
 use undertone_api::job::audit::{Attack, AuditView, Method, OperatingPoint};
 use undertone_api::report::ReportFile;
 
-use super::{arm_title, between};
+use super::arm_title;
 
 /// The false-positive rate at which an attack is reported.
 const AIMED: f64 = 0.001;
 
 /// One attack of one site.
-struct Row<'a> {
+struct AttackRow<'a> {
     party: &'a AuditView,
     /// Whether the site's data are of one speaker.
-    alone: bool,
+    is_alone: bool,
     arm: &'a str,
     attack: &'a Attack,
 }
 
 /// Renders the attacks; empty if there are none (the last section of the report contains the reason).
-pub(super) fn section(report: &ReportFile) -> AnyView {
-    let mut rows: Vec<Row<'_>> = report.audits.iter().flat_map(|view| of(report, view)).collect();
+pub(super) fn render_section(report: &ReportFile) -> AnyView {
+    let mut rows: Vec<AttackRow<'_>> = report.audits.iter().flat_map(|view| list_attacks(report, view)).collect();
     if rows.is_empty() {
         return ().into_any();
     }
-    rows.sort_by_key(|row| !row.alone);
-    let lines = rows.iter().map(line).collect_view();
-    let alone = rows.iter().any(|row| row.alone);
+    rows.sort_by_key(|row| !row.is_alone);
+    let lines = rows.iter().map(render_row).collect_view();
+    let has_lone_speaker = rows.iter().any(|row| row.is_alone);
     view! {
-        <section class="panel"><h2>"Membership inference, arm by arm"</h2>
-            {forest(&rows)}
+        <section class="panel"><h2>"Membership inference by arm"</h2>
+            {render_forest(&rows)}
             <table class="cards">
                 <thead><tr>
                     <th scope="col">"Site"</th><th scope="col">"Model"</th><th scope="col">"Attack"</th>
                     <th scope="col" class="number">"AUC"</th>
-                    <th scope="col" class="number">"Found at 0.1 % false alarms"</th>
+                    <th scope="col" class="number">"Detected at 0.1 % false alarms"</th>
                     <th scope="col" class="number">"False alarms"</th>
                 </tr></thead>
                 <tbody>{lines}</tbody>
             </table>
-            <p class="hint">"Attacked are made-up recordings, which are no one’s. At each site a fair, secret coin put half of them into the \
-                training of the private arm, and of the open arm where the site takes part in it; the public model never saw any, \
-                so it shows what blindness looks like: an area of ½. The loss threshold calls a recording a member when the model \
-                knows it well. The likelihood ratio first takes away how well the public model knew it already, and measures the \
-                rest against recordings that were never in. Thresholds were fixed on those. Intervals hold 95 % (DeLong for areas, \
-                Clopper and Pearson for rates), for each number by itself."</p>
-            {alone.then(|| view! {
-                <p class="hint">"Marked is a site with the data of one speaker: whoever is alone among their data, or unlike the rest, is whom a \
-                    model gives away first."</p>
+            <p class="hint">"The attacks target canaries, made-up recordings of no one. At each site a fair, secret \
+                coin put half of them into the training of the private arm, and of the open arm if the site takes \
+                part in it; the public model never saw any, so its area is that of guessing, ½. The loss threshold \
+                calls a recording a member if its loss is low. The likelihood ratio subtracts the public model’s \
+                loss and compares the rest with recordings that were never in. Thresholds were fixed on those. \
+                Intervals have 95 % confidence (DeLong for areas, Clopper and Pearson for rates), for each number \
+                separately."</p>
+            {has_lone_speaker.then(|| view! {
+                <p class="hint">"Sites with the data of a single speaker are marked: a model reveals the membership \
+                    of such a speaker first."</p>
             })}
         </section>
     }
     .into_any()
 }
 
-fn of<'a>(report: &'a ReportFile, view: &'a AuditView) -> impl Iterator<Item = Row<'a>> {
-    let known = report.datasets.iter().find(|known| known.dataset == view.statement.dataset);
-    let alone = known.is_some_and(|known| known.speakers <= SizeClass(1));
+fn list_attacks<'a>(report: &'a ReportFile, view: &'a AuditView) -> impl Iterator<Item = AttackRow<'a>> {
+    let dataset = report.datasets.iter().find(|dataset| dataset.dataset == view.statement.dataset);
+    let is_alone = dataset.is_some_and(|dataset| dataset.speakers <= SizeClass(1));
     let attacks = &view.statement.finding.attacks;
     let order = ["public", "open", "private"];
     order.into_iter().flat_map(move |arm| {
         let own = attacks.iter().filter(move |attack| attack.is_of(arm, &view.statement.series));
-        own.map(move |attack| Row { party: view, alone, arm, attack })
+        own.map(move |attack| AttackRow { party: view, is_alone, arm, attack })
     })
 }
 
-fn line(row: &Row<'_>) -> AnyView {
-    let Row { party, alone, arm, attack } = row;
+fn render_row(row: &AttackRow<'_>) -> AnyView {
+    let AttackRow { party, is_alone, arm, attack } = row;
     let point = attack.points.iter().find(|point| (point.aimed - AIMED).abs() < 1e-9);
-    let found = point.and_then(|point| attack.rate(point)).map_or_else(
+    let success = point.and_then(|point| attack.rate(point)).map_or_else(
         || view! { "not measured" }.into_any(),
         |(rate, interval)| {
-            view! { <span>{format!("{:.1} %", rate * 100.0)}<br/><small>{between(interval)}</small></span> }.into_any()
+            view! { <span>{format!("{:.1} %", rate * 100.0)}<br/><small>{format_interval(interval)}</small></span> }
+                .into_any()
         },
     );
     let alarms = |point: &OperatingPoint| format!("{} of {}", point.false_positives, attack.nonmembers);
     view! {
-        <tr class:outlier=*alone>
-            <th scope="row">{party.dataset_name.clone()}{alone.then(|| view! { " "<span class="tag">"one speaker"</span> })}<br/><small>{party.organization_name.clone()}</small></th>
+        <tr class:outlier=*is_alone>
+            <th scope="row">{party.dataset_name.clone()}{is_alone.then(|| view! { " "<span class="tag">"one speaker"</span> })}<br/><small>{party.organization_name.clone()}</small></th>
             <td data-label="model">{arm_title(arm)}</td>
-            <td data-label="attack">{method(attack.method)}</td>
+            <td data-label="attack">{method_label(attack.method)}</td>
             <td data-label="AUC" class="number"><span>{format!("{:.3}", attack.auc)}<br/>
                 <small>{attack.auc_interval.map_or_else(|| "no interval stated".to_owned(), |[low, high]| format!("{low:.3} to {high:.3}"))}</small></span></td>
-            <td data-label="found" class="number">{found}</td>
+            <td data-label="found" class="number">{success}</td>
             <td data-label="alarms" class="number">{point.map_or_else(|| "–".to_owned(), alarms)}</td>
         </tr>
     }
     .into_any()
 }
 
-const fn method(method: Method) -> &'static str {
+const fn method_label(method: Method) -> &'static str {
     match method {
         Method::LossThreshold => "Loss threshold",
         Method::LikelihoodRatio => "Likelihood ratio",
@@ -102,29 +104,35 @@ const LEFT: f64 = 170.0;
 const RIGHT: f64 = 468.0;
 const STEP: f64 = 24.0;
 
+/// Formats an interval of rates, in percent.
+fn format_interval([low, high]: [f64; 2]) -> String {
+    format!("{:.1} to {:.1} %", low * 100.0, high * 100.0)
+}
+
 /// Shortens a name to the room beside the drawing; the table has the whole name.
-fn shortened(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     if name.chars().count() <= 16 { name.to_owned() } else { name.chars().take(15).chain(['…']).collect() }
 }
 
 /// Draws the areas with their intervals, one below the other, against the line of random guessing.
-fn forest(rows: &[Row<'_>]) -> AnyView {
+fn render_forest(rows: &[AttackRow<'_>]) -> AnyView {
     // Draw only the strongest attack on each model of each site.
-    let mut drawn: Vec<&Row<'_>> = Vec::new();
+    let mut strongest: Vec<&AttackRow<'_>> = Vec::new();
     for row in rows {
-        let (arm, dataset) = (row.arm, row.party.statement.dataset);
-        match drawn.iter().position(|other| other.arm == arm && other.party.statement.dataset == dataset) {
-            Some(at) if drawn[at].attack.auc < row.attack.auc => drawn[at] = row,
+        let arm = row.arm;
+        let dataset = row.party.statement.dataset;
+        match strongest.iter().position(|other| other.arm == arm && other.party.statement.dataset == dataset) {
+            Some(at) if strongest[at].attack.auc < row.attack.auc => strongest[at] = row,
             Some(_) => {}
-            None => drawn.push(row),
+            None => strongest.push(row),
         }
     }
-    let low = drawn.iter().filter_map(|row| row.attack.auc_interval).map(|[low, _]| low).fold(0.4, f64::min);
+    let low = strongest.iter().filter_map(|row| row.attack.auc_interval).map(|[low, _]| low).fold(0.4, f64::min);
     let floor = (low * 10.0).floor() / 10.0;
     let x = move |auc: f64| LEFT + (auc - floor) / (1.0 - floor) * (RIGHT - LEFT);
-    let bottom = STEP * drawn.len() as f64 + 12.0;
+    let bottom = STEP * strongest.len() as f64 + 12.0;
     let height = bottom + 44.0;
-    let sentence: Vec<String> = drawn
+    let sentence: Vec<String> = strongest
         .iter()
         .map(|row| format!("{}, {}: {:.2}", row.party.dataset_name, arm_title(row.arm), row.attack.auc))
         .collect();
@@ -134,7 +142,7 @@ fn forest(rows: &[Row<'_>]) -> AnyView {
             <text class="tick" x=x(tick) y=bottom + 18.0 text-anchor="middle">{format!("{tick:.1}")}</text>
         }
     });
-    let lines = drawn.iter().enumerate().map(|(index, row)| {
+    let lines = strongest.iter().enumerate().map(|(index, row)| {
         let y = STEP * (index as f64 + 1.0);
         let class = match row.arm {
             "open" => "line dashed",
@@ -144,7 +152,7 @@ fn forest(rows: &[Row<'_>]) -> AnyView {
         let whisker = row.attack.auc_interval.map(|[low, high]| {
             view! { <path class=class d=format!("M{} {y}H{}", x(low), x(high))></path> }
         });
-        let text = format!("{}, {}", shortened(&row.party.dataset_name), row.arm);
+        let text = format!("{}, {}", shorten_name(&row.party.dataset_name), row.arm);
         view! {
             <text class="label" x=LEFT - 10.0 y=y + 4.0 text-anchor="end">{text}</text>
             {whisker}
@@ -154,11 +162,11 @@ fn forest(rows: &[Row<'_>]) -> AnyView {
     view! {
         <figure class="forest">
             <svg class="chart-plot" viewBox=format!("0 0 {WIDTH} {height}") role="img"
-                aria-label=format!("Area under the curve of the sharper attack, ½ is blind: {}", sentence.join("; "))>
+                aria-label=format!("Area under the curve of the stronger attack (½ by guessing): {}", sentence.join("; "))>
                 {ticks.collect_view()}
                 <line class="mark" x1=x(0.5) x2=x(0.5) y1="8" y2=bottom></line>
                 {lines.collect_view()}
-                <text class="axis" x=f64::midpoint(LEFT, RIGHT) y=bottom + 38.0 text-anchor="middle">"AUC of the sharper attack, with 95 % interval; 0.5 is blind"</text>
+                <text class="axis" x=f64::midpoint(LEFT, RIGHT) y=bottom + 38.0 text-anchor="middle">"AUC of the stronger attack, with 95 % interval; 0.5 by guessing"</text>
             </svg>
         </figure>
     }

@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leptos::prelude::*;
 
-use super::{Drawing, Table};
-use crate::component::chart::percent_encoded;
+use super::{DrawingTable, StaticDrawing};
+use crate::component::chart::percent_encode;
 
 /// The styles of a drawing's classes on white paper, without a style sheet.
 const PAPER: &str = "text{font:13px 'Source Sans 3',system-ui,sans-serif;fill:#4a5652}\
@@ -29,9 +29,9 @@ path.dot{stroke:none}\
 const TITLE: f64 = 28.0;
 
 /// Renders the links to both files.
-pub(super) fn links(drawing: &Drawing) -> AnyView {
-    let csv = format!("data:text/csv;charset=utf-8,{}", percent_encoded(&csv(&drawing.table)));
-    let svg = format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg(drawing)));
+pub(super) fn render_links(drawing: &StaticDrawing) -> AnyView {
+    let csv = format!("data:text/csv;charset=utf-8,{}", percent_encode(&to_csv(&drawing.table)));
+    let svg = format!("data:image/svg+xml;base64,{}", STANDARD.encode(to_svg(drawing)));
     let name = |ending: &str| format!("{}.{ending}", drawing.file);
     view! {
         <p class="take">
@@ -43,7 +43,7 @@ pub(super) fn links(drawing: &Drawing) -> AnyView {
 }
 
 /// Returns the numbers as CSV.
-fn csv(table: &Table) -> String {
+fn to_csv(table: &DrawingTable) -> String {
     let quoted = |text: &str| {
         if text.contains(['"', ',', '\r', '\n']) {
             format!("\"{}\"", text.replace('"', "\"\""))
@@ -62,7 +62,7 @@ fn csv(table: &Table) -> String {
 }
 
 /// Returns the picture as a self-contained file.
-fn svg(drawing: &Drawing) -> String {
+fn to_svg(drawing: &StaticDrawing) -> String {
     let (width, height) = drawing.size;
     let tall = height + TITLE;
     let escape =
@@ -79,35 +79,35 @@ fn svg(drawing: &Drawing) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{csv, svg};
-    use crate::component::drawing::{Cell, Drawing, Table};
+    use super::{to_csv, to_svg};
+    use crate::component::drawing::{DrawingTable, StaticDrawing, TableCell};
 
-    fn drawing() -> Drawing {
-        Drawing {
+    fn drawing() -> StaticDrawing {
+        StaticDrawing {
             title: "Accuracy & \"more\"".to_owned(),
             file: "accuracy".to_owned(),
             sentence: "<b>".to_owned(),
             note: String::new(),
             size: (480.0, 250.0),
             picture: "<rect></rect>".to_owned(),
-            table: Table {
+            table: DrawingTable {
                 head: vec!["a".to_owned(), "b, c".to_owned()],
                 rows: vec![
-                    vec![Cell::text("x\"y"), Cell::number("12.3 %", 0.123)],
-                    vec![Cell::text("z"), Cell::maybe(|v| v.to_string(), None)],
+                    vec![TableCell::text("x\"y"), TableCell::number("12.3 %", 0.123)],
+                    vec![TableCell::text("z"), TableCell::maybe(|v| v.to_string(), None)],
                 ],
             },
         }
     }
 
     #[test]
-    fn the_file_of_numbers_has_what_was_measured_and_not_what_was_rounded() {
-        assert_eq!(csv(&drawing().table), "a,\"b, c\"\r\n\"x\"\"y\",0.123\r\nz,\r\n");
+    fn csv_has_unrounded_numbers() {
+        assert_eq!(to_csv(&drawing().table), "a,\"b, c\"\r\n\"x\"\"y\",0.123\r\nz,\r\n");
     }
 
     #[test]
-    fn the_picture_s_file_brings_all_it_needs_and_nothing_else() {
-        let file = svg(&drawing());
+    fn svg_file_is_self_contained() {
+        let file = to_svg(&drawing());
         assert!(
             file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("<rect></rect></g></svg>")
         );

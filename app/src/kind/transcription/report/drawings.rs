@@ -4,39 +4,39 @@
 use leptos::prelude::*;
 use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, Stage};
 
-use crate::component::drawing::{Bars, Drawing, Level, Levels, Outline};
+use crate::component::drawing::{BarDrawing, BarOutline, LevelBar, LevelDrawing, StaticDrawing};
 use crate::words;
 
 /// Renders all drawings; empty for a report without promises.
-pub(super) fn section(found: &Report) -> AnyView {
-    let mut drawings: Vec<Drawing> = promises(found).into_iter().collect();
-    if let Some(outcome) = &found.outcome {
-        drawings.extend(of_public(outcome));
+pub(super) fn render_section(report: &Report) -> AnyView {
+    let mut drawings: Vec<StaticDrawing> = draw_promises(report).into_iter().collect();
+    if let Some(outcome) = &report.outcome {
+        drawings.extend(draw_outcome(outcome));
     }
     if drawings.is_empty() {
         return ().into_any();
     }
     view! {
-        <section class="charts few" aria-label="Heard and hidden, drawn">
-            {drawings.into_iter().map(Drawing::show).collect_view()}
+        <section class="charts few" aria-label="Charts of recognition and protection">
+            {drawings.into_iter().map(StaticDrawing::show).collect_view()}
         </section>
     }
     .into_any()
 }
 
 /// Draws ε against the number of colluding recognizers.
-fn promises(found: &Report) -> Option<Drawing> {
-    let rows = found.promises.iter().map(|promise| Level {
-        name: together(promise.colluding.get()),
+fn draw_promises(report: &Report) -> Option<StaticDrawing> {
+    let rows = report.promises.iter().map(|promise| LevelBar {
+        name: describe_colluders(promise.colluding.get()),
         value: promise.epsilon,
-        said: words::epsilon(promise.epsilon),
-        chosen: promise.colluding.get() == found.colluding,
-        ..Level::default()
+        label: words::epsilon(promise.epsilon),
+        is_chosen: promise.colluding.get() == report.colluding,
+        ..LevelBar::default()
     });
-    let levels = Levels {
-        title: "ε by how many recognizers put their parts together".to_owned(),
+    let levels = LevelDrawing {
+        title: "ε by number of colluding recognizers".to_owned(),
         file: "promises".to_owned(),
-        note: format!("At a distance of {}. Filled: what was charged.", words::plural(found.distance.into(), "count")),
+        note: format!("At a distance of {}. Filled: as charged.", words::plural(report.distance.into(), "count")),
         of: "recognizers".to_owned(),
         x: "ε, nats".to_owned(),
         scale: 1.0,
@@ -46,35 +46,35 @@ fn promises(found: &Report) -> Option<Drawing> {
     levels.draw()
 }
 
-fn together(many: u32) -> String {
-    if many == 1 { "one by itself".to_owned() } else { format!("{} together", words::count(many.into())) }
+fn describe_colluders(many: u32) -> String {
+    if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) }
 }
 
-fn of_public(outcome: &Outcome) -> Vec<Drawing> {
-    let mut all: Vec<Drawing> = outcome.errors.as_ref().and_then(errors).into_iter().collect();
-    all.extend(outcome.providers.iter().filter_map(histogram));
-    all.extend(topics(&outcome.providers));
-    all.extend(attacks(&outcome.attacks));
-    all.extend(money(&outcome.providers));
-    all.extend(stages(&outcome.stages));
+fn draw_outcome(outcome: &Outcome) -> Vec<StaticDrawing> {
+    let mut all: Vec<StaticDrawing> = outcome.errors.as_ref().and_then(draw_errors).into_iter().collect();
+    all.extend(outcome.providers.iter().filter_map(draw_histogram));
+    all.extend(draw_topics(&outcome.providers));
+    all.extend(draw_attacks(&outcome.attacks));
+    all.extend(draw_costs(&outcome.providers));
+    all.extend(draw_stages(&outcome.stages));
     all
 }
 
 /// Draws the word error rates of the three transcripts.
-fn errors(errors: &Errors) -> Option<Drawing> {
+fn draw_errors(errors: &Errors) -> Option<StaticDrawing> {
     let transcripts =
         [("cloud alone", errors.cloud), ("offline alone", Some(errors.offline)), ("ours", Some(errors.ours))];
     let rows = transcripts.into_iter().filter_map(|(name, wrong)| {
         let rate = wrong?.rate()?;
-        Some(Level {
+        Some(LevelBar {
             name: name.to_owned(),
             value: rate,
-            said: words::percent(rate),
-            chosen: name == "ours",
-            ..Level::default()
+            label: words::percent(rate),
+            is_chosen: name == "ours",
+            ..LevelBar::default()
         })
     });
-    let levels = Levels {
+    let levels = LevelDrawing {
         title: "Word error rate".to_owned(),
         file: "word-errors".to_owned(),
         note: format!(
@@ -91,48 +91,47 @@ fn errors(errors: &Errors) -> Option<Drawing> {
 }
 
 /// Draws the true frequencies of words, and those that a recognizer could count.
-fn histogram(one: &ProviderResult) -> Option<Drawing> {
+fn draw_histogram(one: &ProviderResult) -> Option<StaticDrawing> {
     let most = one.histogram.iter().map(|bin| bin.occurrences).max()?;
     let powers = std::iter::successors(Some(1_u64), |edge| edge.checked_mul(2)).take_while(|edge| *edge <= most);
     let edges: Vec<u64> = std::iter::once(0).chain(powers).collect();
     let bin = |edge: u64| one.histogram.iter().find(|bin| bin.occurrences == edge);
     let below = |edge: u64| if edge == 0 { 1.0 } else { edge as f64 * 2.0 };
-    let heard = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
-    let bars = Bars {
-        title: format!("How often words were said, and {} heard them", one.name),
+    let bar = |edge: &u64| (*edge as f64, below(*edge), bin(*edge).map_or(0, |bin| bin.heard));
+    let bars = BarDrawing {
+        title: format!("Counts of words, as said and as heard by {}", one.name),
         file: format!("histogram-{}", one.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
-        note: "Filled: heard, dummies included. Dashed outline: said. At the left end: never.".to_owned(),
+        note: "Filled: heard, dummies included. Dashed outline: said. At the left end: zero.".to_owned(),
         x: "times".to_owned(),
         y: "words".to_owned(),
         name: "heard".to_owned(),
-        counts: edges.iter().map(heard).collect(),
-        outline: Some(Outline {
+        counts: edges.iter().map(bar).collect(),
+        outline: Some(BarOutline {
             name: "said".to_owned(),
             counts: edges.iter().map(|edge| bin(*edge).map_or(0, |bin| bin.said)).collect(),
         }),
-        log: true,
+        is_logarithmic: true,
         marks: Vec::new(),
     };
     Some(bars.draw())
 }
 
 /// Draws the distance of each recognizer's topics from the true ones.
-fn topics(all: &[ProviderResult]) -> Option<Drawing> {
+fn draw_topics(all: &[ProviderResult]) -> Option<StaticDrawing> {
     let rows = all.iter().filter_map(|one| {
         let apart = one.topic_distance?;
-        Some(Level {
+        Some(LevelBar {
             name: one.name.clone(),
             value: apart,
-            said: format!("{apart:.3}"),
-            chosen: true,
-            ..Level::default()
+            label: format!("{apart:.3}"),
+            is_chosen: true,
+            ..LevelBar::default()
         })
     });
-    let levels = Levels {
-        title: "Distance of the topics".to_owned(),
+    let levels = LevelDrawing {
+        title: "Topic distance".to_owned(),
         file: "topic-distance".to_owned(),
-        note: "Jensen and Shannon’s distance of what was said and what was heard: 0 where they are alike, 1 at most."
-            .to_owned(),
+        note: "Jensen-Shannon distance of said and heard words: 0 if equal, at most 1.".to_owned(),
         of: "recognizer".to_owned(),
         x: "distance".to_owned(),
         scale: 1.0,
@@ -143,21 +142,21 @@ fn topics(all: &[ProviderResult]) -> Option<Drawing> {
 }
 
 /// Draws the accuracy of attacks against the accuracy of guessing.
-fn attacks(all: &[Attack]) -> Option<Drawing> {
-    let rows = all.iter().map(|attack| Level {
+fn draw_attacks(all: &[Attack]) -> Option<StaticDrawing> {
+    let rows = all.iter().map(|attack| LevelBar {
         name: attack.name.clone(),
         value: attack.accuracy,
-        said: words::percent(attack.accuracy),
+        label: words::percent(attack.accuracy),
         interval: Some((attack.interval[0], attack.interval[1])),
         mark: Some(attack.chance),
-        chosen: false,
+        is_chosen: false,
     });
-    let levels = Levels {
-        title: "Attacks on what a recognizer heard".to_owned(),
+    let levels = LevelDrawing {
+        title: "Attacks by a recognizer".to_owned(),
         file: "attacks".to_owned(),
-        note: "Whiskers: the 95 % interval. Upright line: guessing; the nearer to it, the less was learned.".to_owned(),
+        note: "Whiskers: 95 % interval. Vertical line: guessing; values near it reveal little.".to_owned(),
         of: "attack".to_owned(),
-        x: "told right, %".to_owned(),
+        x: "correct, %".to_owned(),
         scale: 100.0,
         rows: rows.collect(),
         mark: "by guessing, %".to_owned(),
@@ -166,25 +165,25 @@ fn attacks(all: &[Attack]) -> Option<Drawing> {
 }
 
 /// Draws the cost of each recognizer, a drawing for each currency.
-fn money(all: &[ProviderResult]) -> Vec<Drawing> {
+fn draw_costs(all: &[ProviderResult]) -> Vec<StaticDrawing> {
     let mut currencies: Vec<&str> = all.iter().filter_map(|one| Some(one.cost.as_ref()?.currency.as_str())).collect();
     currencies.sort_unstable();
     currencies.dedup();
-    let drawn = |currency: &str| {
+    let draw_currency = |currency: &str| {
         let rows = all.iter().filter_map(|one| {
             let cost = one.cost.as_ref().filter(|cost| cost.currency == currency)?;
-            Some(Level {
+            Some(LevelBar {
                 name: one.name.clone(),
                 value: cost.nanos as f64 / 1e9,
-                said: cost.to_string(),
-                chosen: true,
-                ..Level::default()
+                label: cost.to_string(),
+                is_chosen: true,
+                ..LevelBar::default()
             })
         });
-        let levels = Levels {
+        let levels = LevelDrawing {
             title: format!("Money by recognizer, {currency}"),
             file: format!("money-{}", currency.to_lowercase()),
-            note: "By the tariff of the site, dummies included.".to_owned(),
+            note: "By the site’s prices, dummies included.".to_owned(),
             of: "recognizer".to_owned(),
             x: currency.to_owned(),
             scale: 1.0,
@@ -193,19 +192,19 @@ fn money(all: &[ProviderResult]) -> Vec<Drawing> {
         };
         levels.draw()
     };
-    currencies.into_iter().filter_map(drawn).collect()
+    currencies.into_iter().filter_map(draw_currency).collect()
 }
 
 /// Draws the time of each step.
-fn stages(all: &[Stage]) -> Option<Drawing> {
-    let rows = all.iter().map(|stage| Level {
+fn draw_stages(all: &[Stage]) -> Option<StaticDrawing> {
+    let rows = all.iter().map(|stage| LevelBar {
         name: stage.name.clone(),
         value: stage.seconds,
-        said: words::duration(stage.seconds),
-        chosen: true,
-        ..Level::default()
+        label: words::duration(stage.seconds),
+        is_chosen: true,
+        ..LevelBar::default()
     });
-    let levels = Levels {
+    let levels = LevelDrawing {
         title: "Time by step".to_owned(),
         file: "time".to_owned(),
         note: String::new(),

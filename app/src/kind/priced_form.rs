@@ -15,14 +15,13 @@ use leptos::task::spawn_local;
 use crate::call::ask::{self, Answered};
 
 /// The notice if the server is unreachable.
-const UNREACHED: &str =
-    "<p class=\"notice bad\" role=\"alert\">The server could not be asked. Try again in a moment.</p>";
+const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
 /// The delay after the last change of a plan before the server computes its numbers.
 const STILL: Duration = Duration::from_millis(400);
 
 /// Renders the form with its numbers. The children are its fields, rendered on the server.
 #[island]
-pub fn Weighed(
+pub fn PricedForm(
     /// The kind's word in addresses.
     word: String,
     /// The consortium of the future job.
@@ -35,22 +34,25 @@ pub fn Weighed(
     children: Children,
 ) -> impl IntoView {
     let form = NodeRef::<Form>::new();
-    let (live, busy, stale) = (RwSignal::new(false), RwSignal::new(false), RwSignal::new(false));
-    let (cost, problem) = (RwSignal::new(cost), RwSignal::new(String::new()));
+    let live = RwSignal::new(false);
+    let busy = RwSignal::new(false);
+    let stale = RwSignal::new(false);
+    let cost = RwSignal::new(cost);
+    let problem = RwSignal::new(String::new());
     let changes = StoredValue::new(0_u32);
     let id = format!("plan-{word}");
     let kind = StoredValue::new(word);
-    let at = move |what: &str| format!("/ui/{what}-{}", kind.get_value());
+    let endpoint = move |what: &str| format!("/ui/{what}-{}", kind.get_value());
     Effect::new(move |_| live.set(true));
     let changed = move |_| {
         changes.update_value(|count| *count = count.wrapping_add(1));
-        let seen = changes.get_value();
-        let still = move || changes.get_value() == seen;
+        let version = changes.get_value();
+        let still = move || changes.get_value() == version;
         stale.set(true);
         let weigh = move || {
             let Some(form) = form.get_untracked().filter(|_| still()) else { return };
             spawn_local(async move {
-                let answer = ask::post(&at("weigh"), &form).await.filter(|answer| answer.done);
+                let answer = ask::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
                 if still() {
                     cost.set(answer.map_or_else(|| UNREACHED.to_owned(), |answer| answer.text));
                     stale.set(false);
@@ -68,7 +70,7 @@ pub fn Weighed(
         let (Some(form), false) = (form.get_untracked(), busy.get_untracked()) else { return };
         busy.set(true);
         spawn_local(async move {
-            match ask::post(&at("propose"), &form).await {
+            match ask::post(&endpoint("propose"), &form).await {
                 // Leaving fails only while the browser is already leaving.
                 Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),
@@ -78,16 +80,16 @@ pub fn Weighed(
         });
     };
     view! {
-        <form id=id class="planner" class:live=move || live.get() node_ref=form method="post" action=at("propose") autocomplete="off"
+        <form id=id class="planner" class:live=move || live.get() node_ref=form method="post" action=endpoint("propose") autocomplete="off"
             on:submit=submit on:input=changed>
             <input type="hidden" name="consortium" value=consortium/>
             <div class="planner-form">{children()}</div>
-            <section class="planner-cost" aria-label="What it would cost" aria-busy=move || stale.get().to_string()>
+            <section class="planner-cost" aria-label="Projected cost" aria-busy=move || stale.get().to_string()>
                 <div aria-live="polite" class="tight" class:stale=move || stale.get() inner_html=move || cost.get()></div>
                 <div inner_html=move || problem.get()></div>
                 <div class="actions">
                     <button type="submit" class="primary" disabled=move || busy.get()>"Propose to the owners"</button>
-                    <button type="submit" formaction=at("draft") formnovalidate>"Save as a draft"</button>
+                    <button type="submit" formaction=endpoint("draft") formnovalidate>"Save as a draft"</button>
                     <button type="submit" class="plain-only" formmethod="get" formaction=again formnovalidate>"Recalculate"</button>
                 </div>
             </section>

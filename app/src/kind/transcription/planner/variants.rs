@@ -8,7 +8,7 @@ use undertone_api::job::transcription::{Estimate, MOST_PROVIDERS, Party, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::super::plan::MOST_WORDS;
-use super::cost::sums;
+use super::cost::format_sums;
 use crate::words;
 
 /// The greatest displayed distance, and the range of ε in a spec.
@@ -16,11 +16,11 @@ const MOST_DISTANCE: u32 = 10_000;
 const EPSILON: std::ops::RangeInclusive<f64> = 0.01..=50.0;
 
 /// A plan with one number changed: its label, its spec, the words of its vocabulary.
-type Turned = (String, Spec, u32);
+type PlanVariant = (String, Spec, u32);
 
 /// Renders the table; `None` for a plan without noise.
-pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
-    let row = |(name, spec, size): Turned| {
+pub(super) fn render_table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
+    let row = |(name, spec, size): PlanVariant| {
         let estimate = Estimate::of_words(&spec, size, seconds).ok()?;
         let together = spec.promises().ok()?.last().copied()?;
         Some(view! {
@@ -28,25 +28,25 @@ pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
                 <th scope="row">{name}</th>
                 <td class="number">{format!("{:.1}", estimate.each)}</td>
                 <td class="number">{words::duration(estimate.extra)}</td>
-                <td class="number">{sums(&estimate.cost())}</td>
+                <td class="number">{format_sums(&estimate.cost())}</td>
                 <td class="number">{words::epsilon(together.epsilon)}</td>
             </tr>
         })
     };
-    let rows: Vec<_> = turned(spec, size).into_iter().filter_map(row).collect();
+    let rows: Vec<_> = list_variants(spec, size).into_iter().filter_map(row).collect();
     if rows.is_empty() {
         return None;
     }
     let view = view! {
         <details class="more">
-            <summary>"If one number were another"</summary>
-            <div class="scroll" tabindex="0" role="group" aria-label="The plan with one number changed">
+            <summary>"Variants of the plan"</summary>
+            <div class="scroll" tabindex="0" role="group" aria-label="Plan with one number changed">
                 <table class="dense">
                     <caption>"The same plan with one number changed"</caption>
                     <thead>
                         <tr>
-                            <th scope="col">"With"</th>
-                            <th scope="col" class="number">"dummies of a word at one"</th>
+                            <th scope="col">"Variant"</th>
+                            <th scope="col" class="number">"dummies of a word at one recognizer"</th>
                             <th scope="col" class="number">"extra speech"</th>
                             <th scope="col" class="number">"money"</th>
                             <th scope="col" class="number">"ε, all together"</th>
@@ -62,22 +62,24 @@ pub(super) fn table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
 
 /// Returns the present plan, then plans with each number halved, doubled, or one more or less, within the spec's
 /// limits.
-fn turned(spec: &Spec, size: u32) -> Vec<Turned> {
-    let of = spec.participant;
+fn list_variants(spec: &Spec, size: u32) -> Vec<PlanVariant> {
+    let participant = spec.participant;
     let with = |party: Party| Spec { participant: party, ..spec.clone() };
     let mut all = vec![("these numbers".to_owned(), spec.clone(), size)];
-    let epsilons = [0.5, 2.0].map(|factor| of.epsilon.get() * factor);
+    let epsilons = [0.5, 2.0].map(|factor| participant.epsilon.get() * factor);
     for epsilon in epsilons.into_iter().filter(|epsilon| EPSILON.contains(epsilon)) {
         if let Ok(epsilon) = Epsilon::new(epsilon) {
-            all.push((format!("ε {}", words::limit(epsilon.get())), with(Party { epsilon, ..of }), size));
+            all.push((format!("ε {}", words::limit(epsilon.get())), with(Party { epsilon, ..participant }), size));
         }
     }
-    if let Ok(delta) = Delta::new(of.delta.get() / 10.0) {
-        all.push((format!("δ {}", words::delta(delta.get())), with(Party { delta, ..of }), size));
+    if let Ok(delta) = Delta::new(participant.delta.get() / 10.0) {
+        all.push((format!("δ {}", words::delta(delta.get())), with(Party { delta, ..participant }), size));
     }
-    let distances = [of.distance.get() / 2, of.distance.get().saturating_mul(2).min(MOST_DISTANCE)];
-    for distance in distances.into_iter().filter_map(NonZeroU32::new).filter(|distance| *distance != of.distance) {
-        all.push((format!("d {distance}"), with(Party { distance, ..of }), size));
+    let distances = [participant.distance.get() / 2, participant.distance.get().saturating_mul(2).min(MOST_DISTANCE)];
+    for distance in
+        distances.into_iter().filter_map(NonZeroU32::new).filter(|distance| *distance != participant.distance)
+    {
+        all.push((format!("d {distance}"), with(Party { distance, ..participant }), size));
     }
     let providers = spec.providers.len();
     if providers > 1 && providers > spec.colluding.get() as usize {
@@ -87,7 +89,7 @@ fn turned(spec: &Spec, size: u32) -> Vec<Turned> {
     if let Some(last) = spec.providers.last().filter(|_| providers < MOST_PROVIDERS) {
         let more = spec.providers.iter().chain([last]).cloned().collect();
         all.push((
-            "another recognizer at the last one’s price".to_owned(),
+            "another recognizer at the price of the last one".to_owned(),
             Spec { providers: more, ..spec.clone() },
             size,
         ));

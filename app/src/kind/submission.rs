@@ -17,7 +17,7 @@ use crate::path;
 const LONGEST_ADDRESS: usize = 7500;
 
 /// A planner's form.
-pub(super) struct Posted {
+pub(super) struct PlanSubmission {
     /// The consortium of the plan.
     pub(super) consortium: ConsortiumId,
     /// The draft from which it was opened, and its version then.
@@ -28,7 +28,7 @@ pub(super) struct Posted {
     pub(super) plan: String,
 }
 
-impl Posted {
+impl PlanSubmission {
     /// Makes the form with this plan, under the name of its fields in the form.
     pub(super) fn new<P: serde::Serialize>(
         consortium: ConsortiumId,
@@ -52,25 +52,25 @@ impl Posted {
         spec: impl FnOnce(&[Dataset]) -> Result<Spec, Vec<Violation>> + Send,
     ) -> Result<String, Fault> {
         let backend = crate::backend::backend()?;
-        let proposed = async {
+        let proposal = async {
             let datasets = backend.datasets(self.consortium).await?;
             let spec = spec(&datasets).map_err(Problem::validation)?;
             let job = NewJob { title: self.title.clone(), spec };
             match self.draft {
-                Some(draft) => spent(backend.as_ref(), self.consortium, draft, job).await,
+                Some(draft) => propose_draft(backend.as_ref(), self.consortium, draft, job).await,
                 None => backend.propose(self.consortium, job).await,
             }
         };
-        let proposed = proposed.await.map(|job| path::job(self.consortium, job.summary.id));
+        let address = proposal.await.map(|job| path::job(self.consortium, job.summary.id));
         if !native::wants_html() {
-            return Ok(proposed.unwrap_or_else(native::told));
+            return Ok(address.unwrap_or_else(native::told));
         }
-        match proposed {
-            Err(problem) if self.draft.is_some() => self.back(problem).map(|()| String::new()),
-            proposed => {
-                let said = Some("The job is proposed to the owners of its data.".to_owned());
-                native::land(proposed.clone(), Clone::clone, said)?;
-                Ok(proposed.unwrap_or_default())
+        match address {
+            Err(problem) if self.draft.is_some() => self.redirect_back(problem).map(|()| String::new()),
+            address => {
+                let message = Some("The job was proposed to the owners of its data.".to_owned());
+                native::land(address.clone(), Clone::clone, message)?;
+                Ok(address.unwrap_or_default())
             }
         }
     }
@@ -87,40 +87,39 @@ impl Posted {
         let backend = crate::backend::backend()?;
         let read = async {
             let datasets = backend.datasets(self.consortium).await?;
-            written(&self.title, &spec(&datasets).map_err(Problem::validation)?)
+            new_draft(&self.title, &spec(&datasets).map_err(Problem::validation)?)
         };
         let new = match read.await {
             Ok(new) => new,
-            Err(problem) => return self.back(problem),
+            Err(problem) => return self.redirect_back(problem),
         };
-        let (answer, said) = match self.draft {
-            Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft is saved."),
-            None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan is saved as a draft."),
+        let (answer, message) = match self.draft {
+            Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft was saved."),
+            None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan was saved as a draft."),
         };
         let consortium = self.consortium;
         let to = move |draft: &undertone_api::job::Draft| path::draft(consortium, draft.id);
         match answer {
-            Err(problem) if problem.code == Code::PreconditionFailed && self.address().is_none() => {
-                let kept = backend.begin_draft(consortium, new).await;
-                let said =
-                    "Somebody changed the draft in the meantime. What you wrote is kept here, as a draft of its own.";
-                native::land(kept, to, Some(said.to_owned()))
+            Err(problem) if problem.code == Code::PreconditionFailed && self.return_address().is_none() => {
+                let copy = backend.begin_draft(consortium, new).await;
+                let message = "The draft was changed in the meantime. Your version was saved as a separate draft.";
+                native::land(copy, to, Some(message.to_owned()))
             }
-            Err(problem) => self.back(problem),
-            saved => native::land(saved, to, Some(said.to_owned())),
+            Err(problem) => self.redirect_back(problem),
+            saved => native::land(saved, to, Some(message.to_owned())),
         }
     }
 
     /// Returns the planner's address with all input; `None` if it would be too long.
-    fn address(&self) -> Option<String> {
+    fn return_address(&self) -> Option<String> {
         let draft = self.draft.map(|(id, version)| format!("draft={id}&version={version}&")).unwrap_or_default();
         let address = format!("{}?{draft}{}", path::plan(self.consortium), self.plan);
         (address.len() <= LONGEST_ADDRESS).then_some(address)
     }
 
     /// Shows a problem above the planner with all input.
-    fn back(&self, problem: Problem) -> Result<(), Fault> {
-        match self.address() {
+    fn redirect_back(&self, problem: Problem) -> Result<(), Fault> {
+        match self.return_address() {
             Some(address) if native::wants_html() => {
                 native::leave(&Word::Problem(problem));
                 leptos_axum::redirect(&address);
@@ -133,7 +132,7 @@ impl Posted {
 
 /// Replaces a draft and proposes it. Checks the plan first, so that a refused draft is not written and the form still
 /// names the present version.
-async fn spent(
+async fn propose_draft(
     backend: &dyn Backend,
     consortium: ConsortiumId,
     (draft, version): (DraftId, u64),
@@ -145,18 +144,18 @@ async fn spent(
     }
     if !plan.refusals.is_empty() {
         let missing = plan.refusals.iter().any(|refusal| refusal.limit <= 0.0);
-        let (code, told) = if missing {
-            (Code::BudgetMissing, "A dataset has no budget for this: its steward can set one.")
+        let (code, detail) = if missing {
+            (Code::BudgetMissing, "A dataset has no budget for this unit; its steward can set one.")
         } else {
-            (Code::BudgetExceeded, "A budget does not admit it.")
+            (Code::BudgetExceeded, "A budget does not admit the job.")
         };
-        return Err(Problem { refusals: plan.refusals, ..Problem::new(code, told) });
+        return Err(Problem { refusals: plan.refusals, ..Problem::new(code, detail) });
     }
-    backend.write_draft(draft, written(&job.title, &job.spec)?, version).await?;
+    backend.write_draft(draft, new_draft(&job.title, &job.spec)?, version).await?;
     backend.propose_draft(draft).await
 }
 
-fn written(title: &str, spec: &Spec) -> Answer<NewDraft> {
+fn new_draft(title: &str, spec: &Spec) -> Answer<NewDraft> {
     NewDraft::of(title, spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 
@@ -167,23 +166,24 @@ mod tests {
     use undertone_api::id::{ConsortiumId, DraftId};
     use uuid::Uuid;
 
-    use super::{LONGEST_ADDRESS, Posted};
+    use super::{LONGEST_ADDRESS, PlanSubmission};
 
-    fn posted(title: &str) -> Posted {
-        let (consortium, draft) = (ConsortiumId(Uuid::from_u128(1)), DraftId(Uuid::from_u128(2)));
-        Posted::new(consortium, (Some(draft), Some(3)), title, "plan", &BTreeMap::from([("title", title)]))
+    fn posted(title: &str) -> PlanSubmission {
+        let consortium = ConsortiumId(Uuid::from_u128(1));
+        let draft = DraftId(Uuid::from_u128(2));
+        PlanSubmission::new(consortium, (Some(draft), Some(3)), title, "plan", &BTreeMap::from([("title", title)]))
     }
 
     #[test]
-    fn what_was_written_is_carried_back_with_the_version_that_was_read() {
-        let address = posted("a b").address().expect("it is short");
+    fn return_address_has_input_and_version() {
+        let address = posted("a b").return_address().expect("it is short");
         assert!(address.contains("&version=3&plan") && address.ends_with("a+b"), "{address}");
     }
 
     #[test]
-    fn an_address_that_proxies_would_not_take_is_not_made() {
-        let base = posted("").address().expect("it is short").len();
-        assert!(posted(&"x".repeat(LONGEST_ADDRESS - base)).address().is_some());
-        assert!(posted(&"x".repeat(LONGEST_ADDRESS - base + 1)).address().is_none());
+    fn too_long_return_address_is_omitted() {
+        let base = posted("").return_address().expect("it is short").len();
+        assert!(posted(&"x".repeat(LONGEST_ADDRESS - base)).return_address().is_some());
+        assert!(posted(&"x".repeat(LONGEST_ADDRESS - base + 1)).return_address().is_none());
     }
 }

@@ -4,20 +4,20 @@
 use undertone_api::job::active_learning::{Rehearsal, Spec};
 use undertone_api::question::Label;
 
-use super::{Part, Plan, Trials};
+use super::{LogPart, QuestionPlan, RehearsalPlan};
 
-impl Plan {
+impl QuestionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
-    pub(in crate::kind::active_learning) fn of(title: &str, spec: &Spec, first: Self) -> Self {
-        let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
-        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
-        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+    pub(in crate::kind::active_learning) fn from_spec(title: &str, spec: &Spec, first: Self) -> Self {
+        let parts = first.parts.iter().map(|part| convert_part(spec, part)).collect();
+        let is_listed = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(is_listed).unwrap_or(first.lead);
         Self {
             title: title.to_owned(),
             unit: spec.unit,
             lead,
             parts,
-            labels: spec.labels.iter().map(line).collect::<Vec<_>>().join("\n"),
+            labels: spec.labels.iter().map(format_label).collect::<Vec<_>>().join("\n"),
             guidelines: spec.guidelines.clone(),
             golden: spec.golden,
             rounds: spec.rounds,
@@ -34,11 +34,11 @@ impl Plan {
 }
 
 /// Converts a log's part: from the spec if it takes part, else from the first plan.
-fn part(spec: &Spec, first: &Part) -> Part {
+fn convert_part(spec: &Spec, first: &LogPart) -> LogPart {
     let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
-    let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
-    let Some(gate) = party.gate else { return Part { joins: true, asks: false, tests, ..first.clone() } };
-    Part {
+    let Some(party) = spec.party(first.dataset) else { return LogPart { joins: false, tests, ..first.clone() } };
+    let Some(gate) = party.gate else { return LogPart { joins: true, asks: false, tests, ..first.clone() } };
+    LogPart {
         dataset: first.dataset,
         joins: true,
         asks: true,
@@ -52,7 +52,7 @@ fn part(spec: &Spec, first: &Part) -> Part {
 }
 
 /// Formats a label as a line of the form: name, key and hint.
-fn line(label: &Label) -> String {
+fn format_label(label: &Label) -> String {
     let key = label.key.map(String::from).unwrap_or_default();
     match (key.as_str(), label.hint.as_str()) {
         ("", "") => label.name.clone(),
@@ -61,8 +61,8 @@ fn line(label: &Label) -> String {
     }
 }
 
-fn trials(rehearsal: &Rehearsal) -> Trials {
-    Trials {
+fn convert_trials(rehearsal: &Rehearsal) -> RehearsalPlan {
+    RehearsalPlan {
         on: true,
         rates: rehearsal.rates.iter().map(f64::to_string).collect::<Vec<_>>().join(", "),
         thresholds: rehearsal.thresholds.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),

@@ -3,14 +3,14 @@
 
 use undertone_api::job::transcription::{Provider, Spec, Vocabulary, Voice};
 
-use super::{Heard, Plan, ROWS};
+use super::{ROWS, RecognizerRow, TranscriptionPlan};
 
-impl Plan {
+impl TranscriptionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
-    pub(in crate::kind::transcription) fn of(title: &str, spec: &Spec, first: Self) -> Self {
-        let empty = Heard { name: String::new(), ..row(None, &first.providers) };
-        let mut providers: Vec<Heard> =
-            spec.providers.iter().map(|provider| row(Some(provider), &first.providers)).collect();
+    pub(in crate::kind::transcription) fn from_spec(title: &str, spec: &Spec, first: Self) -> Self {
+        let empty = RecognizerRow { name: String::new(), ..row(None, &first.providers) };
+        let mut providers: Vec<RecognizerRow> =
+            spec.providers.iter().map(|provider| convert_provider(Some(provider), &first.providers)).collect();
         providers.resize(providers.len().max(ROWS), empty);
         let (from, top, above, most) = match &spec.vocabulary {
             Vocabulary::Public { .. } => ("public", first.top, first.above, first.most),
@@ -45,8 +45,8 @@ impl Plan {
 
 /// Converts a recognizer into a row of the form. Without a price, or without a recognizer, the values come from the
 /// first row.
-fn row(provider: Option<&Provider>, first: &[Heard]) -> Heard {
-    let usual = Heard {
+fn convert_provider(provider: Option<&Provider>, first: &[RecognizerRow]) -> RecognizerRow {
+    let usual = RecognizerRow {
         name: String::new(),
         protocol: undertone_api::job::transcription::Protocol::Openai,
         currency: "USD".to_owned(),
@@ -54,18 +54,21 @@ fn row(provider: Option<&Provider>, first: &[Heard]) -> Heard {
         step: 1,
         least: 0,
     };
-    let usual =
-        first.first().map_or(usual, |row| Heard { name: String::new(), per_minute: String::new(), ..row.clone() });
+    let usual = first.first().map_or(usual, |row| RecognizerRow {
+        name: String::new(),
+        per_minute: String::new(),
+        ..row.clone()
+    });
     let Some(provider) = provider else { return usual };
-    let named = Heard { name: provider.name.clone(), protocol: provider.protocol, ..usual };
+    let row = RecognizerRow { name: provider.name.clone(), protocol: provider.protocol, ..usual };
     match &provider.price {
-        None => named,
-        Some(price) => Heard {
+        None => row,
+        Some(price) => RecognizerRow {
             currency: price.currency.clone(),
             per_minute: price.per_minute.clone(),
             step: price.step_seconds,
             least: price.least_seconds,
-            ..named
+            ..row
         },
     }
 }

@@ -1,31 +1,30 @@
 //! The report of a transcription, on the page and as a file; and the other pages about its recordings and its approval.
 
 use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id, render, report_of};
-use crate::page::report::document;
-use crate::path;
+use crate::{path, report_document};
 
 /// Renders a page by its address.
-async fn page(address: &str) -> String {
+async fn render_page(address: &str) -> String {
     render(address, true, "").await.body
 }
 
 #[tokio::test]
-async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies() {
-    let page = page(&path::report(CONSORTIUM, HEARD)).await;
+async fn private_recordings_report_has_promises_and_local_files() {
+    let page = render_page(&path::report(CONSORTIUM, HEARD)).await;
     let folder = format!("transcripts/{HEARD}/");
     for said in [
-        "The transcript is at the site, and nowhere else.",
-        "ε by how many recognizers put their parts together",
-        "What is not here, and where it lies",
+        "The transcript stays at the site.",
+        "ε by number of colluding recognizers",
+        "Omitted data and their location",
         folder.as_str(),
         "histogram.tsv",
         "report.json",
-        "None of it ever came to this server.",
+        "None of it was ever sent to this server.",
     ] {
         assert!(page.contains(said), "the report does not say {said:?}: {page}");
     }
     for untold in
-        ["Word error rate", "Attacks on what", "Attacks that were not", "heard them", "Distance of the topics", ">NaN"]
+        ["Word error rate", "Attacks by a recognizer", "Untried attacks", "Counts of words", "Topic distance", ">NaN"]
     {
         assert!(!page.contains(untold), "{untold:?} is told of private recordings");
     }
@@ -33,18 +32,18 @@ async fn of_private_recordings_it_has_the_promises_and_says_where_the_rest_lies(
 }
 
 #[tokio::test]
-async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
-    let page = page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
+async fn public_recordings_report_draws_the_outcome() {
+    let page = render_page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
     for said in [
         "of the words are wrong.",
         "Word error rate",
         "cloud alone",
         "offline alone",
-        "How often words were said, and cloud-b heard them",
-        "Distance of the topics",
-        "Attacks on what a recognizer heard",
-        "Upright line: guessing",
-        "Attacks that were not tried:",
+        "Counts of words, as said and as heard by cloud-b",
+        "Topic distance",
+        "Attacks by a recognizer",
+        "Vertical line: guessing",
+        "Untried attacks:",
         "cloud-c: fewer than 10 true pieces or fewer than 10 dummies were answered: too few to learn from.",
         "Money by recognizer, USD",
         "Time by step",
@@ -60,12 +59,12 @@ async fn of_public_recordings_everything_that_came_of_it_is_drawn() {
         assert!(drawing.contains("<table") && drawing.contains("data:image/svg+xml;base64,"));
     }
     assert!(!page.contains(">NaN") && !page.contains("\"NaN"), "every number is one");
-    assert!(!page.contains("What is not here, and where it lies"), "{page}");
+    assert!(!page.contains("Omitted data and their location"), "{page}");
 }
 
 #[tokio::test]
-async fn the_file_has_every_drawing_and_needs_nothing() {
-    let file = document(&report_of(HEARD_PUBLIC).await);
+async fn report_file_has_every_drawing_and_no_resources() {
+    let file = report_document(&report_of(HEARD_PUBLIC).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }
@@ -73,22 +72,23 @@ async fn the_file_has_every_drawing_and_needs_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_that_still_hears_has_no_result_and_a_finished_one_its_plan() {
-    let hearing = page(&path::report(CONSORTIUM, HEARING)).await;
+async fn running_job_has_no_result_and_finished_one_has() {
+    let hearing = render_page(&path::report(CONSORTIUM, HEARING)).await;
     assert!(
-        hearing.contains("3 recognizers to hear a part each.") && !hearing.contains("Heard and hidden"),
+        hearing.contains("3 recognizers, each for one part.") && !hearing.contains("Recognition and protection"),
         "{hearing}"
     );
-    let heard = page(&path::job(CONSORTIUM, HEARD)).await;
-    for said in ["The transcript of dictations is at its site", "Not told here", "one by itself, as charged", "Dummies"]
+    let finished = render_page(&path::job(CONSORTIUM, HEARD)).await;
+    for said in
+        ["The transcript of dictations stays at its site", "Not shown here", "one recognizer, as charged", "Dummies"]
     {
-        assert!(heard.contains(said), "{said:?} is not in {heard}");
+        assert!(finished.contains(said), "{said:?} is not in {finished}");
     }
 }
 
 #[tokio::test]
-async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
-    let page = page(&path::job(CONSORTIUM, OFFERED)).await;
+async fn decision_on_recordings_names_the_recipients() {
+    let page = render_page(&path::job(CONSORTIUM, OFFERED)).await;
     for said in [
         "Decide for dictations",
         "for cloud-a, cloud-b and cloud-c: companies outside this consortium",
@@ -98,15 +98,15 @@ async fn a_steward_decides_on_recordings_knowing_who_hears_what() {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
     let review = render(&path::review(CONSORTIUM, OFFERED, recordings_id(1)), true, "").await.body;
-    assert!(review.contains("Who learns what") && review.contains("What it costs"), "{review}");
+    assert!(review.contains("Disclosures") && review.contains("Privacy cost"), "{review}");
 }
 
 #[tokio::test]
-async fn a_dataset_of_recordings_says_how_long_they_are_and_no_more() {
-    let page = page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
+async fn recordings_page_states_their_length_only() {
+    let page = render_page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
     for said in [
         "Recordings to transcribe",
-        "Their length",
+        "Total length",
         "about 14 hours",
         "Budget for counts of pieces by word",
         "Compared are counts of pieces by word that differ by as many as a job states",

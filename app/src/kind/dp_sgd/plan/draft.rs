@@ -3,14 +3,16 @@
 
 use undertone_api::job::dp_sgd::{Ema, Optimizer, Rounds, Schedule, Selection, Spec};
 
-use super::{Frozen, Layers, Part, Plan, Shape, Step, Steps, Trials};
+use super::{
+    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
+};
 
-impl Plan {
+impl TrainingPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
-    pub(in crate::kind::dp_sgd) fn of(title: &str, spec: &Spec, first: &Self) -> Self {
-        let parts = first.parts.iter().map(|part| self::part(spec, part)).collect();
-        let known = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
-        let lead = spec.participants.first().map(|party| party.dataset).filter(known).unwrap_or(first.lead);
+    pub(in crate::kind::dp_sgd) fn from_spec(title: &str, spec: &Spec, first: &Self) -> Self {
+        let parts = first.parts.iter().map(|part| convert_part(spec, part)).collect();
+        let is_listed = |lead: &undertone_api::id::DatasetId| first.parts.iter().any(|part| part.dataset == *lead);
+        let lead = spec.participants.first().map(|party| party.dataset).filter(is_listed).unwrap_or(first.lead);
         let plan = Self {
             title: title.to_owned(),
             unit: spec.unit,
@@ -24,32 +26,32 @@ impl Plan {
             batch: spec.warm_start.batch,
             warm_rate: spec.warm_start.learning_rate,
             spare: spec.spare_releases,
-            layers: layers(spec),
-            trials: spec.selection.as_ref().map_or_else(Trials::default, trials),
+            layers: convert_layers(spec),
+            trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, trials),
             ..*first
         };
         // The planner plans both arms alike; the private one determines the cost.
         match spec.private.as_ref().or(spec.open.as_ref()) {
-            Some(rounds) => plan.with(spec, rounds),
+            Some(rounds) => plan.with_rounds(spec, rounds),
             None => plan,
         }
     }
 
     /// Returns the plan with these rounds.
-    fn with(self, spec: &Spec, rounds: &Rounds) -> Self {
+    fn with_rounds(self, spec: &Spec, rounds: &Rounds) -> Self {
         let contributors = u32::try_from(spec.participants.len()).unwrap_or(u32::MAX);
         let (step, momentum) = match rounds.optimizer {
-            Optimizer::Sgd { momentum, .. } => (Step::Sgd, momentum),
-            Optimizer::Adam { .. } => (Step::Adam, self.steps.momentum),
-            Optimizer::DpAdam { .. } => (Step::DpAdam, self.steps.momentum),
+            Optimizer::Sgd { momentum, .. } => (StepOptimizer::Sgd, momentum),
+            Optimizer::Adam { .. } => (StepOptimizer::Adam, self.steps.momentum),
+            Optimizer::DpAdam { .. } => (StepOptimizer::DpAdam, self.steps.momentum),
         };
         let (shape, warmup, last) = match rounds.schedule {
-            Schedule::Constant => (Shape::Constant, self.steps.warmup, self.steps.last),
-            Schedule::Linear { warmup, r#final } => (Shape::Linear, warmup, r#final),
-            Schedule::Cosine { warmup, r#final } => (Shape::Cosine, warmup, r#final),
+            Schedule::Constant => (ScheduleShape::Constant, self.steps.warmup, self.steps.last),
+            Schedule::Linear { warmup, r#final } => (ScheduleShape::Linear, warmup, r#final),
+            Schedule::Cosine { warmup, r#final } => (ScheduleShape::Cosine, warmup, r#final),
         };
         let noise = spec.participants.iter().find_map(|party| party.noise);
-        let steps = Steps {
+        let steps = StepOptions {
             local: rounds.local_steps,
             momentum,
             shape,
@@ -66,7 +68,7 @@ impl Plan {
             evaluate_every: rounds.evaluate_every,
             deadline: rounds.deadline_seconds,
             may_miss: contributors.saturating_sub(rounds.quorum),
-            frozen: frozen(spec, rounds),
+            frozen: convert_frozen(spec, rounds),
             steps,
             ..self
         }
@@ -74,17 +76,17 @@ impl Plan {
 }
 
 /// Converts a dataset's part: from the spec if it takes part, else from the first plan.
-fn part(spec: &Spec, first: &Part) -> Part {
+fn convert_part(spec: &Spec, first: &DatasetPart) -> DatasetPart {
     let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
-    let Some(party) = spec.party(first.dataset) else { return Part { joins: false, tests, ..first.clone() } };
+    let Some(party) = spec.party(first.dataset) else { return DatasetPart { joins: false, tests, ..first.clone() } };
     let (noise, clip) =
         party.noise.map_or((first.noise, first.clip), |noise| (noise.noise_multiplier.get(), noise.clip));
-    Part { dataset: first.dataset, joins: true, tests, rate: party.sampling_rate.get(), noise, clip }
+    DatasetPart { dataset: first.dataset, joins: true, tests, rate: party.sampling_rate.get(), noise, clip }
 }
 
-fn layers(spec: &Spec) -> Layers {
+fn convert_layers(spec: &Spec) -> ModelLayers {
     let model = &spec.model;
-    Layers {
+    ModelLayers {
         cell: model.cell,
         layers: model.layers,
         bidirectional: model.bidirectional,
@@ -94,20 +96,20 @@ fn layers(spec: &Spec) -> Layers {
 }
 
 /// Returns the parts that these rounds do not train.
-fn frozen(spec: &Spec, rounds: &Rounds) -> Frozen {
-    let mut frozen = Frozen::default();
+fn convert_frozen(spec: &Spec, rounds: &Rounds) -> FrozenParts {
+    let mut flags = FrozenParts::default();
     let trained = rounds.trained(&spec.model);
     for part in spec.model.parts().iter().filter(|part| !trained.contains(*part)) {
-        *frozen.of(part) = true;
+        *flags.flag_mut(part) = true;
     }
-    frozen
+    flags
 }
 
-fn trials(selection: &Selection) -> Trials {
-    Trials {
+fn convert_trials(selection: &Selection) -> SelectionPlan {
+    SelectionPlan {
         on: true,
-        rates: listed(selection.candidates.iter().map(|candidate| candidate.learning_rate)),
-        clips: listed(selection.candidates.iter().map(|candidate| candidate.clip)),
+        rates: format_numbers(selection.candidates.iter().map(|candidate| candidate.learning_rate)),
+        clips: format_numbers(selection.candidates.iter().map(|candidate| candidate.clip)),
         shape: selection.shape.get(),
         mean: selection.runs().mean(),
         most: selection.most_runs.get(),
@@ -116,7 +118,7 @@ fn trials(selection: &Selection) -> Trials {
 }
 
 /// Formats the distinct numbers of a list in their order, separated by blanks.
-fn listed(numbers: impl Iterator<Item = f64>) -> String {
+fn format_numbers(numbers: impl Iterator<Item = f64>) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in numbers.map(|number| number.to_string()) {
         if !words.contains(&word) {

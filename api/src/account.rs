@@ -28,7 +28,7 @@ silent!(
     IdentityProof,
     NewPassword,
     ChangePassword,
-    Reset
+    PasswordReset
 );
 
 /// The answer to a correct password when a second step is required. Only `POST /session/second-factor` accepts its
@@ -58,8 +58,8 @@ pub struct SecondStep {
 
 /// The state of a member's second factor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Factor {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Factor))]
+pub struct FactorStatus {
     /// When the second factor was switched on; absent while it is off.
     #[serde(with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
@@ -199,8 +199,8 @@ pub struct NewReset {
 
 /// The reset link. Only the response that creates it contains it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Reset {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Reset))]
+pub struct PasswordReset {
     /// The link. It works once, for 24 hours; a newer link for the same member withdraws it.
     pub link: String,
     /// When it stops working.

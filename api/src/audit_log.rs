@@ -2,7 +2,7 @@
 //!
 //! Each place has a log of its own, numbered without gaps, whose entries form a hash chain: [`broken_at`] detects
 //! changed or removed entries without the server. An entry names the action and its subject, in words of a closed list;
-//! it never holds a secret, an e-mail address, or any of the data. To log one more action, add a line to [`What`]'s
+//! it never holds a secret, an e-mail address, or any of the data. To log one more action, add a line to [`AuditAction`]'s
 //! table. Never change or remove a word that was used.
 
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ use crate::problem::Violation;
 
 /// The place of an action. Each place has a log of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Where))]
 #[serde(tag = "place", content = "id", rename_all = "snake_case")]
-pub enum Where {
+pub enum AuditPlace {
     /// The server itself: sign-ins, accounts, operation.
     Server,
     /// A consortium: jobs, agreements, questions.
@@ -27,7 +27,7 @@ pub enum Where {
     Organization(OrganizationId),
 }
 
-impl Where {
+impl AuditPlace {
     /// Returns the place's word and id; the id of the server is nil.
     pub const fn parts(self) -> (&'static str, Uuid) {
         match self {
@@ -37,8 +37,8 @@ impl Where {
         }
     }
 
-    /// Returns the place with these [`Where::parts`]; `None` for an unknown word.
-    pub fn of(word: &str, id: Uuid) -> Option<Self> {
+    /// Returns the place with these [`AuditPlace::parts`]; `None` for an unknown word.
+    pub fn from_parts(word: &str, id: Uuid) -> Option<Self> {
         match word {
             "server" => Some(Self::Server),
             "consortium" => Some(Self::Consortium(id.into())),
@@ -50,9 +50,9 @@ impl Where {
 
 /// The kind of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Hand))]
 #[serde(rename_all = "snake_case")]
-pub enum Hand {
+pub enum ActorKind {
     /// A signed-in member.
     Member,
     /// A worker.
@@ -67,7 +67,7 @@ pub enum Hand {
     System,
 }
 
-impl Hand {
+impl ActorKind {
     /// All kinds of actor, in the order of the filter.
     pub const ALL: &'static [Self] =
         &[Self::Member, Self::Worker, Self::Key, Self::Operator, Self::Nobody, Self::System];
@@ -87,10 +87,10 @@ impl Hand {
 
 /// The actor of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Author {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Author))]
+pub struct AuditActor {
     /// The kind of actor.
-    pub hand: Hand,
+    pub hand: ActorKind,
     /// The id of the member, worker or key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Uuid>,
@@ -101,8 +101,8 @@ pub struct Author {
 
 /// The subject of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Subject {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Subject))]
+pub struct AuditSubject {
     /// Its kind, a noun: `dataset`, `job`, `member`.
     pub kind: String,
     /// Its id.
@@ -114,12 +114,12 @@ macro_rules! whats {
     ($($name:ident $word:tt $said:literal;)*) => {
         /// An action.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-        pub enum What {
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = What))]
+        pub enum AuditAction {
             $(#[doc = $said] #[serde(rename = $word)] $name,)*
         }
 
-        impl What {
+        impl AuditAction {
             /// Every action, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -129,7 +129,7 @@ macro_rules! whats {
             }
 
             /// Returns the description for pages: "set a budget".
-            pub const fn said(self) -> &'static str {
+            pub const fn phrase(self) -> &'static str {
                 match self { $(Self::$name => $said,)* }
             }
         }
@@ -226,7 +226,7 @@ whats! {
 pub struct AuditEntry {
     /// The place.
     #[serde(flatten)]
-    pub place: Where,
+    pub place: AuditPlace,
     /// The entry's number in the place's log, from 1, without gaps.
     pub number: u64,
     /// When it happened: UTC, to the microsecond.
@@ -234,12 +234,12 @@ pub struct AuditEntry {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
     /// The actor.
-    pub by: Author,
+    pub by: AuditActor,
     /// The action.
-    pub what: What,
+    pub what: AuditAction,
     /// The subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Subject>,
+    pub subject: Option<AuditSubject>,
     /// Further details: a small object without secrets.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub detail: Value,
@@ -284,9 +284,9 @@ struct HashedContent<'a> {
     place_id: Uuid,
     number: u64,
     at_unix_microseconds: i64,
-    by: Hand,
+    by: ActorKind,
     by_id: Option<Uuid>,
-    what: What,
+    what: AuditAction,
     subject_kind: Option<&'a str>,
     subject_id: Option<&'a str>,
     detail: &'a Value,
@@ -333,9 +333,9 @@ pub struct AuditQuery {
     /// Only actions of this member, worker or key.
     pub by: Option<Uuid>,
     /// Only actions of this kind of actor.
-    pub hand: Option<Hand>,
+    pub hand: Option<ActorKind>,
     /// Only this action: a word such as `budget_set`.
-    pub what: Option<What>,
+    pub what: Option<AuditAction>,
     /// Only actions on this kind of subject: `dataset`.
     pub subject_kind: Option<String>,
     /// Only actions on the subject with this id.
@@ -376,17 +376,17 @@ mod tests {
     use serde_json::json;
     use time::macros::datetime;
 
-    use super::{AuditEntry, AuditQuery, Author, Hand, What, Where, broken_at, origin};
+    use super::{ActorKind, AuditAction, AuditActor, AuditEntry, AuditPlace, AuditQuery, broken_at, origin};
 
     fn chain() -> Vec<AuditEntry> {
         let mut all: Vec<AuditEntry> = Vec::new();
         for number in 1..=3 {
             let mut entry = AuditEntry {
-                place: Where::Server,
+                place: AuditPlace::Server,
                 number,
                 at: datetime!(2026-11-20 12:00 UTC),
-                by: Author { hand: Hand::System, id: None, name: None },
-                what: What::BackupMade,
+                by: AuditActor { hand: ActorKind::System, id: None, name: None },
+                what: AuditAction::BackupMade,
                 subject: None,
                 detail: json!({ "bytes": 7, "about": "x" }),
                 previous: all.last().map_or_else(origin, |entry| entry.hash.clone()),
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn a_changed_entry_and_a_missing_one_are_found() {
         let mut changed = chain();
-        changed[1].what = What::BackupRestored;
+        changed[1].what = AuditAction::BackupRestored;
         assert_eq!(broken_at((0, &origin()), &changed), Some(2));
         changed[1].hash = changed[1].digest();
         assert_eq!(broken_at((0, &origin()), &changed), Some(3));
@@ -421,11 +421,11 @@ mod tests {
     #[test]
     fn words_are_their_json_and_are_unique() {
         let mut words = std::collections::BTreeSet::new();
-        for what in What::ALL {
+        for what in AuditAction::ALL {
             assert_eq!(serde_json::to_value(what).expect("JSON"), json!(what.word()));
             assert!(words.insert(what.word()), "{}", what.word());
         }
-        for hand in Hand::ALL {
+        for hand in ActorKind::ALL {
             assert_eq!(serde_json::to_value(hand).expect("JSON"), json!(hand.word()));
         }
     }

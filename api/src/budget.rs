@@ -41,13 +41,13 @@ pub struct Account {
     /// Releases of the same data that the limit does not cover. They protect another unit, and were made before this
     /// limit was set or before each job was charged to every limit. The limit bounds the releases of all other jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uncovered: Vec<Uncovered>,
+    pub uncovered: Vec<UncoveredReleases>,
 }
 
 /// Releases that a limit does not cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UncoveredReleases))]
-pub struct Uncovered {
+pub struct UncoveredReleases {
     /// Their protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
@@ -70,13 +70,13 @@ pub struct PromisedLimit {
 
 impl PromisedLimit {
     /// Returns the promises of an account.
-    pub fn all_of(promises: &Promises) -> Vec<Self> {
+    pub fn from_promises(promises: &Promises) -> Vec<Self> {
         let limit = |promise: &Promise| Self { epsilon: promise.epsilon.get(), delta: promise.delta.get() };
         promises.all().iter().map(limit).collect()
     }
 
     /// Returns ε and δ of everything released under all of these limits, each sum rounded up.
-    pub fn together(limits: &[Self]) -> (f64, f64) {
+    pub fn combine(limits: &[Self]) -> (f64, f64) {
         let sum = |number: fn(&Self) -> f64| match limits {
             [one] => number(one),
             all => all.iter().fold(0.0, |sum, limit| add_up(sum, number(limit))),
@@ -111,8 +111,8 @@ pub struct NewBudget {
 
 /// The refusal of a request by an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Refusal {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Refusal))]
+pub struct BudgetRefusal {
     /// The dataset.
     pub dataset: DatasetId,
     /// Its name.
@@ -213,8 +213,8 @@ pub enum EntryKind {
 
 /// A row of a dataset's ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Entry {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Entry))]
+pub struct LedgerEntry {
     /// Position in the account's ledger, from 1.
     pub sequence: u64,
     /// The account.

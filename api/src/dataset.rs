@@ -26,7 +26,7 @@ pub enum Visibility {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DatasetContent))]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum DatasetContent {
     /// Recordings with aligned labels. Records are utterances.
     #[default]
     Speech,
@@ -36,7 +36,7 @@ pub enum Content {
     Recordings,
 }
 
-impl Content {
+impl DatasetContent {
     /// Returns whether the content is speech, the only content of older records. JSON then omits the field.
     pub fn is_speech(&self) -> bool {
         *self == Self::Speech
@@ -60,7 +60,7 @@ pub struct SizeClass(pub u64);
 
 impl SizeClass {
     /// Returns the class nearest to `count` on a logarithmic scale; at least 1.
-    pub fn of(count: u64) -> Self {
+    pub fn from_count(count: u64) -> Self {
         let mut best = 1_u64;
         let mut power = 1_u64;
         loop {
@@ -80,7 +80,7 @@ impl SizeClass {
 
     /// Returns the least count in this class.
     pub fn least(self) -> u64 {
-        let is_in_class = |count: u64| Self::of(count) == self;
+        let is_in_class = |count: u64| Self::from_count(count) == self;
         let (mut low, mut high) = (0, self.0);
         // `of` is monotone in the count, so the counts of a class are a range that ends at or above its number.
         while low < high {
@@ -95,7 +95,7 @@ impl SizeClass {
         let (mut low, mut high) = (self.0, self.0.saturating_mul(4));
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            if Self::of(middle) == self { low = middle } else { high = middle - 1 }
+            if Self::from_count(middle) == self { low = middle } else { high = middle - 1 }
         }
         low
     }
@@ -121,7 +121,7 @@ pub struct Dataset {
     pub visibility: Visibility,
     /// The content.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
-    pub content: Content,
+    pub content: DatasetContent,
     /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,
     /// Classes of the labels, as declared for private data. For queries: distinct labels of public data, else 0. For
@@ -160,7 +160,7 @@ pub struct Dataset {
 
 /// The description of a dataset that a site sends to register it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registration {
+pub struct DatasetRegistration {
     /// Name, unique at its organization.
     pub name: String,
     /// Its lineage (line of versions), made at the site with the first version.
@@ -169,7 +169,7 @@ pub struct Registration {
     pub visibility: Visibility,
     /// The kind of its data.
     #[serde(default, skip_serializing_if = "Content::is_speech")]
-    pub content: Content,
+    pub content: DatasetContent,
     /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,
     /// Classes of the labels, as declared if private. For queries: distinct labels of public data, else 0. For
@@ -225,14 +225,14 @@ impl Dataset {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Registration, SizeClass, usual_units};
+    use super::{DatasetContent, DatasetRegistration, SizeClass, usual_units};
 
     #[test]
     fn a_size_class_is_one_two_or_five_times_a_power_of_ten() {
         for (count, class) in
             [(0, 1), (1, 1), (2, 2), (3, 2), (4, 5), (6, 5), (8, 10), (27, 20), (350, 500), (948, 1000)]
         {
-            assert_eq!(SizeClass::of(count).0, class, "{count}");
+            assert_eq!(SizeClass::from_count(count).0, class, "{count}");
         }
     }
 
@@ -242,18 +242,18 @@ mod tests {
             let class = SizeClass(class);
             let (least, most) = (class.least(), class.most());
             assert!(least <= class.0 && class.0 <= most);
-            assert!(SizeClass::of(least) == class && SizeClass::of(most) == class);
-            assert!(least == 0 || SizeClass::of(least - 1) < class);
-            assert!(SizeClass::of(most + 1) > class);
+            assert!(SizeClass::from_count(least) == class && SizeClass::from_count(most) == class);
+            assert!(least == 0 || SizeClass::from_count(least - 1) < class);
+            assert!(SizeClass::from_count(most + 1) > class);
         }
     }
     #[test]
     fn registration_without_users_is_unchanged_by_json() {
         let old = r#"{"name":"ward-7","lineage":"00000000-0000-0000-0000-000000000001","visibility":"private","inputs":13,"classes":40,"records":500,"speakers":50,"test_records":0}"#;
-        let registration: Registration = serde_json::from_str(old).expect("an older worker's words");
+        let registration: DatasetRegistration = serde_json::from_str(old).expect("an older worker's words");
         assert_eq!(
             (registration.users, registration.units.clone(), registration.content),
-            (None, usual_units(), Content::Speech)
+            (None, usual_units(), DatasetContent::Speech)
         );
         assert_eq!(serde_json::to_string(&registration).expect("it has a JSON form"), old);
     }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::diagnosis::Diagnosis;
-use crate::job::{JobSummary, Progress};
+use crate::job::{JobProgress, JobSummary};
 
 /// The state of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub struct JobEvent {
     /// The fields that lists show.
     pub job: JobSummary,
     /// Rounds, participants and measurements.
-    pub progress: Progress,
+    pub progress: JobProgress,
     /// The obstacles of the job, with their causes.
     pub diagnoses: Vec<Diagnosis>,
     /// The number of the newest line of its log; 0 while there is none.
@@ -32,7 +32,7 @@ pub struct ConsortiumEvent {
 
 /// A notice to pages that something has changed. The page then requests the new content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct ChangeNotice {
     /// The current version.
     pub version: String,
 }

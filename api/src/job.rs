@@ -1,7 +1,7 @@
 //! Jobs: their specs, costs and states.
 //!
 //! A job kind has three files. This module holds the first, the specification: `job/<kind>.rs` with `Spec`, `Report`
-//! and [`Kind`] (check, cost, exchange). The second runs the kind (`worker/src/run/<kind>.rs`), the third displays it
+//! and [`JobKind`] (check, cost, exchange). The second runs the kind (`worker/src/run/<kind>.rs`), the third displays it
 //! (`app/src/kind/<kind>.rs`). To add a kind: the three files, and one line in the `kinds!` call below.
 
 mod charge;
@@ -29,24 +29,24 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
-use crate::question::Questions;
-use audit::Audited;
+use crate::question::QuestionPlan;
+use audit::AuditPlan;
 
-pub use draft::{Draft, LONGEST_SPEC, NewDraft};
-pub use hold::{Hold, Holder, Pause};
-pub use life::{State, Step, WrongStep};
+pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
+pub use hold::{Hold, Holder, PauseRequest};
+pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
-pub use review::{Disclosed, Disclosure, Observer, Review, disclosures};
+pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
 pub use view::{
-    Approval, Approve, Job, JobSummary, Measurement, NewJob, Participant, ParticipantState, Progress, Refuse,
-    RoundView, SeriesProgress, Submission,
+    Approval, ApproveRequest, AskingJob, Job, JobParticipant, JobProgress, JobSummary, Measurement, NewJob,
+    ParticipantState, RefuseRequest, RoundSubmission, RoundView, SeriesProgress,
 };
 
 /// The use of a dataset by a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Purpose))]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum DatasetUse {
     /// Its worker takes part in the job.
     Participate,
     /// The lead's worker, which holds the dataset, only reads it to measure the result. It must be public.
@@ -94,7 +94,7 @@ impl Charge {
 
 /// A series of rounds in which the server averages the participants' vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Series {
+pub struct RoundSeries {
     /// Name within the job: `private`.
     pub name: String,
     /// Rounds, numbered from 1.
@@ -114,7 +114,7 @@ pub struct Series {
 }
 
 /// The specification of a job kind.
-pub trait Kind: Serialize + DeserializeOwned + Clone {
+pub trait JobKind: Serialize + DeserializeOwned + Clone {
     /// The kind's name on the wire and in the database; never changes.
     const NAME: &'static str;
 
@@ -123,24 +123,24 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation>;
 
     /// Returns the spec with a number for every value that it leaves to the datasets. The signed manifest holds this
-    /// form, so that all sites read the same. Call it only on a spec without violations under [`Kind::check`], with the
+    /// form, so that all sites read the same. Call it only on a spec without violations under [`JobKind::check`], with the
     /// same datasets. A kind that leaves nothing open keeps this default.
     #[must_use]
-    fn settled(self, datasets: &[Dataset]) -> Self {
+    fn settle(self, datasets: &[Dataset]) -> Self {
         let _ = datasets;
         self
     }
 
     /// Returns its datasets, each once, participants first; the first participant leads.
-    fn datasets(&self) -> Vec<(DatasetId, Purpose)>;
+    fn datasets(&self) -> Vec<(DatasetId, DatasetUse)>;
 
     /// Returns the worst-case charge to `dataset`'s lineage. `None` if only already public data leave the site;
-    /// [`Event::NonPrivate`] if only exact results of data marked open leave. [`Kind::release`] reports exact releases
+    /// [`Event::NonPrivate`] if only exact results of data marked open leave. [`JobKind::release`] reports exact releases
     /// in addition to charged ones.
     fn cost(&self, dataset: &Dataset) -> Option<Charge>;
 
     /// Returns the release of one vector of `dataset` in `series`, with exact parameters; `None` if no data that are
-    /// not public leave in that series. At most as much as [`Kind::cost`] charges.
+    /// not public leave in that series. At most as much as [`JobKind::cost`] charges.
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event>;
 
     /// Returns C, the L2 norm to which each unit's contribution from `dataset` is clipped before noise is added: the
@@ -152,7 +152,7 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
 
     /// Returns the greatest L2 norm of a vector of `dataset` in `series`, up to a probability of
     /// [`dp_sgd::FALSE_REFUSAL`]. `None` if the spec implies no bound.
-    fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+    fn most_norm(&self, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
         let _ = (dataset, series);
         None
     }
@@ -161,7 +161,7 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
     fn units(&self, dataset: &Dataset) -> u64;
 
     /// Returns the series of rounds that the server averages, in order.
-    fn series(&self, datasets: &[Dataset]) -> Vec<Series>;
+    fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries>;
 
     /// Returns the SHA-256, hex, of the description of the initial model, for data of `inputs` coefficients in a frame.
     /// Parties whose data imply another model have another digest. `None` for a kind without an initial model.
@@ -172,23 +172,23 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
 
     /// Returns the job's questions to annotators; `None` for a kind without questions. The server knows nothing else
     /// about them.
-    fn questions(&self) -> Option<Questions> {
+    fn questions(&self) -> Option<QuestionPlan> {
         None
     }
 
     /// Returns the release to recipients outside the consortium; `None` for a kind without one. The server knows
     /// nothing else about it. It is charged like every other release, and never passes through the server.
-    fn outside(&self) -> Option<Outside> {
+    fn external_release(&self) -> Option<ExternalRelease> {
         None
     }
 
     /// Returns the measurements that the lead may submit: every series (arm) with its last round, and the names of the
     /// public test sets. The server accepts no other figure.
-    fn measured(&self) -> Measured;
+    fn allowed_measurements(&self) -> AllowedMeasurements;
 
     /// Returns the promised audit of `dataset`'s releases, if the job promises one. The job's files then stay closed
     /// until every statement has arrived and none disproves its claim.
-    fn audited(&self, dataset: &Dataset) -> Option<Audited> {
+    fn audit_plan(&self, dataset: &Dataset) -> Option<AuditPlan> {
         let _ = dataset;
         None
     }
@@ -196,8 +196,8 @@ pub trait Kind: Serialize + DeserializeOwned + Clone {
 
 /// A release to recipients outside the consortium: recognizers that receive pieces of recordings among dummies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outside {
-    /// The series that is charged for it, in one round with the number 1; [`Kind::release`] describes the release.
+pub struct ExternalRelease {
+    /// The series that is charged for it, in one round with the number 1; [`JobKind::release`] describes the release.
     pub series: String,
     /// The datasets that leave, in the order of the participants.
     pub sending: Vec<DatasetId>,
@@ -227,7 +227,7 @@ impl Report {
 
 /// The measurements that a job's lead may submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Measured {
+pub struct AllowedMeasurements {
     /// Each series, with the last round after which it can be measured.
     pub series: Vec<(String, u32)>,
     /// Names of the test sets.
@@ -254,74 +254,74 @@ macro_rules! kinds {
                 match self { $(Self::$variant(_) => $module::Spec::NAME,)* }
             }
 
-            /// Calls [`Kind::check`].
+            /// Calls [`JobKind::check`].
             pub fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
                 match self { $(Self::$variant(spec) => spec.check(datasets),)* }
             }
 
-            /// Calls [`Kind::settled`].
+            /// Calls [`JobKind::settle`].
             #[must_use]
-            pub fn settled(self, datasets: &[Dataset]) -> Self {
-                match self { $(Self::$variant(spec) => Self::$variant(spec.settled(datasets)),)* }
+            pub fn settle(self, datasets: &[Dataset]) -> Self {
+                match self { $(Self::$variant(spec) => Self::$variant(spec.settle(datasets)),)* }
             }
 
-            /// Calls [`Kind::datasets`].
-            pub fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
+            /// Calls [`JobKind::datasets`].
+            pub fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
                 match self { $(Self::$variant(spec) => spec.datasets(),)* }
             }
 
-            /// Calls [`Kind::cost`].
+            /// Calls [`JobKind::cost`].
             pub fn cost(&self, dataset: &Dataset) -> Option<Charge> {
                 match self { $(Self::$variant(spec) => spec.cost(dataset),)* }
             }
 
-            /// Calls [`Kind::release`].
+            /// Calls [`JobKind::release`].
             pub fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
                 match self { $(Self::$variant(spec) => spec.release(dataset, series),)* }
             }
 
-            /// Calls [`Kind::clip`].
+            /// Calls [`JobKind::clip`].
             pub fn clip(&self, dataset: DatasetId) -> Option<f64> {
                 match self { $(Self::$variant(spec) => spec.clip(dataset),)* }
             }
 
-            /// Calls [`Kind::most_norm`].
-            pub fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+            /// Calls [`JobKind::most_norm`].
+            pub fn most_norm(&self, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
                 match self { $(Self::$variant(spec) => spec.most_norm(dataset, series),)* }
             }
 
-            /// Calls [`Kind::units`].
+            /// Calls [`JobKind::units`].
             pub fn units(&self, dataset: &Dataset) -> u64 {
-                match self { $(Self::$variant(spec) => Kind::units(spec, dataset),)* }
+                match self { $(Self::$variant(spec) => JobKind::units(spec, dataset),)* }
             }
 
-            /// Calls [`Kind::model`].
+            /// Calls [`JobKind::model`].
             pub fn model(&self, inputs: u32) -> Option<String> {
-                match self { $(Self::$variant(spec) => Kind::model(spec, inputs),)* }
+                match self { $(Self::$variant(spec) => JobKind::model(spec, inputs),)* }
             }
 
-            /// Calls [`Kind::audited`].
-            pub fn audited(&self, dataset: &Dataset) -> Option<Audited> {
-                match self { $(Self::$variant(spec) => spec.audited(dataset),)* }
+            /// Calls [`JobKind::audit_plan`].
+            pub fn audit_plan(&self, dataset: &Dataset) -> Option<AuditPlan> {
+                match self { $(Self::$variant(spec) => spec.audit_plan(dataset),)* }
             }
 
-            /// Calls [`Kind::questions`].
-            pub fn questions(&self) -> Option<Questions> {
-                match self { $(Self::$variant(spec) => Kind::questions(spec),)* }
+            /// Calls [`JobKind::questions`].
+            pub fn questions(&self) -> Option<QuestionPlan> {
+                match self { $(Self::$variant(spec) => JobKind::questions(spec),)* }
             }
 
-            /// Calls [`Kind::outside`].
-            pub fn outside(&self) -> Option<Outside> {
-                match self { $(Self::$variant(spec) => Kind::outside(spec),)* }
+            /// Calls [`JobKind::external_release`].
+            pub fn external_release(&self) -> Option<ExternalRelease> {
+                match self { $(Self::$variant(spec) => JobKind::external_release(spec),)* }
             }
 
-            /// Calls [`Kind::measured`].
-            pub fn measured(&self) -> Measured {
-                match self { $(Self::$variant(spec) => spec.measured(),)* }
+            /// Calls [`JobKind::allowed_measurements`].
+            pub fn allowed_measurements(&self) -> AllowedMeasurements {
+                match self { $(Self::$variant(spec) => spec.allowed_measurements(),)* }
             }
 
-            /// Calls [`Kind::series`].
-            pub fn series(&self, datasets: &[Dataset]) -> Vec<Series> {
+            /// Calls [`JobKind::series`].
+            pub fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries> {
                 match self { $(Self::$variant(spec) => spec.series(datasets),)* }
             }
         }

@@ -10,7 +10,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use crate::budget::{EntryKind, PromisedLimit};
 use crate::id::{AccountId, DatasetId, JobId, WorkerId};
 use crate::log::view::SignedHead;
-use crate::log::{Hash, node_hash};
+use crate::log::{TreeHash, node_hash};
 use crate::signed::Signed;
 
 /// A filter of a ledger's rows. All given conditions must hold.
@@ -137,7 +137,7 @@ pub struct EntryProof {
     pub chained: bool,
     /// Its proof of inclusion in the server's log; absent if the log does not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inclusion: Option<Inclusion>,
+    pub inclusion: Option<InclusionProof>,
     /// The receipt that the site signed before the release left; only for commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<ReceiptProof>,
@@ -158,8 +158,8 @@ pub struct OrderPrice {
 
 /// A proof, step by step, that a row is in the server's log (RFC 9162, section 2.1.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Inclusion {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Inclusion))]
+pub struct InclusionProof {
     /// Its position, from 0.
     pub position: u64,
     /// The head at the end of the proof, with the server's signature.
@@ -167,15 +167,15 @@ pub struct Inclusion {
     /// The start of the steps: SHA-256 of a zero byte and the leaf, hex.
     pub leaf_hash: String,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProofStep>,
     /// Whether the last step is the root that the server signed, and the signature is valid.
     pub holds: bool,
 }
 
 /// One step up the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Step {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Step))]
+pub struct ProofStep {
     /// Whether the sibling is on the left of the known hash.
     pub left: bool,
     /// The sibling's hash, hex.
@@ -210,7 +210,7 @@ pub struct ReceiptProof {
 }
 
 /// Returns the steps from a leaf to the root of a tree of `size` leaves, given the siblings of an inclusion proof.
-pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<Step> {
+pub fn steps(leaf: &TreeHash, position: u64, size: u64, siblings: &[TreeHash]) -> Vec<ProofStep> {
     let mut node = *leaf;
     let mut place = position;
     let mut last = size.saturating_sub(1);
@@ -218,7 +218,7 @@ pub fn steps(leaf: &Hash, position: u64, size: u64, siblings: &[Hash]) -> Vec<St
     for sibling in siblings {
         let is_left = place & 1 == 1 || place == last;
         node = if is_left { node_hash(sibling, &node) } else { node_hash(&node, sibling) };
-        steps.push(Step { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(node) });
+        steps.push(ProofStep { left: is_left, sibling: hex::encode(sibling), hash: hex::encode(node) });
         if is_left {
             // Climb to the next level where the path was a right child: the levels between have no sibling.
             while place & 1 == 0 && place != 0 {
@@ -238,7 +238,7 @@ mod tests {
 
     use super::steps;
     use crate::log::proof::{Subtree, assemble, inclusion_path, verify_inclusion};
-    use crate::log::{Frontier, Hash, leaf_hash};
+    use crate::log::{Frontier, TreeHash, leaf_hash};
 
     #[test]
     fn the_steps_lead_to_the_root_wherever_the_leaf_stands() {

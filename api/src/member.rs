@@ -32,7 +32,7 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RoleScope))]
 #[serde(tag = "scope", content = "id", rename_all = "snake_case")]
-pub enum Scope {
+pub enum RoleScope {
     /// In one consortium.
     Consortium(ConsortiumId),
     /// In one organization.
@@ -41,11 +41,11 @@ pub enum Scope {
 
 /// A role in a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Grant {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Grant))]
+pub struct RoleGrant {
     /// The scope.
     #[serde(flatten)]
-    pub scope: Scope,
+    pub scope: RoleScope,
     /// The role.
     pub role: Role,
 }
@@ -63,7 +63,7 @@ pub struct Member {
     /// Whether the member operates this server.
     pub operator: bool,
     /// Roles.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<RoleGrant>,
     /// When the account was created.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -110,8 +110,8 @@ impl NewMember {
 
 /// The new roles of a member in a scope. They replace the previous ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Roles {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Roles))]
+pub struct RoleAssignment {
     /// At least one; each at most once.
     pub roles: Vec<Role>,
 }
@@ -129,8 +129,8 @@ pub struct NewConsortiumMember {
 
 /// The choices of a member who accepts a one-time link with an existing account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Join {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Join))]
+pub struct JoinRequest {
     /// The organization that joins the consortium, if the link admits one. The member must be its admin.
     #[serde(default)]
     pub organization: Option<OrganizationId>,

@@ -8,8 +8,8 @@ use crate::job::JobSummary;
 
 /// The files of a finished job, with the fields that lists of jobs show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Model {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Model))]
+pub struct JobModel {
     /// The job that made it.
     pub job: JobSummary,
     /// Its files, by name.

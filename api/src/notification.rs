@@ -122,8 +122,8 @@ pub struct NotificationQuery {
 
 /// The number of new notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Unread {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Unread))]
+pub struct UnreadCount {
     /// The number.
     pub unread: u64,
 }

@@ -35,7 +35,7 @@ pub struct Organization {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InvitationPurpose))]
 #[serde(tag = "purpose", rename_all = "snake_case")]
-pub enum Purpose {
+pub enum InvitationPurpose {
     /// Become an operator of this server. The first start creates the first such link; operators create the others.
     Operator,
     /// Bring a new organization into a consortium, as its first admin, steward and researcher.
@@ -65,7 +65,7 @@ pub struct Invitation {
     pub id: InvitationId,
     /// The purpose.
     #[serde(flatten)]
-    pub purpose: Purpose,
+    pub purpose: InvitationPurpose,
     /// A note about the recipient.
     pub label: String,
     /// The link, only in the response that creates it. The server stores a hash.
@@ -88,7 +88,7 @@ pub struct Invitation {
 pub struct InvitationPreview {
     /// The purpose.
     #[serde(flatten)]
-    pub purpose: Purpose,
+    pub purpose: InvitationPurpose,
     /// The name of the inviting consortium or organization, if there is one.
     pub from: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct InvitationPreview {
 pub struct NewInvitation {
     /// The purpose.
     #[serde(flatten)]
-    pub purpose: Purpose,
+    pub purpose: InvitationPurpose,
     /// A note about the recipient: 1 to 100 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub label: String,

@@ -6,7 +6,7 @@
 //! plan that fits). The server and the planner in the browser both call that code, on the same balances, so that they
 //! agree to the bit. The ledger alone admits jobs: nothing here decides anything.
 //!
-//! To make a job kind plannable: implement [`Rounded`] for its spec, as in `plan/dp_sgd.rs`, and name it in
+//! To make a job kind plannable: implement [`RoundedKind`] for its spec, as in `plan/dp_sgd.rs`, and name it in
 //! [`outlook`].
 
 mod account;
@@ -25,7 +25,7 @@ mod transcription;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Refusal;
+use crate::budget::BudgetRefusal;
 use crate::dataset::Dataset;
 use crate::id::{ConsortiumId, DatasetId};
 use crate::job::{Charge, NewJob, Spec};
@@ -33,11 +33,14 @@ use crate::problem::Violation;
 
 pub use account::PlanAccount;
 pub use curve::EpsilonCurve;
-pub use offer::{Knob, Offered, offers};
+pub use offer::{FittingChange, PlanParameter, offers};
 pub use party::epsilon_alone;
-pub use price::{After, Books, Bottleneck, Key, Payer, Priced, Purse, Rounded};
+pub use price::{
+    AccountBalances, AccountKey, AccountQuote, ChargedDataset, LimitingAccount, PricedPlan, ProjectedAccount,
+    RoundedKind,
+};
 pub use release::least_noise;
-pub use together::Together;
+pub use together::CombinedCost;
 
 /// A job to be planned; it is not proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,35 +64,35 @@ pub struct Plan {
     /// The loss of each charged dataset.
     pub parties: Vec<PlanParty>,
     /// The figures of every account that would refuse it.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<BudgetRefusal>,
     /// The rounds that the budgets admit with the plan's own noise and sampling rates; absent if no account is charged.
     #[serde(default)]
-    pub buys: Option<Buys>,
+    pub buys: Option<AffordableRounds>,
     /// The nearest plans that every budget admits, if this one is refused: with fewer rounds, more noise, or lower
     /// sampling rates, where such a plan exists. Empty if the plan is admitted, or if an account has no budget.
     #[serde(default)]
-    pub offers: Vec<Offer>,
+    pub offers: Vec<PlanOffer>,
     /// The cost of the job to a person who may be in several organizations' data; absent if no account is charged.
     #[serde(default)]
-    pub together: Option<Together>,
+    pub together: Option<CombinedCost>,
 }
 
 /// The rounds that the budgets admit with a plan's own parameters. The unit depends on the job: rounds of training,
 /// pools of questions, or transcriptions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Buys {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Buys))]
+pub struct AffordableRounds {
     /// The rounds of the plan.
     pub rounds: u32,
     /// The most rounds that every account admits, after the releases in reserve; at most 100,000.
     pub rounds_that_fit: u32,
     /// The account that sets this limit.
-    pub bottleneck: Bottleneck,
+    pub bottleneck: LimitingAccount,
 }
 
-impl Buys {
+impl AffordableRounds {
     /// Returns the limit that a plan's accounts set; `None` if no account is charged.
-    pub fn of(priced: &Priced) -> Option<Self> {
+    pub fn from_plan(priced: &PricedPlan) -> Option<Self> {
         let bottleneck = priced.bottleneck()?;
         Some(Self { rounds: priced.rounds, rounds_that_fit: bottleneck.rounds_that_fit, bottleneck })
     }
@@ -97,12 +100,12 @@ impl Buys {
 
 /// A plan near a refused one that every budget admits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Offer {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Offer))]
+pub struct PlanOffer {
     /// The changed parameter. All others stay as requested.
-    pub knob: Knob,
+    pub knob: PlanParameter,
     /// The changed fields.
-    pub changes: Vec<Change>,
+    pub changes: Vec<PlanChange>,
     /// The offer in a sentence.
     pub sentence: String,
     /// The job with the changes, ready to be proposed.
@@ -111,8 +114,8 @@ pub struct Offer {
 
 /// A changed number of a spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Change {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Change))]
+pub struct PlanChange {
     /// The path of the field: `spec.participants.2.sampling_rate`.
     pub field: String,
     /// The dataset of the field; absent for fields of the whole job.
@@ -183,18 +186,18 @@ pub struct PlanParty {
 }
 
 /// Prices a plan of any kind for its accounts; `None` for a job whose cost is not counted in rounds.
-pub fn outlook(spec: &Spec, datasets: &[Dataset], books: &Books) -> Option<Priced> {
+pub fn outlook(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Option<PricedPlan> {
     match spec {
-        Spec::DpSgd(spec) => Priced::of(spec, datasets, books),
-        Spec::ActiveLearning(spec) => Priced::of(spec, datasets, books),
-        Spec::Transcription(spec) => Priced::of(spec, datasets, books),
+        Spec::DpSgd(spec) => PricedPlan::from_spec(spec, datasets, balances),
+        Spec::ActiveLearning(spec) => PricedPlan::from_spec(spec, datasets, balances),
+        Spec::Transcription(spec) => PricedPlan::from_spec(spec, datasets, balances),
     }
 }
 
 /// Returns the nearest plans of the same kind that every account admits; see [`offers`].
-pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> {
+pub fn nearest(job: &NewJob, datasets: &[Dataset], balances: &AccountBalances) -> Vec<PlanOffer> {
     match &job.spec {
-        Spec::DpSgd(spec) => offers(spec, datasets, books)
+        Spec::DpSgd(spec) => offers(spec, datasets, balances)
             .into_iter()
             .map(|offered| {
                 let spec = Spec::DpSgd(offered.apply(spec));
@@ -202,7 +205,7 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> 
                 offered.into_offer(job)
             })
             .collect(),
-        Spec::ActiveLearning(spec) => active_learning::offers(spec, datasets, books)
+        Spec::ActiveLearning(spec) => active_learning::offers(spec, datasets, balances)
             .into_iter()
             .map(|offered| {
                 let spec = Spec::ActiveLearning(offered.apply(spec));
@@ -210,7 +213,7 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], books: &Books) -> Vec<Offer> 
                 offered.into_offer(job)
             })
             .collect(),
-        Spec::Transcription(spec) => transcription::offers(spec, datasets, books)
+        Spec::Transcription(spec) => transcription::offers(spec, datasets, balances)
             .into_iter()
             .map(|offered| {
                 let spec = Spec::Transcription(offered.apply(spec));

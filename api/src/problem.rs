@@ -136,7 +136,7 @@ pub struct Problem {
     pub violations: Vec<Violation>,
     /// The figures of a refused budget, one for each account that refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refusals: Vec<crate::budget::Refusal>,
+    pub refusals: Vec<crate::budget::BudgetRefusal>,
     /// Seconds after which the request may be repeated, if known; `Retry-After` in HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
@@ -159,7 +159,7 @@ impl Problem {
 
     /// Sets the seconds after which the request may be repeated.
     #[must_use]
-    pub const fn after(mut self, seconds: u32) -> Self {
+    pub const fn with_retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }

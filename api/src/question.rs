@@ -1,6 +1,6 @@
 //! Questions: texts for annotators to label, and their answers.
 //!
-//! A job kind with questions implements [`crate::job::Kind::questions`]; the server knows nothing else of them. One
+//! A job kind with questions implements [`crate::job::JobKind::questions`]; the server knows nothing else of them. One
 //! text is one question, however many rows contain it. The questions here have left their site through that site's gate
 //! and were charged there; computations from them cost nothing more. Annotators are identified by a number of the job,
 //! never by name.
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::id::{DatasetId, JobId, QuestionId};
-use crate::job::JobSummary;
 
 /// The most questions of one dataset in one job.
 pub const MOST_QUESTIONS: u64 = 1_000_000;
@@ -20,8 +19,8 @@ pub const OWN_KEYS: [char; 3] = ['s', 'u', 'z'];
 
 /// The questions of a job to annotators.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Questions {
-    /// The series in which pools are charged and sent, in one round with the number 1; [`crate::job::Kind::release`]
+pub struct QuestionPlan {
+    /// The series in which pools are charged and sent, in one round with the number 1; [`crate::job::JobKind::release`]
     /// describes the release of one pool.
     pub series: String,
     /// The datasets with pools, in the order of the participants.
@@ -176,8 +175,8 @@ pub struct Annotation {
 
 /// The caller's open questions in a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Queue {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Queue))]
+pub struct AnnotationQueue {
     /// The job.
     pub job: JobId,
     /// Its title.
@@ -200,8 +199,8 @@ pub struct Queue {
 
 /// The progress of a job's questions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Asking {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Asking))]
+pub struct QuestionProgress {
     /// Closed rounds of questions.
     pub rounds_done: u32,
     /// Rounds in all.
@@ -225,23 +224,12 @@ pub struct Asking {
     pub agreement: Option<f64>,
 }
 
-/// A job with questions, in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AskingJob {
-    /// The fields that lists show.
-    #[serde(flatten)]
-    pub summary: JobSummary,
-    /// The progress of its questions.
-    pub asking: Asking,
-}
-
 /// The form of exported questions and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ExportFormat {
-    /// One [`Exported`] on each line.
+    /// One [`ExportedQuestion`] on each line.
     #[default]
     Jsonl,
     /// One answer on each line, with a header. A question without answers has one line.
@@ -252,19 +240,19 @@ pub enum ExportFormat {
 
 /// An exported question with its answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Exported {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Exported))]
+pub struct ExportedQuestion {
     /// The question.
     #[serde(flatten)]
     pub question: Question,
     /// Every answer that was not withdrawn, oldest first.
-    pub answers: Vec<Answered>,
+    pub answers: Vec<ExportedAnswer>,
 }
 
 /// One answer of an exported question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ExportedAnswer))]
-pub struct Answered {
+pub struct ExportedAnswer {
     /// The annotator's number in this job.
     pub annotator: u32,
     /// The answer.
@@ -284,8 +272,8 @@ pub struct ImportedLabel {
 
 /// The result of an import. Every line counts in one of these numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Imported {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Imported))]
+pub struct ImportResult {
     /// Lines recorded as answers.
     pub taken: u64,
     /// Lines whose text is no question of the job, or was not chosen.

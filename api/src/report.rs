@@ -14,12 +14,12 @@ use undertone_privacy::{Adjacency, Event};
 use crate::dataset::{SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId};
 use crate::job::audit::AuditView;
-use crate::job::{Measurement, NewJob, Purpose, Report, Spec};
+use crate::job::{DatasetUse, Measurement, NewJob, Report, Spec};
 use crate::signed::certificate::{ArtifactNamed, ConsortiumNamed, JobCovered};
 use crate::signed::{Manifest, Signed};
 
-pub use comparison::Compared;
-pub use level::{How, Level, MEANINGLESS, Releases};
+pub use comparison::ArmComparison;
+pub use level::{DatasetReleases, LevelDerivation, MEANINGLESS, PrivacyLevel};
 
 /// The format of the file, in its first line. Raise it if a reader of the previous format would misread it.
 pub const FORMAT: &str = "undertone/report/1";
@@ -35,7 +35,7 @@ pub struct ReportFile {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub made_at: OffsetDateTime,
     /// The programs and formulas behind the figures.
-    pub versions: Versions,
+    pub versions: ReportVersions,
     /// The consortium.
     pub consortium: ConsortiumNamed,
     /// The job.
@@ -54,7 +54,7 @@ pub struct ReportFile {
     #[serde(default)]
     pub outcome: Option<Report>,
     /// Comparison of the arms, test set by test set.
-    pub comparison: Vec<Compared>,
+    pub comparison: Vec<ArmComparison>,
     /// Every figure measured on public data: the learning curves.
     pub measurements: Vec<Measurement>,
     /// The privacy cost of the job in each dataset, at every level.
@@ -67,13 +67,13 @@ pub struct ReportFile {
     #[serde(default)]
     pub certificate: Option<CertificateNamed>,
     /// The missing figures, each with the reason.
-    pub absent: Vec<Absent>,
+    pub absent: Vec<MissingFigure>,
 }
 
 /// The programs behind the figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Versions {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Versions))]
+pub struct ReportVersions {
     /// Version of the server.
     pub server: String,
     /// Version of the formulas of both accountants.
@@ -99,7 +99,7 @@ pub struct DatasetUsed {
     /// The visibility of the dataset.
     pub visibility: Visibility,
     /// The use of the dataset by the job.
-    pub purpose: Purpose,
+    pub purpose: DatasetUse,
     /// n, the public number of units, used in every division.
     pub units: u64,
     /// The approximate number of training records.
@@ -139,7 +139,7 @@ pub struct PartyCost {
     #[serde(default)]
     pub delta: Option<f64>,
     /// ε at record level, then at speaker level. The job protected one of the two.
-    pub levels: Vec<Level>,
+    pub levels: Vec<PrivacyLevel>,
 }
 
 /// A reference to a certificate.
@@ -157,8 +157,8 @@ pub struct CertificateNamed {
 
 /// A missing figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Absent {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Absent))]
+pub struct MissingFigure {
     /// The missing figure.
     pub what: String,
     /// The reason.
@@ -197,7 +197,7 @@ impl ReportFile {
     ///
     /// # Errors
     /// [`RepeatError`] if the file has another format, or its parts disagree.
-    pub fn again(&self) -> Result<NewJob, RepeatError> {
+    pub fn to_proposal(&self) -> Result<NewJob, RepeatError> {
         if self.format != FORMAT {
             return Err(RepeatError::Format(self.format.clone()));
         }

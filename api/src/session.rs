@@ -25,8 +25,8 @@ impl std::fmt::Debug for SignIn {
 /// A pair of tokens. A refresh token works once, and again while its answer counts as lost. Using an older one ends the
 /// whole session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Tokens {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tokens))]
+pub struct TokenPair {
     /// JWT for the `Authorization: Bearer` header.
     pub access_token: String,
     /// When the access token expires.
@@ -37,7 +37,7 @@ pub struct Tokens {
     pub refresh_token: String,
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for TokenPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tokens").field("access_expires_at", &self.access_expires_at).finish_non_exhaustive()
     }
@@ -45,8 +45,8 @@ impl std::fmt::Debug for Tokens {
 
 /// A refresh token, to be exchanged for the next pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Refresh {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Refresh))]
+pub struct RefreshRequest {
     /// The refresh token.
     pub refresh_token: String,
 }
@@ -73,5 +73,5 @@ pub struct Session {
     pub member: Member,
     /// The tokens.
     #[serde(flatten)]
-    pub tokens: Tokens,
+    pub tokens: TokenPair,
 }

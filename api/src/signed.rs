@@ -32,14 +32,14 @@ pub use approval::{
 };
 pub use audit::AuditStatement;
 pub use certificate::{Certificate, CertificateFile};
-pub use head::{Countersignature, Head, key_id};
+pub use head::{Countersignature, LogHead, key_id};
 pub use hold::SiteHold;
 pub use ledger_position::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES};
-pub use manifest::{Decision, Limits, Manifest, ManifestParticipant};
+pub use manifest::{JobLimits, Manifest, ManifestParticipant, SiteDecision};
 pub use observation::HeadObservation;
 pub use receipt::{Receipt, ReleaseTick};
 pub use restoration::Restoration;
-pub use rotation::{KeyChange, Pinned, Pins, Rotation, RotationError, SiteKeys};
+pub use rotation::{CertificatePins, KeyChange, KeyRotation, PinnedCertificate, RotationError, SiteKeys};
 pub use server_keys::{
     DocumentSigner, KeyCertificate, KeyPurpose, RootIntroduction, SignatureChain, SignatureScope, SignedIntroduction,
     SigningAuthority, TrustedServer,
@@ -169,14 +169,14 @@ pub fn public_key(text: &str) -> Result<VerifyingKey, SignedError> {
 
 /// A worker's proof at sign-in that it holds its site's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Presence {
+pub struct PresenceProof {
     /// The worker.
     pub worker: WorkerId,
     /// The server's challenge, hex.
     pub challenge: String,
 }
 
-impl Document for Presence {
+impl Document for PresenceProof {
     const DOMAIN: &'static str = "undertone/presence/1";
 }
 
@@ -184,11 +184,11 @@ impl Document for Presence {
 mod tests {
     use ed25519_dalek::SigningKey;
 
-    use super::{Decision, Presence, Signed, SignedError};
+    use super::{PresenceProof, Signed, SignedError, SiteDecision};
     use crate::id::WorkerId;
 
-    fn presence() -> Presence {
-        Presence { worker: WorkerId(uuid::Uuid::nil()), challenge: "00ff".to_owned() }
+    fn presence() -> PresenceProof {
+        PresenceProof { worker: WorkerId(uuid::Uuid::nil()), challenge: "00ff".to_owned() }
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let (ours, theirs) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         let signed = Signed::new(&presence(), &ours).expect("a presence has a JSON form");
         assert_eq!(signed.open(&ours.verifying_key()), Ok(presence()));
-        assert_eq!(signed.open::<Presence>(&theirs.verifying_key()), Err(SignedError::Forged));
+        assert_eq!(signed.open::<PresenceProof>(&theirs.verifying_key()), Err(SignedError::Forged));
     }
 
     #[test]
@@ -204,13 +204,13 @@ mod tests {
         let key = SigningKey::from_bytes(&[1; 32]);
         let mut signed = Signed::new(&presence(), &key).expect("a presence has a JSON form");
         signed.payload = signed.payload.replace("00ff", "00fe");
-        assert_eq!(signed.open::<Presence>(&key.verifying_key()), Err(SignedError::Forged));
+        assert_eq!(signed.open::<PresenceProof>(&key.verifying_key()), Err(SignedError::Forged));
     }
 
     #[test]
     fn one_document_never_passes_for_another() {
         let key = SigningKey::from_bytes(&[1; 32]);
         let signed = Signed::new(&presence(), &key).expect("a presence has a JSON form");
-        assert_eq!(signed.open::<Decision>(&key.verifying_key()), Err(SignedError::Forged));
+        assert_eq!(signed.open::<SiteDecision>(&key.verifying_key()), Err(SignedError::Forged));
     }
 }

@@ -29,20 +29,20 @@ use async_trait::async_trait;
 use leptos::prelude::use_context;
 use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, NewApiKey};
-use undertone_api::budget::{Account, Entry, NewBudget};
+use undertone_api::budget::{Account, LedgerEntry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ApiKeyId, ConsortiumId, DatasetId, IdentityId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
-use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::job::{AskingJob, Job, JobProgress, JobSummary, NewJob, RefuseRequest};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::Plan;
 use undertone_api::problem::{Code, Problem};
-use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
+use undertone_api::question::{Annotation, AnnotationQueue, ExportFormat, ImportResult, NewAnnotation};
 use undertone_api::report::ReportFile;
 use undertone_api::session::{LinkedIdentity, SignIn};
 use undertone_api::signed::Certificate;
@@ -153,7 +153,7 @@ pub trait Backend: Accounts + Passkeys + Glance + Insight + Told + Life + Retire
     async fn set_budget(&self, dataset: DatasetId, budget: NewBudget) -> Answer<Account>;
 
     /// Returns the rows of a dataset's ledger, newest first.
-    async fn entries(&self, dataset: DatasetId, page: PageQuery) -> Answer<Page<Entry>>;
+    async fn entries(&self, dataset: DatasetId, page: PageQuery) -> Answer<Page<LedgerEntry>>;
 
     /// Returns the jobs of a consortium, newest first.
     async fn jobs(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobSummary>>;
@@ -168,13 +168,13 @@ pub trait Backend: Accounts + Passkeys + Glance + Insight + Told + Life + Retire
     async fn job(&self, job: JobId) -> Answer<Job>;
 
     /// Returns the present state of a job.
-    async fn progress(&self, job: JobId) -> Answer<Progress>;
+    async fn progress(&self, job: JobId) -> Answer<JobProgress>;
 
     /// Approves, as a steward, a job for one dataset.
     async fn approve(&self, job: JobId, dataset: DatasetId) -> Answer<Job>;
 
     /// Refuses, as a steward, a job for one dataset.
-    async fn refuse(&self, job: JobId, dataset: DatasetId, refusal: Refuse) -> Answer<Job>;
+    async fn refuse(&self, job: JobId, dataset: DatasetId, refusal: RefuseRequest) -> Answer<Job>;
 
     /// Ends a job that is not over.
     async fn cancel(&self, job: JobId) -> Answer<Job>;
@@ -213,7 +213,7 @@ pub trait Backend: Accounts + Passkeys + Glance + Insight + Told + Life + Retire
     async fn asking(&self, consortium: ConsortiumId) -> Answer<Vec<AskingJob>>;
 
     /// Returns the caller's open questions in a job.
-    async fn queue(&self, job: JobId) -> Answer<Queue>;
+    async fn queue(&self, job: JobId) -> Answer<AnnotationQueue>;
 
     /// Records the caller's answer to a question.
     async fn annotate(&self, question: QuestionId, annotation: NewAnnotation) -> Answer<Annotation>;
@@ -223,7 +223,7 @@ pub trait Backend: Accounts + Passkeys + Glance + Insight + Told + Life + Retire
 
     /// Records labels from elsewhere: JSON Lines, or a Label Studio export. They count as the answers of the annotator
     /// `name`, or of the caller without a name.
-    async fn import_labels(&self, job: JobId, name: Option<&str>, labels: &str) -> Answer<Imported>;
+    async fn import_labels(&self, job: JobId, name: Option<&str>, labels: &str) -> Answer<ImportResult>;
 
     /// Returns the REST address of a job's questions with their answers, for the caller's browser.
     fn questions_file(&self, job: JobId, format: ExportFormat) -> String;

@@ -150,7 +150,7 @@ pub async fn attest_overlap(
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "invite-organization")]
 pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
-    let purpose = undertone_api::organization::Purpose::Organization { consortium };
+    let purpose = undertone_api::organization::InvitationPurpose::Organization { consortium };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
     let answer = crate::backend::backend()?.invite(invitation).await;
     native::land(answer.map(native::show_link), |()| crate::path::organizations(consortium), None)
@@ -162,7 +162,7 @@ pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Res
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "invite-annotator")]
 pub async fn invite_annotator(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
-    let purpose = undertone_api::organization::Purpose::Annotator { consortium };
+    let purpose = undertone_api::organization::InvitationPurpose::Annotator { consortium };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
     let answer = crate::backend::backend()?.invite(invitation).await;
     native::land(answer.map(native::show_link), |()| crate::path::questions(consortium), None)
@@ -179,7 +179,7 @@ pub async fn invite_member(
     label: String,
     #[server(default)] roles: Vec<Role>,
 ) -> Result<(), Fault> {
-    let purpose = undertone_api::organization::Purpose::Member { organization, roles };
+    let purpose = undertone_api::organization::InvitationPurpose::Member { organization, roles };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
     let answer = crate::backend::backend()?.invite(invitation).await;
     native::land(answer.map(native::show_link), |()| crate::path::organization(consortium, organization), None)
@@ -261,7 +261,7 @@ pub async fn approve(
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "refuse")]
 pub async fn refuse(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.refuse(job, dataset, undertone_api::job::Refuse { reason }).await;
+    let answer = crate::backend::backend()?.refuse(job, dataset, undertone_api::job::RefuseRequest { reason }).await;
     native::land(answer, |_| crate::path::job(consortium, job), Some("You refused the job.".to_owned()))
 }
 

@@ -22,9 +22,9 @@ use time::macros::datetime;
 use undertone_api::budget::Account;
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::{AccountId, ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId, WorkerId};
-use undertone_api::job::Kind;
+use undertone_api::job::JobKind;
 use undertone_api::job::dp_sgd::Spec;
-use undertone_api::member::{Grant, Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleGrant, RoleScope};
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
@@ -80,15 +80,15 @@ pub(crate) fn dataset(index: u128) -> DatasetId {
 
 /// Returns a steward, researcher and admin of the first organization, who also administers the consortium.
 pub(crate) fn member() -> Member {
-    let at = |scope, role| Grant { scope, role };
-    let own = Scope::Organization(OWN);
+    let at = |scope, role| RoleGrant { scope, role };
+    let own = RoleScope::Organization(OWN);
     Member {
         id: MemberId(Uuid::from_u128(0x0501)),
         name: "Steward of North".to_owned(),
         email: "steward@north.example".to_owned(),
         operator: false,
         grants: vec![
-            at(Scope::Consortium(CONSORTIUM), Role::ConsortiumAdmin),
+            at(RoleScope::Consortium(CONSORTIUM), Role::ConsortiumAdmin),
             at(own, Role::OrganizationAdmin),
             at(own, Role::DataSteward),
             at(own, Role::Researcher),
@@ -150,7 +150,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             worker: WorkerId(Uuid::from_u128(0x0700 + owner)),
             name: name.to_owned(),
             visibility,
-            content: undertone_api::dataset::Content::Speech,
+            content: undertone_api::dataset::DatasetContent::Speech,
             inputs: 13,
             classes: 2000,
             records: SizeClass(records),

@@ -20,7 +20,7 @@ use undertone_api::dataset::Dataset;
 #[cfg(feature = "ssr")]
 use undertone_api::id::ConsortiumId;
 use undertone_api::id::DatasetId;
-use undertone_api::job::{Charge, Kind, Measurement, Participant, Report, Spec};
+use undertone_api::job::{Charge, JobKind, JobParticipant, Measurement, Report, Spec};
 #[cfg(feature = "ssr")]
 use undertone_api::report::ReportFile;
 
@@ -66,7 +66,7 @@ pub struct KindTerms {
 }
 
 /// The display of a kind.
-pub trait Card: Kind {
+pub trait Card: JobKind {
     /// The type of its result.
     type Result;
 
@@ -98,7 +98,7 @@ pub trait Card: Kind {
     fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure>;
 
     /// Renders the result.
-    fn result(&self, result: &Self::Result, participants: &[Participant]) -> AnyView;
+    fn result(&self, result: &Self::Result, participants: &[JobParticipant]) -> AnyView;
 
     /// Renders the result in a sentence, for the job's report.
     #[cfg(feature = "ssr")]
@@ -141,7 +141,7 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
 /// opened draft, only the form of its kind.
 #[cfg(feature = "ssr")]
 pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
-    use undertone_api::dataset::Content;
+    use undertone_api::dataset::DatasetContent;
     use undertone_api::job::{active_learning, dp_sgd, transcription};
     let with_content = |content| {
         let mut own = ground.clone();
@@ -149,9 +149,9 @@ pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
         own.standings.retain(|(id, _)| own.datasets.iter().any(|dataset| dataset.id == *id));
         own
     };
-    let speech = with_content(Content::Speech);
-    let queries = with_content(Content::Queries);
-    let recordings = with_content(Content::Recordings);
+    let speech = with_content(DatasetContent::Speech);
+    let queries = with_content(DatasetContent::Queries);
+    let recordings = with_content(DatasetContent::Recordings);
     let draft_kind = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
     let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
     let mut forms = Vec::new();
@@ -209,7 +209,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
 }
 
 /// Calls [`Card::result`]; empty if the result is of another kind than the spec.
-pub fn result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+pub fn result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> AnyView {
     match (spec, report) {
         (Spec::DpSgd(spec), Report::DpSgd(result)) => spec.result(result, participants),
         (Spec::ActiveLearning(spec), Report::ActiveLearning(result)) => spec.result(result, participants),

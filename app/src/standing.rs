@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::budget::Account;
 use undertone_api::dataset::Dataset;
 use undertone_api::job::Charge;
-use undertone_api::plan::{After, Books, Key, PlanAccount, Purse, epsilon_alone};
+use undertone_api::plan::{AccountBalances, AccountKey, AccountQuote, PlanAccount, ProjectedAccount, epsilon_alone};
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
@@ -32,11 +32,14 @@ pub fn budgeted(account: &Account) -> bool {
 /// Returns the effect of a charge on every other limited account of a dataset, in a sentence each, and whether that
 /// account admits it: each limit bounds the releases of all jobs, whichever unit they protect.
 pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec<(String, bool)> {
-    let mut books = Books::default();
+    let mut balances = AccountBalances::default();
     for Standing { unit, adjacency, balance } in standings {
-        books.add(Key::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
+        balances.add(AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
     }
-    PlanAccount::others(dataset, charge, &books).iter().map(|account| (words::account(account), account.fits)).collect()
+    PlanAccount::list_others(dataset, charge, &balances)
+        .iter()
+        .map(|account| (words::account(account), account.fits))
+        .collect()
 }
 
 /// The charge to an account, with its effects.
@@ -80,29 +83,29 @@ impl Standing {
     /// # Errors
     /// [`NoPayment`] if there is no budget or no price.
     pub fn payment(&self, charge: &Charge) -> Result<Payment, NoPayment> {
-        self.share(&Purse::paying(&self.balance, charge), charge)
+        self.share(&AccountQuote::paying(&self.balance, charge), charge)
     }
 
     /// Computes the payment of one charge among all charges of a plan to the account.
     ///
     /// # Errors
     /// [`NoPayment`] if there is no budget or no price.
-    pub fn share(&self, purse: &Purse, charge: &Charge) -> Result<Payment, NoPayment> {
+    pub fn share(&self, quote: &AccountQuote, charge: &Charge) -> Result<Payment, NoPayment> {
         let reading = GaugeReading::from_summary(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
         let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
         let unpriced = |error: PriceError| NoPayment::Unpriced(error.to_string());
         self.balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
-        let After { epsilon, fraction, fits } = purse.after(0);
+        let ProjectedAccount { epsilon, fraction, fits } = quote.project(0);
         Ok(Payment {
             reading,
             ghost: PlanGhost { committed: epsilon, fraction, fits },
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
-            left: purse.left(),
-            left_fraction: purse.left_fraction(),
+            left: quote.remaining(),
+            left_fraction: quote.remaining_fraction(),
             event: charge.event.clone(),
             releases: charge.releases,
-            releases_that_fit: purse.releases_that_fit(),
-            further: purse.further(),
+            releases_that_fit: quote.releases_that_fit(),
+            further: quote.count_further(),
         })
     }
 }

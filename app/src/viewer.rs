@@ -2,30 +2,30 @@
 //! decides.
 
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::member::{Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleScope};
 
-fn holds(member: &Member, scope: Scope, role: Role) -> bool {
+fn holds(member: &Member, scope: RoleScope, role: Role) -> bool {
     member.grants.iter().any(|grant| grant.scope == scope && grant.role == role)
 }
 
 /// Returns whether the member may decide about an organization's data.
 pub(crate) fn stewards(member: &Member, organization: OrganizationId) -> bool {
-    holds(member, Scope::Organization(organization), Role::DataSteward)
+    holds(member, RoleScope::Organization(organization), Role::DataSteward)
 }
 
 /// Returns whether the member may invite members of an organization and enrol its workers.
 pub(crate) fn runs(member: &Member, organization: OrganizationId) -> bool {
-    holds(member, Scope::Organization(organization), Role::OrganizationAdmin)
+    holds(member, RoleScope::Organization(organization), Role::OrganizationAdmin)
 }
 
 /// Returns whether the member may invite organizations.
 pub(crate) fn admits(member: &Member, consortium: ConsortiumId) -> bool {
-    member.operator || holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
+    member.operator || holds(member, RoleScope::Consortium(consortium), Role::ConsortiumAdmin)
 }
 
 /// Returns whether the member may declare in how many organizations of a consortium one person may be.
 pub(crate) fn attests(member: &Member, consortium: ConsortiumId) -> bool {
-    holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
+    holds(member, RoleScope::Consortium(consortium), Role::ConsortiumAdmin)
 }
 
 /// Returns whether the member only answers questions here.
@@ -52,15 +52,18 @@ pub(crate) fn imports(member: &Member) -> bool {
 
 /// Returns whether the member may read the audit log of a consortium.
 pub(crate) fn reads_log(member: &Member, consortium: ConsortiumId) -> bool {
-    holds(member, Scope::Consortium(consortium), Role::ConsortiumAdmin)
+    holds(member, RoleScope::Consortium(consortium), Role::ConsortiumAdmin)
         || member.grants.iter().any(|grant| grant.role == Role::Auditor)
 }
 
 /// Returns whether the member may read the audit log of an organization.
 pub(crate) fn reads_log_of(member: &Member, organization: OrganizationId) -> bool {
     runs(member, organization)
-        || holds(member, Scope::Organization(organization), Role::Auditor)
-        || member.grants.iter().any(|grant| matches!(grant.scope, Scope::Consortium(_)) && grant.role == Role::Auditor)
+        || holds(member, RoleScope::Organization(organization), Role::Auditor)
+        || member
+            .grants
+            .iter()
+            .any(|grant| matches!(grant.scope, RoleScope::Consortium(_)) && grant.role == Role::Auditor)
 }
 
 /// Returns whether the member may plan and propose jobs in any organization.

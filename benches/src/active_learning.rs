@@ -21,7 +21,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use undertone_api::job::active_learning::{Acquisition, Classifier as Settings, Gate, Rehearsal, Rehearsed};
+use undertone_api::job::active_learning::{Acquisition, Classifier as Settings, Gate, Rehearsal, RehearsalResult};
 use undertone_privacy::kanon::Shown as Manner;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
 use undertone_worker::config::queries::Queries;
@@ -136,11 +136,11 @@ fn pairs(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut
     Ok(())
 }
 
-fn last(pair: &Rehearsed) -> Option<f64> {
+fn last(pair: &RehearsalResult) -> Option<f64> {
     pair.points.last().map(|point| point.accuracy)
 }
 
-fn line(pair: &Rehearsed, comparison: Option<f64>) -> Value {
+fn line(pair: &RehearsalResult, comparison: Option<f64>) -> Value {
     let first = pair.points.first().map(|point| point.accuracy);
     // Half of the gain of all questions of the unprotected log over the golden set: the labels that a pool needs for
     // it.

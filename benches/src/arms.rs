@@ -114,7 +114,7 @@ async fn one(
     )?;
     for compared in &file.comparison {
         let of_shared = |arm: &str| {
-            let same = |one: &&undertone_api::report::Compared| one.arm == arm && one.test == compared.test;
+            let same = |one: &&undertone_api::report::ArmComparison| one.arm == arm && one.test == compared.test;
             shared.comparison.iter().find(same).map(|one| one.accuracy)
         };
         if compared.arm != Arm::Private.series() && !cell.audited {

@@ -10,10 +10,10 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use support::line::{Direction, Line, Quality};
 use support::stage::{Database, Plan, Rounds, Site, Stage, Staged};
-use undertone_api::dataset::{Dataset, Registration};
+use undertone_api::dataset::{Dataset, DatasetRegistration};
 use undertone_api::job::dp_sgd::Precision;
 use undertone_privacy::PrivacyUnit;
-use undertone_proto::vector::{Form, code, write};
+use undertone_proto::vector::{VectorForm, code, write};
 use undertone_worker::config::{Config, Server};
 use undertone_worker::gateway::{Download, Gateway, GatewayError, Offer};
 use undertone_worker::site::folder::Folder;
@@ -82,7 +82,7 @@ impl End {
             None => config.server,
         };
         let gateway = Gateway::new(&server, config.worker, SiteKey::load(&folder.key())?)?;
-        let registration: Registration = serde_json::from_value(json!({
+        let registration: DatasetRegistration = serde_json::from_value(json!({
             "name": name, "lineage": uuid::Uuid::now_v7(), "visibility": "public", "inputs": 13, "classes": CLASSES,
             "records": 1000, "speakers": 50, "test_records": 0,
         }))?;
@@ -198,7 +198,7 @@ impl Round<'_> {
         if average.mean.len() as u64 != parcel.length {
             return Err("the mean is of another length".into());
         }
-        let form = Form::new(self.precision, parcel.length)?;
+        let form = VectorForm::new(self.precision, parcel.length)?;
         let carried = (self.line.carried(Direction::Up) - up, self.line.carried(Direction::Down) - down);
         report
             .line(json!({

@@ -14,9 +14,9 @@ use support::stage::{Database, PASSWORD, Stage, Staged};
 use support::workspace;
 use tempfile::TempDir;
 use undertone_api::id::JobId;
-use undertone_api::job::{Job, State};
+use undertone_api::job::{Job, JobState};
 use undertone_api::member::NewMember;
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 
 use crate::report::{Outcome, Report};
 
@@ -68,7 +68,7 @@ async fn demo(report: &mut Report) -> Staged<()> {
     let page = last_word(&demo.wait_for("the job is proposed and approved: ", PATIENCE)?)?;
     let proposed = since();
     let job: JobId = page.rsplit('/').next().unwrap_or_default().parse().map_err(|_| "the job's address has no id")?;
-    until(&client, job, |now| now.summary.state == State::Running).await?;
+    until(&client, job, |now| now.summary.state == JobState::Running).await?;
     let running = since();
     let mut shown = None;
     if let Some(browser) = &browser {
@@ -163,7 +163,7 @@ async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
     let began = Instant::now();
     let since = || began.elapsed().as_secs_f64();
     let name = format!("Hospital {number}");
-    let purpose = Purpose::Organization { consortium: stage.consortium };
+    let purpose = InvitationPurpose::Organization { consortium: stage.consortium };
     let invitation = stage.operator.invite(&NewInvitation { purpose, label: name.clone() }).await?;
     let link = invitation.link.ok_or("a new invitation shows its link")?;
     let invited = since();

@@ -42,7 +42,7 @@ use support::stage::{Database, PASSWORD, Replica, ServerLaunch, Site, Stage, Sta
 use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_worker::config::Server;
 
 use crate::report::{Outcome, Report};
@@ -336,7 +336,7 @@ async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, Organiza
 
 /// Makes the account of a member of a site's organization: its e-mail and its organization.
 async fn account(stranger: &Client, site: &Site, name: String, roles: &[Role]) -> Staged<(String, OrganizationId)> {
-    let purpose = Purpose::Member { organization: site.organization, roles: roles.to_vec() };
+    let purpose = InvitationPurpose::Member { organization: site.organization, roles: roles.to_vec() };
     let invitation = NewInvitation { purpose, label: name.clone() };
     let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
     let email = format!("{name}@example.org");

@@ -2,9 +2,11 @@
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code as GrpcCode, Status};
-use undertone_api::log::Hash;
+use undertone_api::log::TreeHash;
 use undertone_api::log::peers::PeerHead;
-use undertone_api::log::witness::{Answer, KeyProof, MOST_RESTORATIONS, Proof, RestorationProof, WitnessError};
+use undertone_api::log::witness::{
+    ChargeProof, KeyProof, MOST_RESTORATIONS, RestorationProof, WitnessAnswer, WitnessError,
+};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::signed;
 
@@ -22,10 +24,10 @@ impl From<v1::Signed> for signed::Signed {
     }
 }
 
-impl From<Answer> for v1::WitnessReply {
-    fn from(answer: Answer) -> Self {
-        let bytes = |hashes: Vec<Hash>| hashes.into_iter().map(|hash| hash.to_vec()).collect();
-        let proof = |proof: Proof| v1::ReceiptProof {
+impl From<WitnessAnswer> for v1::WitnessReply {
+    fn from(answer: WitnessAnswer) -> Self {
+        let bytes = |hashes: Vec<TreeHash>| hashes.into_iter().map(|hash| hash.to_vec()).collect();
+        let proof = |proof: ChargeProof| v1::ReceiptProof {
             sequence: proof.sequence,
             countersignature: Some(proof.countersignature.into()),
             position: proof.position,
@@ -53,18 +55,18 @@ impl From<Answer> for v1::WitnessReply {
     }
 }
 
-impl TryFrom<v1::WitnessReply> for Answer {
+impl TryFrom<v1::WitnessReply> for WitnessAnswer {
     type Error = WitnessError;
 
     fn try_from(reply: v1::WitnessReply) -> Result<Self, WitnessError> {
         let malformed = |what: &str| WitnessError::Malformed(what.to_owned());
         let hashes = |all: Vec<Vec<u8>>| {
-            let hashes: Result<Vec<Hash>, _> = all.into_iter().map(Hash::try_from).collect();
+            let hashes: Result<Vec<TreeHash>, _> = all.into_iter().map(TreeHash::try_from).collect();
             hashes.map_err(|_| malformed("a hash is not of 32 bytes"))
         };
         let proof = |proof: v1::ReceiptProof| {
             let countersignature = proof.countersignature.ok_or_else(|| malformed("a countersignature is missing"))?;
-            Ok(Proof {
+            Ok(ChargeProof {
                 sequence: proof.sequence,
                 countersignature: countersignature.into(),
                 position: proof.position,
@@ -126,9 +128,9 @@ impl TryFrom<v1::PeerHead> for PeerHead {
         let rotations = peer.rotations.into_iter().map(|rotation| {
             let by_old = rotation.by_old.ok_or("rotations.by_old")?.into();
             let by_new = rotation.by_new.ok_or("rotations.by_new")?.into();
-            Ok(signed::Rotation { by_old, by_new })
+            Ok(signed::KeyRotation { by_old, by_new })
         });
-        let consistency: Result<Vec<Hash>, _> = peer.consistency.into_iter().map(Hash::try_from).collect();
+        let consistency: Result<Vec<TreeHash>, _> = peer.consistency.into_iter().map(TreeHash::try_from).collect();
         Ok(Self {
             worker: peer.worker.parse().map_err(|_| "worker")?,
             worker_name: peer.worker_name,
@@ -144,7 +146,7 @@ impl TryFrom<v1::PeerHead> for PeerHead {
 }
 
 /// Returns the gRPC status of a problem; the metadata contain the problem itself.
-pub fn status_of(problem: &Problem) -> Status {
+pub fn to_status(problem: &Problem) -> Status {
     let mut status = Status::new(GrpcCode::from_i32(problem.code.grpc_code()), problem.detail.clone());
     if let Ok(json) = serde_json::to_vec(problem) {
         status.metadata_mut().insert_bin(PROBLEM_METADATA, MetadataValue::from_bytes(&json));
@@ -153,7 +155,7 @@ pub fn status_of(problem: &Problem) -> Status {
 }
 
 /// Returns the problem of a gRPC status: the one in its metadata, or the nearest one for the status code.
-pub fn problem_of(status: &Status) -> Problem {
+pub fn to_problem(status: &Status) -> Problem {
     let carried = status
         .metadata()
         .get_bin(PROBLEM_METADATA)
@@ -175,14 +177,14 @@ pub fn problem_of(status: &Status) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::{problem_of, status_of};
+    use super::{to_problem, to_status};
     use undertone_api::problem::{Code, Problem};
 
     #[test]
     fn every_problem_survives_the_wire() {
         for code in Code::ALL {
             let problem = Problem::new(*code, "what happened");
-            assert_eq!(problem_of(&status_of(&problem)), problem);
+            assert_eq!(to_problem(&to_status(&problem)), problem);
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 /// Converts a document to a Struct; returns `None` for a value that is not a JSON object.
-pub fn of<T: Serialize>(document: &T) -> Option<Struct> {
+pub fn to_struct<T: Serialize>(document: &T) -> Option<Struct> {
     match serde_json::to_value(document).ok()? {
         Value::Object(fields) => Some(object(fields)),
         _ => None,
@@ -72,7 +72,7 @@ fn whole(number: f64) -> Option<Number> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{of, read};
+    use super::{read, to_struct};
 
     #[test]
     fn document_survives_the_wire() {
@@ -80,7 +80,7 @@ mod tests {
             "text": "ε", "none": null, "yes": true, "count": 200, "below": -3, "exact": 0.1, "small": 1e-300,
             "list": [1, "two", { "three": [] }], "inner": { "deep": { "deeper": 9_007_199_254_740_991_u64 } },
         });
-        let wire = of(&document).expect("an object");
+        let wire = to_struct(&document).expect("an object");
         assert_eq!(read::<Value>(&wire).expect("any JSON"), document);
     }
 
@@ -91,12 +91,12 @@ mod tests {
             #[expect(dead_code, reason = "it is about whether it is read")]
             count: u32,
         }
-        assert!(read::<TestCounts>(&of(&json!({ "count": 200.0 })).expect("an object")).is_ok());
-        assert!(read::<TestCounts>(&of(&json!({ "count": 200.5 })).expect("an object")).is_err());
+        assert!(read::<TestCounts>(&to_struct(&json!({ "count": 200.0 })).expect("an object")).is_ok());
+        assert!(read::<TestCounts>(&to_struct(&json!({ "count": 200.5 })).expect("an object")).is_err());
     }
 
     #[test]
     fn non_object_is_no_document() {
-        assert!(of(&[1, 2]).is_none() && of(&"text").is_none());
+        assert!(to_struct(&[1, 2]).is_none() && to_struct(&"text").is_none());
     }
 }

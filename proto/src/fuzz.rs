@@ -7,13 +7,13 @@ use prost_types::FileDescriptorSet;
 use serde_json::{Value, json};
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::job::log::SiteEvent;
-use undertone_api::log::witness::Answer;
+use undertone_api::log::witness::WitnessAnswer;
 use undertone_api::problem::{Code, Problem};
 use undertone_fuzz::Target;
 
-use crate::question::{self, Posed};
-use crate::vector::{self, Form, Reader, SLICE};
-use crate::{PROBLEM_METADATA, document, problem_of, status_of, v1};
+use crate::question::{self, QuestionLine};
+use crate::vector::{self, SLICE, VectorForm, VectorReader};
+use crate::{PROBLEM_METADATA, document, to_problem, to_status, v1};
 
 /// Decodes the bytes as a message, and checks that the message survives encoding and decoding.
 fn read<M: Message + Default>(bytes: &[u8]) -> Option<M> {
@@ -76,7 +76,7 @@ fn valid_messages() -> Vec<Vec<u8>> {
     let choice = v1::Chosen { question: "id".to_owned(), uncertainty: 0.69 };
     let choose = v1::ChooseRequest { lease: "lease".to_owned(), round: 1, chosen: vec![choice; 3] };
     let part = v1::submit_chunk::Part::Data(vec![1, 2, 3, 4]);
-    let plan = v1::PlanJobRequest { consortium: "id".to_owned(), job: document::of(&job()) };
+    let plan = v1::PlanJobRequest { consortium: "id".to_owned(), job: document::to_struct(&job()) };
     vec![
         v1::SubmitChunk { part: Some(v1::submit_chunk::Part::Header(submit)) }.encode_to_vec(),
         v1::SubmitChunk { part: Some(part) }.encode_to_vec(),
@@ -125,8 +125,8 @@ fn no_bytes_break_a_message() {
 #[test]
 fn converted_messages_survive_conversion_back() {
     Target::new("proto.convert", 6_000).seeds(valid_messages()).run(|bytes| {
-        if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| Answer::try_from(reply).ok()) {
-            assert_eq!(Answer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));
+        if let Some(answer) = read::<v1::WitnessReply>(bytes).and_then(|reply| WitnessAnswer::try_from(reply).ok()) {
+            assert_eq!(WitnessAnswer::try_from(v1::WitnessReply::from(answer.clone())), Ok(answer));
         }
         for event in read::<v1::LogRequest>(bytes).map(|log| log.events).unwrap_or_default() {
             if let Ok(known) = SiteEvent::try_from(event) {
@@ -140,11 +140,11 @@ fn converted_messages_survive_conversion_back() {
 /// Checks that a document is stable after one conversion to JSON, whatever its numbers.
 #[test]
 fn a_document_settles_after_one_passage() {
-    let wire = document::of(&job()).expect("an object");
+    let wire = document::to_struct(&job()).expect("an object");
     Target::new("proto.document", 4_000).seed(wire.encode_to_vec()).run(|bytes| {
         let Some(wire) = read::<prost_types::Struct>(bytes) else { return };
         let once = document::json(&wire);
-        let again = document::of(&once).expect("an object");
+        let again = document::to_struct(&once).expect("an object");
         assert_eq!(document::json(&again), once);
         assert_eq!(document::read::<Value>(&again).ok(), Some(once));
     });
@@ -159,8 +159,8 @@ fn every_status_has_a_problem() {
         let mut status = tonic::Status::internal("what the status says");
         let carried = tonic::metadata::MetadataValue::from_bytes(bytes);
         status.metadata_mut().insert_bin(PROBLEM_METADATA, carried);
-        let problem = problem_of(&status);
-        assert_eq!(problem_of(&status_of(&problem)), problem);
+        let problem = to_problem(&status);
+        assert_eq!(to_problem(&to_status(&problem)), problem);
     });
 }
 
@@ -191,12 +191,12 @@ fn no_bytes_make_a_vector_of_another_form() {
         bomb.truncate(64 << 10);
         Target::new(name, 1_500).seeds(written).seed(bomb).run(|bytes| {
             for length in LENGTHS {
-                let form = Form::new(precision, length as u64).expect("a length");
+                let form = VectorForm::new(precision, length as u64).expect("a length");
                 let whole = vector::read(bytes, form);
                 if let Ok(numbers) = &whole {
                     assert!(numbers.len() == length && numbers.iter().all(|number| number.is_finite()));
                 }
-                let Ok(mut reader) = Reader::new(form, bytes.len() as u64) else { continue };
+                let Ok(mut reader) = VectorReader::new(form, bytes.len() as u64) else { continue };
                 let mut numbers = Vec::new();
                 let result = bytes.chunks(1 + bytes.len() / 3).try_for_each(|piece| reader.take(piece, &mut numbers));
                 assert!(numbers.len() <= length + SLICE, "{} numbers of {length}", numbers.len());
@@ -210,7 +210,7 @@ fn no_bytes_make_a_vector_of_another_form() {
 /// Checks that a readable pool is written as an equal pool, in order and without empty texts.
 #[test]
 fn no_bytes_make_a_pool_that_could_not_be_sent() {
-    let posed = |text: &str, count| Posed { text: text.to_owned(), count };
+    let posed = |text: &str, count| QuestionLine { text: text.to_owned(), count };
     let pool =
         question::write(vec![posed("where is my card", Some(12)), posed("how do I renew", None)]).expect("a pool");
     let answers = question::write_answers(&[]).expect("answers");
@@ -221,10 +221,11 @@ fn no_bytes_make_a_pool_that_could_not_be_sent() {
     let check = |bytes: &[u8]| {
         if let Ok(found) = question::read(bytes) {
             let mut sound = true;
-            let questions: Vec<Posed> = found.map_while(|question| question.map_err(|_| sound = false).ok()).collect();
+            let questions: Vec<QuestionLine> =
+                found.map_while(|question| question.map_err(|_| sound = false).ok()).collect();
             if sound {
                 let again = question::write(questions.clone()).expect("what was read can be sent");
-                let read: Result<Vec<Posed>, _> = question::read(&again).expect("not too long").collect();
+                let read: Result<Vec<QuestionLine>, _> = question::read(&again).expect("not too long").collect();
                 assert_eq!(read, Ok(questions));
             }
         }

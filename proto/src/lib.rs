@@ -26,5 +26,5 @@ pub const CHUNK: usize = 256 * 1024;
 /// Metadata key with the server's problem as JSON ([`undertone_api::problem::Problem`]).
 pub const PROBLEM_METADATA: &str = "undertone-problem-bin";
 
-pub use convert::{problem_of, status_of};
-pub use later::{RETRY_METADATA, later, status_later};
+pub use convert::{to_problem, to_status};
+pub use later::{RETRY_METADATA, retry_delay, to_retry_status};

@@ -1,13 +1,13 @@
 //! The wire format of questions and answers: the only code that writes and reads these bytes, for site and server
 //! alike.
 //!
-//! A *pool* is one dataset's questions: JSON Lines, a [`Posed`] each, in one zstd frame. The lines are in the order of
+//! A *pool* is one dataset's questions: JSON Lines, a [`QuestionLine`] each, in one zstd frame. The lines are in the order of
 //! their texts, each text once, so the bytes depend on nothing but the release. (The site's own order, or an order by
 //! counts, would reveal information about the log that was not paid for.) A reader rejects any other order.
 //!
 //! A question's id is derived from its job, its dataset and its text ([`id`]), so server and lead need not exchange it.
 //!
-//! *Answers* are JSON Lines of [`Answered`] in one zstd frame.
+//! *Answers* are JSON Lines of [`AnswerLine`] in one zstd frame.
 //!
 //! No frame is decompressed into memory as a whole: a frame that decompresses to more than a pool may contain is
 //! rejected while it is read.
@@ -78,7 +78,7 @@ pub enum QuestionError {
 /// One question of a pool. These lines have no field for any other part of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Posed {
+pub struct QuestionLine {
     /// The text: 1 to 2,000 characters, none of them control characters, not all of them blank.
     pub text: String,
     /// Kept occurrences, where the job pays for disclosing them: 1 to [`MAX_COUNT`].
@@ -86,7 +86,7 @@ pub struct Posed {
     pub count: Option<u64>,
 }
 
-impl Posed {
+impl QuestionLine {
     /// Checks the question on line `line`, from 1, against the text before it.
     fn check(&self, line: u64, before: Option<&str>) -> Result<(), QuestionError> {
         // Characters are counted only if the number of bytes does not decide already.
@@ -107,7 +107,7 @@ impl Posed {
 /// One answer to a question of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answered {
+pub struct AnswerLine {
     /// The question.
     pub question: QuestionId,
     /// The annotator's number in the job, from 1.
@@ -133,7 +133,7 @@ pub fn id(job: JobId, dataset: DatasetId, text: &str) -> QuestionId {
 ///
 /// # Errors
 /// [`QuestionError`] when there are too many, two have the same text, or one is invalid.
-pub fn write(mut questions: Vec<Posed>) -> Result<Vec<u8>, QuestionError> {
+pub fn write(mut questions: Vec<QuestionLine>) -> Result<Vec<u8>, QuestionError> {
     if questions.len() as u64 > MOST_QUESTIONS {
         return Err(QuestionError::TooMany);
     }
@@ -150,7 +150,7 @@ pub fn write(mut questions: Vec<Posed>) -> Result<Vec<u8>, QuestionError> {
 ///
 /// # Errors
 /// [`QuestionError::TooLong`]; each item carries the error of its line.
-pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Posed, QuestionError>>, QuestionError> {
+pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<QuestionLine, QuestionError>>, QuestionError> {
     let (mut before, mut failed): (Option<String>, bool) = (None, false);
     let lines = LineReader::<Posed>::new(bytes)?;
     Ok((1_u64..).zip(lines).map_while(move |(line, question)| {
@@ -174,7 +174,7 @@ pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<Posed, QuestionE
 ///
 /// # Errors
 /// [`QuestionError::TooLong`].
-pub fn write_answers(answers: &[Answered]) -> Result<Vec<u8>, QuestionError> {
+pub fn write_answers(answers: &[AnswerLine]) -> Result<Vec<u8>, QuestionError> {
     lines::pack(answers)
 }
 
@@ -182,6 +182,6 @@ pub fn write_answers(answers: &[Answered]) -> Result<Vec<u8>, QuestionError> {
 ///
 /// # Errors
 /// [`QuestionError`] when the bytes are invalid.
-pub fn read_answers(bytes: &[u8]) -> Result<Vec<Answered>, QuestionError> {
+pub fn read_answers(bytes: &[u8]) -> Result<Vec<AnswerLine>, QuestionError> {
     LineReader::new(bytes)?.collect()
 }

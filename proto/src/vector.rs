@@ -1,7 +1,7 @@
 //! The wire format of vectors: their precision and compression. The only code that writes and reads these bytes, for
 //! site and server alike.
 //!
-//! A vector of n numbers is *encoded* in [`Form::bytes`] bytes, which depend on its [`Form`] alone:
+//! A vector of n numbers is *encoded* in [`VectorForm::bytes`] bytes, which depend on its [`VectorForm`] alone:
 //! * [`Precision::F32`]: 4 bytes a number, little-endian.
 //! * [`Precision::Bf16`]: 2 bytes a number, little-endian: the upper half of the 32 bits, rounded to nearest, ties to
 //!   even.
@@ -23,8 +23,8 @@ mod sum;
 
 use undertone_api::job::dp_sgd::Precision;
 
-pub use read::Reader;
-pub use sum::Sum;
+pub use read::VectorReader;
+pub use sum::WeightedSum;
 
 /// The highest number of values in a vector: 64 Mi.
 pub const MAX_LENGTH: u64 = 64 << 20;
@@ -72,12 +72,12 @@ pub enum VectorError {
 
 /// The properties that determine the encoded size of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
+pub struct VectorForm {
     precision: Precision,
     length: u64,
 }
 
-impl Form {
+impl VectorForm {
     /// Makes the form of vectors of `length` numbers.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Form {
 /// # Errors
 /// [`VectorError`] when it is too long, or contains a number that is not finite.
 pub fn write(vector: &[f32], precision: Precision, draw: impl FnMut() -> u32) -> Result<Vec<u8>, VectorError> {
-    let form = Form::new(precision, vector.len() as u64)?;
+    let form = VectorForm::new(precision, vector.len() as u64)?;
     if let Some(at) = vector.iter().position(|number| !number.is_finite()) {
         return Err(VectorError::NotFinite { index: at as u64 });
     }
@@ -133,7 +133,7 @@ pub fn write(vector: &[f32], precision: Precision, draw: impl FnMut() -> u32) ->
     if encoded.len() < LEAST_PACKED {
         return Ok(encoded);
     }
-    let mut packer = pack::Packer::new(&form)?;
+    let mut packer = pack::VectorPacker::new(&form)?;
     let mut packed = Vec::new();
     packer.take(&encoded, &mut packed)?;
     packer.finish(&mut packed)?;
@@ -144,8 +144,8 @@ pub fn write(vector: &[f32], precision: Precision, draw: impl FnMut() -> u32) ->
 ///
 /// # Errors
 /// [`VectorError`] when the bytes are not a vector of the form.
-pub fn read(bytes: &[u8], form: Form) -> Result<Vec<f32>, VectorError> {
-    let mut reader = Reader::new(form, bytes.len() as u64)?;
+pub fn read(bytes: &[u8], form: VectorForm) -> Result<Vec<f32>, VectorError> {
+    let mut reader = VectorReader::new(form, bytes.len() as u64)?;
     let mut numbers = Vec::with_capacity(form.length() as usize);
     reader.take(bytes, &mut numbers)?;
     reader.finish()?;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use support::stage::{Database, Stage, Staged};
-use undertone_api::job::audit::Verdict;
-use undertone_api::job::dp_sgd::Audit;
-use undertone_api::job::{Job, Report, State};
+use undertone_api::job::audit::AuditVerdict;
+use undertone_api::job::dp_sgd::AuditOptions;
+use undertone_api::job::{Job, JobState, Report};
 use undertone_api::problem::Code;
 
 use support::scene;
@@ -19,7 +19,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     let mut stage = scene::set(Database::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    let audit = Audit { canaries: 200, guesses: 100, recordings: 20 };
+    let audit = AuditOptions { canaries: 200, guesses: 100, recordings: 20 };
     let plan = scene::small_job(&stage, ROUNDS, 300).await?.audit(audit);
     let researcher = stage.sites[0].client.clone();
     let job = researcher.propose(stage.consortium, &plan.job()).await?.summary.id;
@@ -31,10 +31,10 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
         if shown.summary.state.is_over() {
             break shown;
         }
-        withheld |= shown.summary.state == State::Running && researcher.artifacts(job).await?.is_empty();
+        withheld |= shown.summary.state == JobState::Running && researcher.artifacts(job).await?.is_empty();
         tokio::time::sleep(Duration::from_millis(250)).await;
     };
-    assert_eq!(over.summary.state, State::Finished, "{:?}", over.reason);
+    assert_eq!(over.summary.state, JobState::Finished, "{:?}", over.reason);
     assert!(withheld, "while it ran no file was to be seen");
 
     let audits = researcher.audits(job).await?;
@@ -45,7 +45,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
         // Two attacks on the finished model, one on its public initial model.
         assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 3), "{said:?}");
         // An honest site is blocked less than once in a thousand runs.
-        assert_ne!(view.verdict, Verdict::Disproved, "{said:?}");
+        assert_ne!(view.verdict, AuditVerdict::Disproved, "{said:?}");
         assert!(view.assessment.blocking <= view.assessment.tight && view.assessment.tight <= view.assessment.claim);
         eprintln!("{}: at most {:.3}, at least {:.3}", view.dataset_name, view.assessment.tight, view.assessment.shown);
     }

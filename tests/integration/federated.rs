@@ -5,7 +5,7 @@ use std::time::Duration;
 use support::stage::{Database, Stage, Staged};
 use support::workspace;
 use undertone_api::budget::EntryKind;
-use undertone_api::job::{Report, State};
+use undertone_api::job::{JobState, Report};
 use undertone_api::signed::Certificate;
 use undertone_privacy::PrivacyUnit;
 
@@ -34,7 +34,7 @@ async fn train(database: Database) -> Staged<()> {
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?;
-    assert_eq!(job.summary.state, State::Proposed, "private data: nothing runs before their owners agree");
+    assert_eq!(job.summary.state, JobState::Proposed, "private data: nothing runs before their owners agree");
     scene::approve(&stage, job.summary.id).await?;
     let job = stage.finish(job.summary.id, JOB).await?;
 

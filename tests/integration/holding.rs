@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use support::stage::{Database, Staged};
 use undertone_api::budget::EntryKind;
-use undertone_api::job::{Holder, Job, State};
+use undertone_api::job::{Holder, Job, JobState};
 
 use support::scene;
 
@@ -28,17 +28,17 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
     // Paused by its proposer, for all participants.
     let pause = json!({ "reason": "a look at the learning rate" });
     let paused: Job = client.post(&format!("/jobs/{id}/pause"), &pause).await?;
-    assert_eq!((paused.summary.state, paused.holds[0].holder), (State::Paused, Holder::Job));
+    assert_eq!((paused.summary.state, paused.holds[0].holder), (JobState::Paused, Holder::Job));
     let early = client.post::<Job>(&format!("/jobs/{id}/retry"), &json!({})).await;
     assert!(early.is_err(), "it is not over");
     let resumed: Job = client.post(&format!("/jobs/{id}/resume"), &json!({})).await?;
-    assert_eq!(resumed.summary.state, State::Running);
+    assert_eq!(resumed.summary.state, JobState::Running);
 
     // Held by a site, at its own terminal.
     stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 3).await?;
     let job = id.to_string();
     stage.sites[1].command(&["hold", &job, "--reason", "the disk is being replaced"])?;
-    let held = stage.wait_until(id, JOB, |job| job.summary.state == State::Paused).await?;
+    let held = stage.wait_until(id, JOB, |job| job.summary.state == JobState::Paused).await?;
     assert_eq!((held.holds[0].holder, held.holds[0].reason.as_str()), (Holder::Site, "the disk is being replaced"));
     assert!(stage.sites[1].command(&["jobs"])?.contains("held (terminal)"));
     let denied = stage.sites[0].client.post::<Job>(&format!("/jobs/{id}/resume"), &json!({})).await;
@@ -69,7 +69,7 @@ async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<(
     let plan = scene::small_job(&stage, 2, 20).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, id).await?;
-    let waiting = stage.wait_until(id, JOB, |job| job.summary.state == State::Paused).await?;
+    let waiting = stage.wait_until(id, JOB, |job| job.summary.state == JobState::Paused).await?;
     assert_eq!(waiting.holds[0].holder, Holder::Site);
     assert!(waiting.holds[0].reason.contains("steward"), "{:?}", waiting.holds);
     let whole = stage.sites[1].command(&["jobs", &id.to_string()])?;

@@ -9,7 +9,7 @@ use support::annotator::Annotator;
 use support::stage::{Database, Stage, Staged};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::active_learning::Report;
-use undertone_api::job::{Job, Report as AnyReport, State};
+use undertone_api::job::{Job, JobState, Report as AnyReport};
 use undertone_api::problem::Code;
 
 use support::scene::queries::{self as scene, BATCH, PRIVATE, ROUNDS};
@@ -183,7 +183,7 @@ async fn a_site_that_lets_no_queries_out_refuses_whatever_the_server_says() -> S
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &scene::job(&stage).await?).await?.summary.id;
-    let refused = stage.wait_until(job, support::stage::PATIENCE, |job| job.summary.state == State::Refused).await?;
+    let refused = stage.wait_until(job, support::stage::PATIENCE, |job| job.summary.state == JobState::Refused).await?;
     assert!(refused.reason.unwrap_or_default().contains("least_threshold"), "the reason names what to change");
     for name in PRIVATE {
         assert!(

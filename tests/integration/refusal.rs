@@ -1,7 +1,7 @@
 //! Refusals of both ledgers, which change nothing.
 
 use support::stage::{Database, Staged};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 
 use support::scene;
@@ -32,7 +32,7 @@ async fn a_site_refuses_what_its_own_policy_forbids_whatever_the_server_says() -
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, 3, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    let refused = stage.wait_until(job, support::stage::PATIENCE, |job| job.summary.state == State::Refused).await?;
+    let refused = stage.wait_until(job, support::stage::PATIENCE, |job| job.summary.state == JobState::Refused).await?;
     assert!(refused.reason.unwrap_or_default().contains("noise"), "the reason names what to change");
     assert!(stage.operator.ledger(stage.dataset("two").await?.id).await?.items.is_empty());
     Ok(())

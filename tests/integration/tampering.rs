@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::stage::{Database, Staged, wait_until_so};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 
 use support::scene;
 
@@ -42,7 +42,7 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
     // At that server every budget is unspent again; the sites still have their records.
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;
     let again = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
-    let again = stage.wait_until(again, JOB, |job| job.summary.state == State::Refused).await?;
+    let again = stage.wait_until(again, JOB, |job| job.summary.state == JobState::Refused).await?;
     assert!(again.reason.as_ref().is_some_and(|reason| reason.contains("raised an alarm")), "{:?}", again.reason);
     for site in scene::private_sites(&stage.sites) {
         let shown = site.command(&["ledger", "show"])?;

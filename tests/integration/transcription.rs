@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::stage::{Stage, Staged};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::transcription::Report;
-use undertone_api::job::{Job, Report as AnyReport, Spec as AnySpec, State};
+use undertone_api::job::{Job, JobState, Report as AnyReport, Spec as AnySpec};
 use undertone_worker::site::folder::Folder;
 use undertone_worker::speech::audio;
 use undertone_worker::speech::transcribe::piece::{Piece, Recognition};
@@ -69,7 +69,8 @@ async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothin
     let job = scene::job(&stage, &[PROVIDERS[0], "stranger"]).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
     stage.sites[CLINIC].client.approve(id, stage.dataset(scene::DATASET).await?.id).await?;
-    let over = stage.wait_until(id, JOB, |job| matches!(job.summary.state, State::Refused | State::Failed)).await?;
+    let over =
+        stage.wait_until(id, JOB, |job| matches!(job.summary.state, JobState::Refused | JobState::Failed)).await?;
     assert!(over.reason.unwrap_or_default().contains("stranger"), "the reason names what to change");
     assert_eq!(clouds.counts(), [0, 0]);
     assert_eq!(commits(&stage).await?, 0);
@@ -187,7 +188,7 @@ fn the_server_knows_the_plan_and_no_more(stage: &Stage, job: &Job) -> Staged<()>
     let (Some(AnyReport::Transcription(report)), AnySpec::Transcription(spec)) = (&job.report, &job.spec) else {
         return Err("a finished job has its report".into());
     };
-    assert_eq!(*report, Report::planned(spec)?, "nothing in it looked at the recording");
+    assert_eq!(*report, Report::from_plan(spec)?, "nothing in it looked at the recording");
     let name = RECORDING.as_bytes();
     scene::each_file(&stage.server_folder(), &mut |path, content| {
         let found = content.windows(name.len()).any(|window| window == name);

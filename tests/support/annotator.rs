@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use undertone_api::id::JobId;
-use undertone_api::question::{Annotation, Answer, NewAnnotation, Question, Queue};
+use undertone_api::question::{Annotation, AnnotationQueue, Answer, NewAnnotation, Question};
 
 use crate::client::{Called, Client};
 
@@ -48,7 +48,7 @@ async fn work(
     answered: Arc<AtomicU64>,
 ) -> Called<()> {
     loop {
-        let queue: Queue = client.get(&format!("/jobs/{job}/questions/next")).await?;
+        let queue: AnnotationQueue = client.get(&format!("/jobs/{job}/questions/next")).await?;
         if queue.questions.is_empty() {
             tokio::time::sleep(PAUSE).await;
         }

@@ -6,13 +6,13 @@ use ed25519_dalek::SigningKey;
 use reqwest::{Method, RequestBuilder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use undertone_api::budget::{Entry, NewBudget};
+use undertone_api::budget::{LedgerEntry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, OrganizationId};
 use undertone_api::job::audit::AuditView;
-use undertone_api::job::{Approve, Job, NewJob, Progress, Review};
+use undertone_api::job::{ApproveRequest, Job, JobProgress, JobReview, NewJob};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, NewInvitation, Organization};
@@ -175,7 +175,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn ledger(&self, dataset: DatasetId) -> Called<Page<Entry>> {
+    pub async fn ledger(&self, dataset: DatasetId) -> Called<Page<LedgerEntry>> {
         self.get(&format!("/datasets/{dataset}/ledger?limit=200")).await
     }
 
@@ -211,7 +211,7 @@ impl Client {
     /// [`CallError`].
     pub async fn approve(&self, job: JobId, dataset: DatasetId) -> Called<Job> {
         let signature = self.signed_approval(job, dataset).await?;
-        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &Approve { signature }).await
+        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &ApproveRequest { signature }).await
     }
 
     /// Signs the approval of a job for one dataset, with the manifest shown by the server; `None` for a member without
@@ -221,7 +221,7 @@ impl Client {
     /// [`CallError`].
     pub async fn signed_approval(&self, job: JobId, dataset: DatasetId) -> Called<Option<SignedApproval>> {
         let Some(key) = &self.approval_key else { return Ok(None) };
-        let review: Review = self.get(&format!("/jobs/{job}/datasets/{dataset}/review")).await?;
+        let review: JobReview = self.get(&format!("/jobs/{job}/datasets/{dataset}/review")).await?;
         let statement = ApprovalStatement::approve(&review.manifest.digest(), job, dataset);
         // A statement always has a JSON form.
         Ok(SignedApproval::sign(&statement, key).ok())
@@ -247,7 +247,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn progress(&self, job: JobId) -> Called<Progress> {
+    pub async fn progress(&self, job: JobId) -> Called<JobProgress> {
         self.get(&format!("/jobs/{job}/progress")).await
     }
 

@@ -19,9 +19,9 @@ use tempfile::TempDir;
 use undertone_api::consortium::NewConsortium;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{Job, State};
+use undertone_api::job::{Job, JobState};
 use undertone_api::member::NewMember;
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 
 use crate::client::Client;
 use crate::process::Process;
@@ -153,7 +153,7 @@ impl Stage {
         stage.consortium = stage.operator.found(&founded).await?.id;
         let mut clients = vec![((*first).to_owned(), stage.operator.clone())];
         for name in others {
-            let purpose = Purpose::Organization { consortium: stage.consortium };
+            let purpose = InvitationPurpose::Organization { consortium: stage.consortium };
             let invitation = NewInvitation { purpose, label: (*name).to_owned() };
             let link = stage.operator.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
             let email = name.to_lowercase().replace(' ', "-");
@@ -175,7 +175,7 @@ impl Stage {
     /// # Errors
     /// When the invitation cannot be accepted.
     pub async fn annotator(&self, name: &str) -> Staged<Client> {
-        let purpose = Purpose::Annotator { consortium: self.consortium };
+        let purpose = InvitationPurpose::Annotator { consortium: self.consortium };
         let invitation = NewInvitation { purpose, label: name.to_owned() };
         let link = self.operator.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
         Ok(Client::new(self.address()).accept(&link, &person(name, None)).await?)
@@ -341,7 +341,7 @@ impl Stage {
     /// # Errors
     /// When it ends otherwise, or not in time.
     pub async fn finish(&self, job: undertone_api::id::JobId, within: Duration) -> Staged<Job> {
-        self.wait_until(job, within, |job| job.summary.state == State::Finished).await
+        self.wait_until(job, within, |job| job.summary.state == JobState::Finished).await
     }
 }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use undertone_api::dataset::Registration;
+use undertone_api::dataset::DatasetRegistration;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{SignedError, SiteApproval};
 
@@ -295,7 +295,7 @@ struct Daemon {
     /// The time of the last check of the server's log, on the present connection.
     watch: Watch,
     /// The registrations of datasets that this process has sent to the server.
-    registered: HashMap<String, Registration>,
+    registered: HashMap<String, DatasetRegistration>,
     held: Held,
     /// Notified when a part ends.
     fewer: Arc<Notify>,
@@ -416,7 +416,8 @@ impl Daemon {
     async fn register(&mut self) -> Result<(), DaemonError> {
         let mut found = self.site.find_datasets()?;
         for local in &mut found {
-            let told = Registration { approval: Some(self.site.approval_of(&local.name)?), ..local.registration() };
+            let told =
+                DatasetRegistration { approval: Some(self.site.approval_of(&local.name)?), ..local.registration() };
             if self.registered.get(&local.name) != Some(&told) {
                 let id = self.site.gateway.register(&told).await?;
                 datasets::note_registered(&self.site.store, &local.name, id)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use undertone_api::dataset::{Content, Visibility};
+use undertone_api::dataset::{DatasetContent, Visibility};
 use undertone_privacy::PrivacyUnit;
 
 use crate::queries::dataset as queries;
@@ -63,13 +63,15 @@ impl Described {
         #[derive(Deserialize)]
         struct Kind {
             #[serde(default)]
-            content: Content,
+            content: DatasetContent,
         }
         let path = folder.join(META_FILE);
         let text = std::fs::read(&path).map_err(DatasetError::io("read", &path))?;
         match serde_json::from_slice(&text) {
-            Ok(Kind { content: Content::Queries }) => queries::read_meta(folder).map(Box::new).map(Self::Queries),
-            Ok(Kind { content: Content::Recordings }) => {
+            Ok(Kind { content: DatasetContent::Queries }) => {
+                queries::read_meta(folder).map(Box::new).map(Self::Queries)
+            }
+            Ok(Kind { content: DatasetContent::Recordings }) => {
                 recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
             }
             // An unreadable description too: this reader reports the problem.
@@ -120,7 +122,7 @@ impl DatasetDescription for Described {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         match self {
             Self::Speech(meta) => DatasetFacts {
-                content: Content::Speech,
+                content: DatasetContent::Speech,
                 inputs: count(meta.inputs),
                 classes: count(meta.classes),
                 records: meta.train.utterances as u64,
@@ -128,10 +130,10 @@ impl DatasetDescription for Described {
                 test_records: meta.test.utterances as u64,
                 users: meta.unit_column.is_some().then_some(meta.train.users as u64),
                 seconds: None,
-                units: told_units(meta.units, Content::Speech, meta.unit_column.is_some(), visibility),
+                units: told_units(meta.units, DatasetContent::Speech, meta.unit_column.is_some(), visibility),
             },
             Self::Queries(meta) => DatasetFacts {
-                content: Content::Queries,
+                content: DatasetContent::Queries,
                 inputs: 0,
                 // The number of labels of a private log would reveal its content.
                 classes: if visibility == Visibility::Public { count(meta.labels.len()) } else { 0 },
@@ -140,10 +142,10 @@ impl DatasetDescription for Described {
                 test_records: meta.test.occurrences,
                 users: meta.has_users().then_some(meta.train.users),
                 seconds: None,
-                units: told_units(meta.units, Content::Queries, meta.columns.user.is_some(), visibility),
+                units: told_units(meta.units, DatasetContent::Queries, meta.columns.user.is_some(), visibility),
             },
             Self::Recordings(meta) => DatasetFacts {
-                content: Content::Recordings,
+                content: DatasetContent::Recordings,
                 inputs: 0,
                 classes: 0,
                 records: meta.recordings.len() as u64,
@@ -167,7 +169,7 @@ impl DatasetDescription for Described {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::dataset::{Content, SizeClass, Visibility};
+    use undertone_api::dataset::{DatasetContent, SizeClass, Visibility};
     use undertone_privacy::PrivacyUnit;
 
     use super::scan;
@@ -199,7 +201,10 @@ mod tests {
         let (found, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
         assert!(unusable.is_empty() && found.len() == 2, "{unusable:?}");
         let [commons, ward] = [found[0].registration(), found[1].registration()];
-        assert_eq!((ward.content, ward.records, ward.users), (Content::Queries, SizeClass(500), Some(SizeClass(50))));
+        assert_eq!(
+            (ward.content, ward.records, ward.users),
+            (DatasetContent::Queries, SizeClass(500), Some(SizeClass(50)))
+        );
         assert_eq!((ward.speakers, ward.inputs, ward.test_records), (SizeClass(1), 0, 0));
         assert_eq!(ward.units, [PrivacyUnit::Record, PrivacyUnit::User]);
         assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");

@@ -30,11 +30,11 @@ use tokio::sync::Mutex;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Response, Status};
-use undertone_api::dataset::Registration;
+use undertone_api::dataset::DatasetRegistration;
 use undertone_api::id::{DatasetId, WorkerId};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::problem::Code;
-use undertone_api::signed::{Presence, Signed, SignedApproval};
+use undertone_api::signed::{PresenceProof, Signed, SignedApproval};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
@@ -241,7 +241,7 @@ impl Gateway {
             challenge = within(CALL, client.challenge(asked)).await;
         }
         let challenge = challenge?.into_inner().challenge;
-        let presence = self.key.sign(&Presence { worker: self.worker, challenge })?;
+        let presence = self.key.sign(&PresenceProof { worker: self.worker, challenge })?;
         let request = v1::SignInRequest {
             presence: Some(presence.into()),
             version: VERSION.to_owned(),
@@ -315,7 +315,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub async fn register(&self, registration: &Registration) -> Result<DatasetId, GatewayError> {
+    pub async fn register(&self, registration: &DatasetRegistration) -> Result<DatasetId, GatewayError> {
         let registration = json(registration)?;
         let make = || v1::RegisterDatasetRequest { registration: registration.clone() };
         let reply =

@@ -3,7 +3,7 @@
 //!
 //! To add a limit: its constant, its test there, a row in the table, a line here.
 
-use undertone_api::job::transcription::Protocol;
+use undertone_api::job::transcription::ProviderProtocol;
 use undertone_api::job::transcription::window::SOUND;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS};
 
@@ -77,7 +77,8 @@ fn rows() -> Vec<(&'static str, String)> {
 fn of_transcription() -> Vec<(&'static str, String)> {
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
-    let longest = Protocol::ALL.map(|protocol| format!("{} s (`{}`)", protocol.longest(), protocol.word())).join(", ");
+    let longest =
+        ProviderProtocol::ALL.map(|protocol| format!("{} s (`{}`)", protocol.longest(), protocol.word())).join(", ");
     vec![
         (
             "recordings of a dataset; one of them; its reference; folders below `--input`",

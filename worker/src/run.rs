@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use undertone_api::id::{DatasetId, QuestionId};
-use undertone_api::job::audit::{Audited, Finding};
+use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::PrivacyUnit;
@@ -32,7 +32,7 @@ pub mod active_learning;
 pub mod dp_sgd;
 pub mod transcription;
 
-pub use undertone_proto::question::Answered;
+pub use undertone_proto::question::AnswerLine;
 
 /// The reason of a run's end without a result.
 #[derive(Debug, thiserror::Error)]
@@ -214,7 +214,7 @@ pub trait Exchange {
     fn report(&mut self, report: Report) -> Result<(), RunError>;
 
     /// Returns the audit that the manifest promises of this participant's releases, by this site's own facts.
-    fn audited(&self) -> Option<Audited> {
+    fn audited(&self) -> Option<AuditPlan> {
         None
     }
 
@@ -224,7 +224,7 @@ pub trait Exchange {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the finding is not one of the promised audit, or the site's disk refuses.
-    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+    fn audit(&mut self, finding: AuditFinding) -> Result<(), RunError> {
         let _ = finding;
         Err(RunError::Failed("the manifest promises no audit".to_owned()))
     }
@@ -283,7 +283,7 @@ pub trait Exchange {
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the job or the lease ends.
-    fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
+    fn answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         Err(asks_nothing("questions", round))
     }
 

@@ -10,14 +10,14 @@ use crate::api_key::NewApiKey;
 use crate::approval_key::NewApprovalKey;
 use crate::budget::NewBudget;
 use crate::consortium::{EditConsortium, NewConsortium, NewOverlap};
-use crate::dataset::Registration;
-use crate::job::{Approve, Measurement, NewApprovalLimit, Pause, Refuse, Report};
+use crate::dataset::DatasetRegistration;
+use crate::job::{ApproveRequest, Measurement, NewApprovalLimit, PauseRequest, RefuseRequest, Report};
 use crate::member::{NewConsortiumMember, NewMember};
 use crate::organization::NewInvitation;
 use crate::passkey::{NewPasskey, PasskeySignIn};
 use crate::plan::NewPlan;
 use crate::question::NewAnnotation;
-use crate::session::{Refresh, SignIn};
+use crate::session::{RefreshRequest, SignIn};
 use crate::signed::{ApprovalKey, ApprovalStatement};
 use crate::worker::{EnrolmentToken, NewEnrolment};
 
@@ -70,9 +70,9 @@ macro_rules! bodies {
 }
 
 bodies! {
-    SignIn Refresh SecondStep ChangePassword FactorCode FactorProof NewReset NewPassword NewApiKey NewBudget NewConsortium
-    EditConsortium NewOverlap Registration NewApprovalLimit Pause Refuse NewMember NewConsortiumMember NewInvitation NewAnnotation
-    EnrolmentToken NewEnrolment NewPlan Measurement Report NewApprovalKey Approve
+    SignIn RefreshRequest SecondStep ChangePassword FactorCode FactorProof NewReset NewPassword NewApiKey NewBudget NewConsortium
+    EditConsortium NewOverlap DatasetRegistration NewApprovalLimit PauseRequest RefuseRequest NewMember NewConsortiumMember NewInvitation NewAnnotation
+    EnrolmentToken NewEnrolment NewPlan Measurement Report NewApprovalKey ApproveRequest
     PasskeySignIn NewPasskey
 }
 
@@ -86,11 +86,11 @@ fn bodies_are_refused_or_checked_without_panic() {
             read::<NewMember>(bytes).map(|new| new.check()),
             read::<NewOverlap>(bytes).map(|new| new.check()),
             read::<NewApprovalLimit>(bytes).map(|new| new.check(now)),
-            read::<Pause>(bytes).map(|pause| pause.check()),
+            read::<PauseRequest>(bytes).map(|pause| pause.check()),
             read::<NewApprovalKey>(bytes).map(|new| new.check()),
             read::<NewPasskey>(bytes).map(|new| new.check()),
         ];
-        if let Some(approval) = read::<Approve>(bytes).and_then(|approve| approve.signature) {
+        if let Some(approval) = read::<ApproveRequest>(bytes).and_then(|approve| approve.signature) {
             let key = ApprovalKey::Ed25519 { public_key: "d7".repeat(32) };
             assert!(approval.open_by_any::<ApprovalStatement>(&[key]).is_err(), "nobody has signed it");
         }

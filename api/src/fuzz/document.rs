@@ -8,11 +8,11 @@ use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit};
 use uuid::Uuid;
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use crate::job::{Charge, NewJob, Purpose};
+use crate::job::{Charge, DatasetUse, NewJob};
 use crate::signed::{
-    AuditStatement, Certificate, CertificateFile, Countersignature, Decision, Document, Head, KeyChange, Limits,
-    Manifest, ManifestParticipant, Pinned, Pins, Presence, Receipt, ReleaseTick, Rotation, Signed, SiteHold, SiteKeys,
-    key_id,
+    AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
+    KeyRotation, LogHead, Manifest, ManifestParticipant, PinnedCertificate, PresenceProof, Receipt, ReleaseTick,
+    Signed, SiteDecision, SiteHold, SiteKeys, key_id,
 };
 
 fn key(seed: u8) -> SigningKey {
@@ -38,11 +38,11 @@ fn manifests() -> Vec<Manifest> {
             organization: OrganizationId(ID),
             organization_name: "an organization".to_owned(),
             worker: WorkerId(ID),
-            purpose: Purpose::Participate,
+            purpose: DatasetUse::Participate,
             units: 20,
             charge: Some(charge()),
         }];
-        let limits = Some(Limits::of(&spec, &participants, AT));
+        let limits = Some(JobLimits::from_spec(&spec, &participants, AT));
         let job = JobId(ID);
         let consortium = ConsortiumId(ID);
         let title = "a job".to_owned();
@@ -124,7 +124,7 @@ fn limits_of_any_manifest_are_computed() {
     let seeds = manifests().into_iter().map(|manifest| serde_json::to_vec(&manifest).expect("JSON"));
     Target::new("api.manifest_limits", 1_200).seeds(seeds).run(|bytes| {
         let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else { return };
-        let limits = Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at);
+        let limits = JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at);
         assert!(limits.not_after >= manifest.issued_at && limits.agree_with(&limits));
         super::spec::call_all(&manifest.spec, &datasets);
     });
@@ -139,21 +139,25 @@ fn no_change_of_a_receipt_or_a_decision_is_believed() {
     let reason = "not now".to_owned();
     let hold = SiteHold { manifest: manifest.clone(), job, dataset, hold: true, reason: reason.clone(), at: AT };
     try_document("api.hold", 600, &[hold]);
-    try_document("api.decision", 600, &[Decision { manifest, job, dataset, approve: false, reason, at: AT }]);
-    try_document("api.presence", 600, &[Presence { worker: WorkerId(ID), challenge: "00ff".to_owned() }]);
+    try_document("api.decision", 600, &[SiteDecision { manifest, job, dataset, approve: false, reason, at: AT }]);
+    try_document("api.presence", 600, &[PresenceProof { worker: WorkerId(ID), challenge: "00ff".to_owned() }]);
 }
 
 #[test]
 fn changed_server_documents_are_refused() {
     let server = key_id(&key(1).verifying_key());
-    let head = Head { size: 7, root: "ab".repeat(32), at: AT, server: server.clone() };
+    let head = LogHead { size: 7, root: "ab".repeat(32), at: AT, server: server.clone() };
     try_document("api.head", 800, &[head]);
     let worker = WorkerId(ID);
     let receipt = "cd".repeat(32);
     let countersignature = Countersignature { worker, sequence: 1, receipt, position: 4, at: AT, server };
     try_document("api.countersignature", 800, &[countersignature]);
-    let pinned = Pinned { sha256: "ab".repeat(32), until: Some(AT) };
-    try_document("api.pins", 800, &[Pins { challenge: "00".repeat(32), certificates: vec![pinned; 2], at: AT }]);
+    let pinned = PinnedCertificate { sha256: "ab".repeat(32), until: Some(AT) };
+    try_document(
+        "api.pins",
+        800,
+        &[CertificatePins { challenge: "00".repeat(32), certificates: vec![pinned; 2], at: AT }],
+    );
 }
 
 #[test]
@@ -184,7 +188,7 @@ fn evidence_of_any_content_is_read_without_panic() {
     Target::new("api.evidence", 3_000).seed(finding.to_string()).run(|bytes| {
         let _ = serde_json::from_slice::<AuditStatement>(bytes);
         let _ = serde_json::from_slice::<CertificateFile>(bytes);
-        let _ = serde_json::from_slice::<crate::job::audit::Finding>(bytes);
+        let _ = serde_json::from_slice::<crate::job::audit::AuditFinding>(bytes);
     });
 }
 
@@ -194,13 +198,13 @@ fn no_change_of_a_rotation_leads_to_another_key() {
     let rotation = |number, old, new| {
         let change = change(number, old, new);
         let by = |seed| Signed::new(&change, &key(seed)).expect("JSON");
-        Rotation { by_old: by(old), by_new: by(new) }
+        KeyRotation { by_old: by(old), by_new: by(new) }
     };
     let chain = vec![rotation(1, 1, 2), rotation(2, 2, 3)];
     let first = key(1).verifying_key();
     Target::new("api.rotation", 1_500).seed(serde_json::to_vec(&chain).expect("JSON")).run(|bytes| {
-        let Ok(rotations) = serde_json::from_slice::<Vec<Rotation>>(bytes) else { return };
-        let mut keys = SiteKeys::one(first);
+        let Ok(rotations) = serde_json::from_slice::<Vec<KeyRotation>>(bytes) else { return };
+        let mut keys = SiteKeys::with_key(first);
         for rotation in &rotations {
             let before = *keys.newest();
             let changes = keys.changes();

@@ -5,7 +5,7 @@ use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::mechanism;
 use uuid::Uuid;
 
-use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::{NewDraft, NewJob, Spec};
 
@@ -36,12 +36,12 @@ pub(super) fn datasets() -> Vec<Dataset> {
         name: format!("set-{id}"),
         visibility: if public { Visibility::Public } else { Visibility::Private },
         content,
-        inputs: if content == Content::Speech { 13 } else { 0 },
-        classes: if content == Content::Speech || public { 3 } else { 0 },
+        inputs: if content == DatasetContent::Speech { 13 } else { 0 },
+        classes: if content == DatasetContent::Speech || public { 3 } else { 0 },
         records: SizeClass(10_000),
         speakers: SizeClass(200),
         test_records: 500,
-        seconds: (content == Content::Recordings).then_some(SizeClass(5000)),
+        seconds: (content == DatasetContent::Recordings).then_some(SizeClass(5000)),
         users: (!public).then_some(SizeClass(1000)),
         units: usual_units(),
         approval: None,
@@ -49,21 +49,21 @@ pub(super) fn datasets() -> Vec<Dataset> {
         created_at: time::OffsetDateTime::UNIX_EPOCH,
     };
     let pair = |content| [dataset(1, content, true), dataset(2, content, false)];
-    let queries = pair(Content::Queries).map(|dataset| Dataset {
+    let queries = pair(DatasetContent::Queries).map(|dataset| Dataset {
         units: vec![undertone_privacy::PrivacyUnit::Record, undertone_privacy::PrivacyUnit::User],
         ..dataset
     });
-    let recordings = pair(Content::Recordings)
+    let recordings = pair(DatasetContent::Recordings)
         .map(|dataset| Dataset { units: vec![undertone_privacy::PrivacyUnit::Words], ..dataset });
-    pair(Content::Speech).into_iter().chain(queries).chain(recordings).collect()
+    pair(DatasetContent::Speech).into_iter().chain(queries).chain(recordings).collect()
 }
 
 /// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
 fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
-        Spec::DpSgd(_) => Content::Speech,
-        Spec::ActiveLearning(_) => Content::Queries,
-        Spec::Transcription(_) => Content::Recordings,
+        Spec::DpSgd(_) => DatasetContent::Speech,
+        Spec::ActiveLearning(_) => DatasetContent::Queries,
+        Spec::Transcription(_) => DatasetContent::Recordings,
     };
     datasets.iter().filter(|dataset| dataset.content == content).cloned().collect()
 }
@@ -72,17 +72,18 @@ fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
 pub(super) fn call_all(spec: &Spec, all: &[Dataset]) {
     let datasets = select_datasets(spec, all);
     let violations = spec.check(&datasets);
-    let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.outside(), spec.measured());
+    let _ = (spec.datasets(), spec.model(13), spec.questions(), spec.external_release(), spec.allowed_measurements());
     for visible in [&datasets[..], &[]] {
         let _ = spec.series(visible);
     }
     for dataset in &datasets {
-        let _ = (spec.units(dataset), spec.audited(dataset), spec.clip(dataset.id), spec.release(dataset, "private"));
+        let _ =
+            (spec.units(dataset), spec.audit_plan(dataset), spec.clip(dataset.id), spec.release(dataset, "private"));
     }
     if !violations.is_empty() {
         return;
     }
-    let settled = spec.clone().settled(&datasets);
+    let settled = spec.clone().settle(&datasets);
     assert_eq!(settled.check(&datasets), [], "what is settled is as good as it was");
     for dataset in &datasets {
         let Some(charge) = settled.cost(dataset) else { continue };

@@ -23,20 +23,20 @@ pub(crate) mod tests;
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Event, PrivacyUnit};
 
-use super::{Charge, Kind, Measured, Purpose, Series};
+use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
-use crate::question::Questions;
+use crate::question::QuestionPlan;
 
-pub use super::dp_sgd::{Content, TestSet};
+pub use super::dp_sgd::{PublicContent, TestSet};
 pub use crate::question::Label;
 pub use learning::{Acquisition, Aggregation, Classifier, Encoder};
 pub use party::{Gate, Party};
 pub use rehearsal::Rehearsal;
 pub use report::{
-    AnnotatorResult, BINS, Frequency, LearningPoint, PoolResult, Rehearsed, RehearsedPoint, Report, TestResult,
-    Uncertainty,
+    AnnotatorResult, BINS, FrequencyBin, LearningPoint, PoolResult, RehearsalResult, RehearsedPoint, Report,
+    TestResult, UncertaintyHistogram,
 };
 
 /// The series in which a pool of questions is charged and sent, in one round: number 1.
@@ -116,18 +116,18 @@ impl Spec {
     }
 }
 
-impl Kind for Spec {
+impl JobKind for Spec {
     const NAME: &'static str = "active_learning";
 
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
         check::check(self, datasets)
     }
 
-    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
-        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, Purpose::Participate)).collect();
+    fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
+        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, DatasetUse::Participate)).collect();
         for test in &self.tests {
             if !used.iter().any(|(dataset, _)| *dataset == test.dataset) {
-                used.push((test.dataset, Purpose::Evaluate));
+                used.push((test.dataset, DatasetUse::Evaluate));
             }
         }
         used
@@ -145,19 +145,19 @@ impl Kind for Spec {
         dataset.count(self.unit).0
     }
 
-    fn series(&self, _datasets: &[Dataset]) -> Vec<Series> {
+    fn series(&self, _datasets: &[Dataset]) -> Vec<RoundSeries> {
         Vec::new()
     }
 
-    fn measured(&self) -> Measured {
-        Measured {
+    fn allowed_measurements(&self) -> AllowedMeasurements {
+        AllowedMeasurements {
             series: vec![(CLASSIFIER.to_owned(), self.rounds)],
             tests: self.tests.iter().map(|test| test.name.clone()).collect(),
         }
     }
 
-    fn questions(&self) -> Option<Questions> {
-        Some(Questions {
+    fn questions(&self) -> Option<QuestionPlan> {
+        Some(QuestionPlan {
             series: POOL.to_owned(),
             asking: self.participants.iter().filter(|party| party.gate.is_some()).map(|party| party.dataset).collect(),
             lead: self.participants.first()?.dataset,

@@ -20,9 +20,9 @@ use crate::signed::{AuditStatement, Signed};
 
 /// The family of a canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Family))]
 #[serde(rename_all = "snake_case")]
-pub enum Family {
+pub enum CanaryFamily {
     /// A unit whose gradient is longer than the clip, in a direction of its own. It tests the strongest attack on
     /// single units.
     Direction,
@@ -32,10 +32,10 @@ pub enum Family {
 
 /// Canaries of one family, and the number of guesses about them. Both are fixed before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Trial {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Trial))]
+pub struct AuditTrial {
     /// Their family.
-    pub family: Family,
+    pub family: CanaryFamily,
     /// m: the canaries, each included with probability ½.
     pub canaries: u32,
     /// r: the guesses, an even number. Half of them guess "in" for the highest scores, half guess "out" for the lowest.
@@ -44,11 +44,11 @@ pub struct Trial {
 
 /// The audit that a job promises at a participant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audited {
+pub struct AuditPlan {
     /// The series whose releases are audited.
     pub series: String,
     /// The trials.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<AuditTrial>,
     /// Other series whose finished models are also attacked, for comparison. Each trains with the same recordings, or
     /// without them if it uses no data of the participant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,20 +57,20 @@ pub struct Audited {
 
 /// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Guessed {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Guessed))]
+pub struct TrialResult {
     /// The trial.
     #[serde(flatten)]
-    pub trial: Trial,
+    pub trial: AuditTrial,
     /// v: the correct guesses.
     pub correct: u32,
 }
 
 /// A membership-inference attack on the finished model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Method))]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum AttackMethod {
     /// Guesses "in" for a low loss (Yeom et al. 2018).
     LossThreshold,
     /// The likelihood of the loss relative to that of excluded canaries, given their loss under the model from before
@@ -92,13 +92,13 @@ pub struct OperatingPoint {
 
 /// The success of an attack in distinguishing included from excluded canaries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Attack {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Attack))]
+pub struct MembershipAttack {
     /// The series whose finished model was attacked; absent for the audited series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
     /// The attack.
-    pub method: Method,
+    pub method: AttackMethod,
     /// Included canaries.
     pub members: u32,
     /// Excluded canaries.
@@ -115,7 +115,7 @@ pub struct Attack {
     pub points: Vec<OperatingPoint>,
 }
 
-impl Attack {
+impl MembershipAttack {
     /// Returns the bound that an operating point would show if canaries were as independent as separate runs (Clopper
     /// and Pearson). In one run they are not, so the bound is only displayed and never decides. `None` if one side has
     /// no canaries.
@@ -140,7 +140,7 @@ impl Attack {
 
     /// Returns whether it can be an attack on this audit's recordings: on an expected model, with counts that add up to
     /// the promised canaries. An attack on anything else, above all on people's recordings, is rejected.
-    fn is_of_audit(&self, audited: &Audited, canaries: u32) -> bool {
+    fn is_of_audit(&self, audited: &AuditPlan, canaries: u32) -> bool {
         let is_planned = |series: &String| *series == audited.series || audited.beside.contains(series);
         self.series.as_ref().is_none_or(is_planned) && self.is_sane(canaries)
     }
@@ -165,19 +165,19 @@ impl Attack {
 
 /// The counts that a participant's run gives to its site for the assessment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Finding {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Finding))]
+pub struct AuditFinding {
     /// One result for every promised trial, in their order.
-    pub trials: Vec<Guessed>,
+    pub trials: Vec<TrialResult>,
     /// Attacks on the finished model; none without canaries of the family `recording`.
-    pub attacks: Vec<Attack>,
+    pub attacks: Vec<MembershipAttack>,
 }
 
-impl Finding {
+impl AuditFinding {
     /// Returns whether the finding belongs to the promised audit.
-    pub fn answers(&self, audited: &Audited) -> bool {
+    pub fn answers(&self, audited: &AuditPlan) -> bool {
         let promised = self.trials.iter().map(|guessed| guessed.trial).eq(audited.trials.iter().copied());
-        let recordings = audited.trials.iter().find(|trial| trial.family == Family::Recording);
+        let recordings = audited.trials.iter().find(|trial| trial.family == CanaryFamily::Recording);
         let attacked = match recordings {
             Some(trial) => {
                 self.attacks.len() <= 8 && self.attacks.iter().all(|one| one.is_of_audit(audited, trial.canaries))
@@ -190,9 +190,9 @@ impl Finding {
 
 /// The verdict of an audit on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Verdict))]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// The measured lower bound is at most the claim. The audit could have disproved the claim, but this does not prove
     /// it.
     Consistent,
@@ -221,7 +221,7 @@ pub struct Assessment {
     /// The value of `blocking` for perfect guesses.
     pub ceiling: f64,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
 }
 
 /// The reason why there is no assessment.
@@ -243,8 +243,8 @@ impl Assessment {
     ///
     /// # Errors
     /// [`AssessError`] if counts or event make no sense.
-    pub fn of(
-        guessed: &[Guessed],
+    pub fn assess(
+        guessed: &[TrialResult],
         event: &Event,
         adjacency: Adjacency,
         releases: u64,
@@ -256,8 +256,8 @@ impl Assessment {
         // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map_or(claim, |tight| tight.get().min(claim));
         let audits = |perfect: bool| -> Result<Vec<OneRun>, AuditError> {
-            let one = |guessed: &Guessed| {
-                let Trial { canaries, guesses, .. } = guessed.trial;
+            let one = |guessed: &TrialResult| {
+                let AuditTrial { canaries, guesses, .. } = guessed.trial;
                 let correct = if perfect { guesses } else { guessed.correct };
                 OneRun::new(canaries.into(), guesses.into(), correct.into())
             };
@@ -268,11 +268,11 @@ impl Assessment {
         let blocking = epsilon_lower_of_all(&measured, delta, BLOCKING)?;
         let ceiling = epsilon_lower_of_all(&audits(true)?, delta, BLOCKING)?;
         let verdict = if blocking > tight {
-            Verdict::Disproved
+            AuditVerdict::Disproved
         } else if ceiling <= tight {
-            Verdict::Uninformative
+            AuditVerdict::Uninformative
         } else {
-            Verdict::Consistent
+            AuditVerdict::Consistent
         };
         Ok(Self { delta, claim, tight, shown: lower_bound, blocking, ceiling, verdict })
     }
@@ -303,7 +303,7 @@ pub struct AuditView {
     /// The server's assessment of the same counts, at the δ of the consortium's account.
     pub assessment: Assessment,
     /// The worse of both verdicts.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// The signed statement.
     pub signed: Signed,
     /// When it arrived.

@@ -7,9 +7,9 @@ use crate::id::DatasetId;
 
 /// The cause of a standstill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Cause))]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum DiagnosisCause {
     /// An owner has not answered the proposal.
     AwaitsOwner,
     /// A worker was enrolled and never connected.
@@ -47,7 +47,7 @@ pub struct Diagnosis {
     /// The party in words: the dataset with its owner, the worker, or the job.
     pub party: String,
     /// The cause.
-    pub cause: Cause,
+    pub cause: DiagnosisCause,
     /// When it began, if known.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]

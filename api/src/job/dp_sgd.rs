@@ -26,18 +26,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use undertone_privacy::{Event, PrivacyUnit, SamplingRate};
 
-use super::audit::{Audited, Family, Trial};
-use super::{Charge, Kind, Measured, Purpose, Series};
+use super::audit::{AuditPlan, AuditTrial, CanaryFamily};
+use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
-pub use model::{Cell, Model, Part, Parts};
+pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
 pub use noise::{Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
-pub use report::{ArmResult, Content, Report, TestResult};
-pub use rounds::{Ema, Exchange, Optimizer, Precision, Rounds, Schedule};
-pub use selection::{Candidate, Selection};
+pub use report::{ArmResult, PublicContent, Report, TestResult};
+pub use rounds::{Ema, Optimizer, Precision, RateSchedule, Rounds, VectorExchange};
+pub use selection::{SelectionCandidate, SelectionOptions};
 
 /// One arm of the comparison (Table 2 of *Sotto Voce*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -107,9 +107,9 @@ pub struct WarmStart {
 
 /// The weights of the participants in the average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Weights))]
 #[serde(rename_all = "snake_case")]
-pub enum Weights {
+pub enum AverageWeights {
     /// Equal weights.
     Equal,
     /// The expected batch of each participant: q times the size class.
@@ -125,7 +125,7 @@ pub enum Weights {
 /// about a larger claim, and reports this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdAudit))]
-pub struct Audit {
+pub struct AuditOptions {
     /// Canaries that are gradients, each in a direction of its own: 20 to 10,000, at most as many as the model has
     /// parameters. They hardly disturb the training.
     #[cfg_attr(feature = "openapi", schema(minimum = 20, maximum = 10000))]
@@ -150,7 +150,7 @@ pub struct Spec {
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The model.
-    pub model: Model,
+    pub model: AcousticModel,
     /// The participants. The first leads and must be public.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
@@ -167,13 +167,13 @@ pub struct Spec {
     pub private: Option<Rounds>,
     /// The audit of the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audit: Option<Audit>,
+    pub audit: Option<AuditOptions>,
     /// Private selection in the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selection: Option<Selection>,
+    pub selection: Option<SelectionOptions>,
     /// Weights in the average.
     #[serde(default)]
-    pub weights: Weights,
+    pub weights: AverageWeights,
     /// Releases reserved beyond the rounds, for rounds that must be paid again after a crash: 0 to 1,000.
     #[serde(default = "default_spare")]
     #[cfg_attr(feature = "openapi", schema(maximum = 1000))]
@@ -232,28 +232,28 @@ impl Spec {
 #[derive(Serialize)]
 struct InitialModel<'a> {
     inputs: u32,
-    model: &'a Model,
+    model: &'a AcousticModel,
     #[serde(rename = "warm_start")]
     training: &'a WarmStart,
 }
 
-impl Kind for Spec {
+impl JobKind for Spec {
     const NAME: &'static str = "dp_sgd";
 
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
         check::check(self, datasets)
     }
 
-    fn settled(mut self, datasets: &[Dataset]) -> Self {
+    fn settle(mut self, datasets: &[Dataset]) -> Self {
         self.model.classes.get_or_insert(check::most_classes(&self.datasets(), datasets));
         self
     }
 
-    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
-        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, Purpose::Participate)).collect();
+    fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
+        let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, DatasetUse::Participate)).collect();
         for test in &self.tests {
             if !used.iter().any(|(dataset, _)| *dataset == test.dataset) {
-                used.push((test.dataset, Purpose::Evaluate));
+                used.push((test.dataset, DatasetUse::Evaluate));
             }
         }
         used
@@ -267,27 +267,28 @@ impl Kind for Spec {
         cost::release(self, dataset, series)
     }
 
-    fn audited(&self, dataset: &Dataset) -> Option<Audited> {
+    fn audit_plan(&self, dataset: &Dataset) -> Option<AuditPlan> {
         let audit = self.audit.filter(|_| self.private.is_some() && dataset.visibility != Visibility::Public)?;
         self.party(dataset.id)?.noise?;
         // The audit looks for the same recordings in the finished models of the other arms, to compare the private arm
         // with them.
         let others = |arm: &Arm| audit.recordings > 0 && *arm != Arm::Private;
         let beside = self.arms().into_iter().filter(others).map(|arm| arm.series().to_owned()).collect();
-        let mut trials = vec![Trial { family: Family::Direction, canaries: audit.canaries, guesses: audit.guesses }];
+        let mut trials =
+            vec![AuditTrial { family: CanaryFamily::Direction, canaries: audit.canaries, guesses: audit.guesses }];
         if audit.recordings > 0 {
             // Weak attacks guess best at the extremes: use half of the canaries, rounded down to an even number.
             let guesses = audit.recordings / 4 * 2;
-            trials.push(Trial { family: Family::Recording, canaries: audit.recordings, guesses });
+            trials.push(AuditTrial { family: CanaryFamily::Recording, canaries: audit.recordings, guesses });
         }
-        Some(Audited { series: Arm::Private.series().to_owned(), trials, beside })
+        Some(AuditPlan { series: Arm::Private.series().to_owned(), trials, beside })
     }
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
         Some(self.party(dataset)?.noise?.clip)
     }
 
-    fn most_norm(&self, dataset: &Dataset, series: &Series) -> Option<f64> {
+    fn most_norm(&self, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
         norm::most_norm(self, dataset, series)
     }
 
@@ -303,16 +304,16 @@ impl Kind for Spec {
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
     }
 
-    fn measured(&self) -> Measured {
+    fn allowed_measurements(&self) -> AllowedMeasurements {
         let last = |arm: Arm| self.rounds(arm).map_or(self.warm_start.epochs, |rounds| rounds.rounds);
-        Measured {
+        AllowedMeasurements {
             series: self.arms().into_iter().map(|arm| (arm.series().to_owned(), last(arm))).collect(),
             tests: self.tests.iter().map(|test| test.name.clone()).collect(),
         }
     }
 
-    fn series(&self, datasets: &[Dataset]) -> Vec<Series> {
-        let series = |arm: Arm, rounds: &Rounds| Series {
+    fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries> {
+        let series = |arm: Arm, rounds: &Rounds| RoundSeries {
             name: arm.series().to_owned(),
             rounds: rounds.rounds,
             quorum: rounds.quorum,

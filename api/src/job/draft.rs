@@ -32,7 +32,7 @@ impl NewDraft {
     ///
     /// # Errors
     /// If the spec has no JSON form.
-    pub fn of(title: &str, spec: &Spec) -> Result<Self, serde_json::Error> {
+    pub fn from_spec(title: &str, spec: &Spec) -> Result<Self, serde_json::Error> {
         let whole = serde_json::to_value(spec)?;
         Ok(Self { title: title.to_owned(), kind: spec.kind().to_owned(), spec: whole["spec"].clone() })
     }
@@ -67,8 +67,8 @@ impl NewDraft {
 
 /// A draft.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Draft {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Draft))]
+pub struct JobDraft {
     /// Id.
     pub id: DraftId,
     /// The consortium to which it would be proposed.

@@ -8,8 +8,8 @@ use crate::problem::Violation;
 
 /// A request to pause a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Pause {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Pause))]
+pub struct PauseRequest {
     /// The reason, for the other parties to read: 1 to 500 characters.
     #[cfg_attr(
         feature = "openapi",
@@ -18,7 +18,7 @@ pub struct Pause {
     pub reason: String,
 }
 
-impl Pause {
+impl PauseRequest {
     /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
         let length = self.reason.trim().chars().count();
@@ -66,11 +66,11 @@ pub struct Hold {
 
 #[cfg(test)]
 mod tests {
-    use super::Pause;
+    use super::PauseRequest;
 
     #[test]
     fn a_pause_has_a_reason_of_one_to_five_hundred_characters() {
-        let wrong = |reason: String| Pause { reason }.check().len();
+        let wrong = |reason: String| PauseRequest { reason }.check().len();
         assert_eq!([" ".to_owned(), "ä".repeat(501)].map(wrong), [1, 1]);
         assert_eq!(["x".to_owned(), "ä".repeat(500)].map(wrong), [0, 0]);
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A draft is not yet a job: it has no manifest, no approval was requested, and nothing of it is signed
-//! ([`super::Draft`]). *Approved* is not a state: the last approval reserves in every ledger and queues the job in one
+//! ([`super::JobDraft`]). *Approved* is not a state: the last approval reserves in every ledger and queues the job in one
 //! transaction, so that no approved job lacks a reservation. A paused job keeps its reservation and its place: no lease
 //! is given or kept, no round opens or closes, and no deadline runs. It is paused while it has a [hold](super::Hold).
 
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = State))]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// Waiting for the owners of its datasets.
     Proposed,
     /// Approved by all owners and reserved in every ledger; waiting for its workers.
@@ -39,7 +39,7 @@ pub enum State {
 
 /// A transition of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum JobStep {
     /// The last approval arrived and every reservation succeeded.
     Reserve,
     /// An owner or a budget refused.
@@ -66,27 +66,27 @@ pub enum Step {
 #[error("a job that is {from:?} cannot {step:?}")]
 pub struct WrongStep {
     /// The state.
-    pub from: State,
+    pub from: JobState,
     /// The step.
-    pub step: Step,
+    pub step: JobStep,
 }
 
-impl State {
+impl JobState {
     /// Returns the state after `step`.
     ///
     /// # Errors
     /// [`WrongStep`] if the present state does not allow this step.
-    pub fn after(self, step: Step) -> Result<Self, WrongStep> {
+    pub fn apply(self, step: JobStep) -> Result<Self, WrongStep> {
         match (self, step) {
-            (Self::Proposed, Step::Reserve) | (Self::Paused, Step::Resume { begun: false }) => Ok(Self::Queued),
-            (Self::Proposed, Step::Refuse) => Ok(Self::Refused),
-            (Self::Queued | Self::Running, Step::Start) | (Self::Paused, Step::Resume { begun: true }) => {
+            (Self::Proposed, JobStep::Reserve) | (Self::Paused, JobStep::Resume { begun: false }) => Ok(Self::Queued),
+            (Self::Proposed, JobStep::Refuse) => Ok(Self::Refused),
+            (Self::Queued | Self::Running, JobStep::Start) | (Self::Paused, JobStep::Resume { begun: true }) => {
                 Ok(Self::Running)
             }
-            (Self::Queued | Self::Running, Step::Pause) => Ok(Self::Paused),
-            (Self::Running, Step::Finish) => Ok(Self::Finished),
-            (Self::Queued | Self::Running | Self::Paused, Step::Fail) => Ok(Self::Failed),
-            (Self::Proposed | Self::Queued | Self::Running | Self::Paused, Step::Cancel) => Ok(Self::Cancelled),
+            (Self::Queued | Self::Running, JobStep::Pause) => Ok(Self::Paused),
+            (Self::Running, JobStep::Finish) => Ok(Self::Finished),
+            (Self::Queued | Self::Running | Self::Paused, JobStep::Fail) => Ok(Self::Failed),
+            (Self::Proposed | Self::Queued | Self::Running | Self::Paused, JobStep::Cancel) => Ok(Self::Cancelled),
             (from, step) => Err(WrongStep { from, step }),
         }
     }
@@ -118,33 +118,35 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, Step};
+    use super::{JobState, JobStep};
 
     #[test]
     fn a_job_that_is_over_has_no_step() {
-        let steps = [Step::Reserve, Step::Refuse, Step::Start, Step::Finish, Step::Fail, Step::Cancel];
-        let steps = [&steps[..], &[Step::Pause, Step::Resume { begun: true }, Step::Resume { begun: false }]].concat();
-        for state in [State::Finished, State::Failed, State::Cancelled, State::Refused] {
+        let steps =
+            [JobStep::Reserve, JobStep::Refuse, JobStep::Start, JobStep::Finish, JobStep::Fail, JobStep::Cancel];
+        let steps =
+            [&steps[..], &[JobStep::Pause, JobStep::Resume { begun: true }, JobStep::Resume { begun: false }]].concat();
+        for state in [JobState::Finished, JobState::Failed, JobState::Cancelled, JobState::Refused] {
             assert!(state.is_over());
-            assert!(steps.iter().all(|step| state.after(*step).is_err()), "{state:?}");
+            assert!(steps.iter().all(|step| state.apply(*step).is_err()), "{state:?}");
         }
     }
 
     #[test]
     fn job_reserves_before_start() {
-        assert!(State::Proposed.after(Step::Start).is_err());
-        let queued = State::Proposed.after(Step::Reserve);
-        assert_eq!(queued.and_then(|state| state.after(Step::Start)), Ok(State::Running));
+        assert!(JobState::Proposed.apply(JobStep::Start).is_err());
+        let queued = JobState::Proposed.apply(JobStep::Reserve);
+        assert_eq!(queued.and_then(|state| state.apply(JobStep::Start)), Ok(JobState::Running));
     }
 
     #[test]
     fn paused_job_resumes_its_earlier_state_only() {
-        for (before, begun) in [(State::Queued, false), (State::Running, true)] {
-            let paused = before.after(Step::Pause);
-            assert_eq!(paused, Ok(State::Paused));
-            assert_eq!(paused.and_then(|state| state.after(Step::Resume { begun })), Ok(before));
+        for (before, begun) in [(JobState::Queued, false), (JobState::Running, true)] {
+            let paused = before.apply(JobStep::Pause);
+            assert_eq!(paused, Ok(JobState::Paused));
+            assert_eq!(paused.and_then(|state| state.apply(JobStep::Resume { begun })), Ok(before));
         }
-        assert!(State::Paused.after(Step::Start).is_err() && State::Paused.after(Step::Finish).is_err());
-        assert!(State::Proposed.after(Step::Pause).is_err() && !State::Paused.is_over());
+        assert!(JobState::Paused.apply(JobStep::Start).is_err() && JobState::Paused.apply(JobStep::Finish).is_err());
+        assert!(JobState::Proposed.apply(JobStep::Pause).is_err() && !JobState::Paused.is_over());
     }
 }

@@ -6,13 +6,13 @@
 //! reveals nothing about the data beyond the exchange itself.
 //!
 //! To add an event of a site: a variant of [`SiteEvent`] with numbers or words only, its message in `worker.proto`, its
-//! case in `undertone_proto::log`, its sentence in [`LogEvent::said`]. A test reads the wire's description and fails if
+//! case in `undertone_proto::log`, its sentence in [`LogEvent::sentence`]. A test reads the wire's description and fails if
 //! a text field is added.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{Spec, State};
+use super::{JobState, Spec};
 use crate::id::DatasetId;
 
 /// The most events in one message of a site.
@@ -33,12 +33,12 @@ macro_rules! words {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns the severity.
-            pub const fn level(self) -> Level {
-                match self { $(Self::$variant => Level::$level,)* }
+            pub const fn level(self) -> LogLevel {
+                match self { $(Self::$variant => LogLevel::$level,)* }
             }
 
             /// Returns the sentence without its subject.
-            pub const fn said(self) -> &'static str {
+            pub const fn phrase(self) -> &'static str {
                 match self { $(Self::$variant => $said,)* }
             }
         }
@@ -47,9 +47,9 @@ macro_rules! words {
 
 /// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Level))]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum LogLevel {
     /// As planned.
     Info,
     /// A member or operator may have to act.
@@ -149,7 +149,7 @@ pub enum LogEvent {
     /// The job entered another state.
     State {
         /// The state.
-        state: State,
+        state: JobState,
     },
     /// A round closed.
     Closed {
@@ -172,14 +172,14 @@ pub enum LogEvent {
 
 impl LogEvent {
     /// Returns the severity.
-    pub const fn level(&self) -> Level {
+    pub const fn level(&self) -> LogLevel {
         match self {
             Self::Site { said: SiteEvent::Phase { phase } } => phase.level(),
             Self::Site { said: SiteEvent::Fault { fault } } => fault.level(),
-            Self::Site { said: SiteEvent::Missed { .. } } => Level::Warning,
-            Self::State { state: State::Failed | State::Refused } => Level::Error,
-            Self::Closed { contributors, of, .. } if *contributors < *of => Level::Warning,
-            Self::Site { .. } | Self::State { .. } | Self::Closed { .. } | Self::Leased { .. } => Level::Info,
+            Self::Site { said: SiteEvent::Missed { .. } } => LogLevel::Warning,
+            Self::State { state: JobState::Failed | JobState::Refused } => LogLevel::Error,
+            Self::Closed { contributors, of, .. } if *contributors < *of => LogLevel::Warning,
+            Self::Site { .. } | Self::State { .. } | Self::Closed { .. } | Self::Leased { .. } => LogLevel::Info,
         }
     }
 
@@ -201,10 +201,10 @@ impl LogEvent {
 
     /// Returns the event as a sentence whose subject is the participant, or the job. `series` is the name of its
     /// series.
-    pub fn said(&self, series: &str) -> String {
+    pub fn sentence(&self, series: &str) -> String {
         match self {
-            Self::Site { said: SiteEvent::Phase { phase } } => phase.said().to_owned(),
-            Self::Site { said: SiteEvent::Fault { fault } } => fault.said().to_owned(),
+            Self::Site { said: SiteEvent::Phase { phase } } => phase.phrase().to_owned(),
+            Self::Site { said: SiteEvent::Fault { fault } } => fault.phrase().to_owned(),
             Self::Site { said: SiteEvent::Sent { round, repeated, .. } } => {
                 let again = if *repeated { ", which the server had already" } else { "" };
                 format!("sent its vector of round {round}, {series}{again}")
@@ -239,10 +239,10 @@ pub fn ordinal(number: u32) -> String {
 
 /// Returns the names of a job's series in the order of their numbers in the log: averaged series, then the pools'
 /// series, then the series of releases outside the consortium.
-pub fn series_of(spec: &Spec) -> Vec<String> {
+pub fn list_series(spec: &Spec) -> Vec<String> {
     let averaged = spec.series(&[]).into_iter().map(|series| series.name);
     let pool_series = spec.questions().map(|questions| questions.series);
-    averaged.chain(pool_series).chain(spec.outside().map(|outside| outside.series)).collect()
+    averaged.chain(pool_series).chain(spec.external_release().map(|outside| outside.series)).collect()
 }
 
 /// A line of a job's log.
@@ -262,7 +262,7 @@ pub struct LogLine {
     /// The name of the dataset's owner.
     pub organization_name: Option<String>,
     /// The severity.
-    pub level: Level,
+    pub level: LogLevel,
     /// The event.
     #[serde(flatten)]
     pub event: LogEvent,
@@ -281,7 +281,7 @@ pub struct LogQuery {
     pub dataset: Option<DatasetId>,
     /// Only lines of this severity, or a higher one.
     #[serde(default)]
-    pub level: Option<Level>,
+    pub level: Option<LogLevel>,
     /// The `next` of the previous page.
     #[serde(default)]
     pub cursor: Option<String>,
@@ -292,7 +292,7 @@ pub struct LogQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, Level, LogEvent, Phase, SiteEvent, ordinal};
+    use super::{Fault, LogEvent, LogLevel, Phase, SiteEvent, ordinal};
 
     #[test]
     fn site_events_contain_no_text() {
@@ -309,7 +309,7 @@ mod tests {
                 let closed = name == "event" || name == "phase" || name == "fault";
                 assert!(closed || value.is_number() || value.is_boolean(), "{event:?} says {name} as text");
             }
-            assert!(!LogEvent::Site { said: event }.said("private").is_empty());
+            assert!(!LogEvent::Site { said: event }.sentence("private").is_empty());
         }
     }
 
@@ -328,7 +328,7 @@ mod tests {
             [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(ordinal).join(" "),
             "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th"
         );
-        let lease_text = |times| LogEvent::Leased { times }.said("");
+        let lease_text = |times| LogEvent::Leased { times }.sentence("");
         assert_eq!(
             (lease_text(1), lease_text(2)),
             ("took its part up".to_owned(), "took its part up, for the 2nd time".to_owned())
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_round_that_lacks_a_vector_is_worth_a_warning() {
         let closed = |contributors| LogEvent::Closed { series: 0, round: 1, contributors, of: 3 }.level();
-        assert_eq!((closed(3), closed(2)), (Level::Info, Level::Warning));
-        assert!(Level::Info < Level::Warning && Level::Warning < Level::Error);
+        assert_eq!((closed(3), closed(2)), (LogLevel::Info, LogLevel::Warning));
+        assert!(LogLevel::Info < LogLevel::Warning && LogLevel::Warning < LogLevel::Error);
     }
 }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use undertone_privacy::Event;
 
 use super::transcription::window::ONE_WORD;
-use super::{Outside, Series, Spec, State};
+use super::{ExternalRelease, JobState, RoundSeries, Spec};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::{DatasetId, JobId};
 use crate::plan::PlanParty;
@@ -50,9 +50,9 @@ impl Observer {
 
 /// The form of a disclosure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Disclosed))]
 #[serde(rename_all = "snake_case")]
-pub enum Disclosed {
+pub enum DisclosureForm {
     /// With the mechanism's noise, or through its gate, as released by the site.
     Protected,
     /// Computed from protected data, and so no more than these.
@@ -63,7 +63,7 @@ pub enum Disclosed {
     Fact,
 }
 
-impl Disclosed {
+impl DisclosureForm {
     /// Returns the form for display.
     pub const fn label(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ pub struct Disclosure {
     /// The disclosed data, in a sentence.
     pub what: String,
     /// The form.
-    pub form: Disclosed,
+    pub form: DisclosureForm,
     /// The most times.
     pub times: u64,
     /// ε of all of it at the account's δ, rounded up. It is the same for all protected data and all results computed
@@ -94,14 +94,14 @@ pub struct Disclosure {
 
 /// A job's request to one dataset.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Review {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Review))]
+pub struct JobReview {
     /// The job.
     pub job: JobId,
     /// The dataset.
     pub dataset: DatasetId,
     /// The state of the job.
-    pub state: State,
+    pub state: JobState,
     /// The manifest as the server signed it, byte for byte. The approval covers exactly this text.
     pub manifest: Signed,
     /// SHA-256 of the manifest's payload, hex. An answer names it.
@@ -136,11 +136,12 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     let mut anything = None;
     for series in spec.series(datasets) {
         if let Some(form) = add_series(spec, dataset, &series, &mut say) {
-            anything = Some(if anything == Some(Disclosed::Exact) { Disclosed::Exact } else { form });
+            anything = Some(if anything == Some(DisclosureForm::Exact) { DisclosureForm::Exact } else { form });
         }
     }
     if let Some(questions) = spec.questions().filter(|questions| questions.asking.contains(&dataset.id)) {
-        let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
+        let form =
+            if dataset.visibility == Visibility::Public { DisclosureForm::Exact } else { DisclosureForm::Protected };
         let pool = "texts that enough rows of the log share, one copy of each, and how often the gate counted them";
         say(Observer::Server, form, 1, pool.to_owned());
         let lead = "the same pool of texts, to choose from (the lead alone)";
@@ -149,26 +150,31 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         say(Observer::Annotators, form, u64::from(questions.rounds), description);
         anything = anything.or(Some(form));
     }
-    if let Some(outside) = spec.outside().filter(|outside| outside.sending.contains(&dataset.id)) {
-        let form = if dataset.visibility == Visibility::Public { Disclosed::Exact } else { Disclosed::Protected };
+    if let Some(outside) = spec.external_release().filter(|outside| outside.sending.contains(&dataset.id)) {
+        let form =
+            if dataset.visibility == Visibility::Public { DisclosureForm::Exact } else { DisclosureForm::Protected };
         add_outside(&outside, form, &mut say);
     }
     if let Some(form) = anything {
-        let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
+        let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
         say(Observer::Recipients, form, 1, "the trained model and what was measured with it".to_owned());
     }
-    if spec.audited(dataset).is_some() {
+    if spec.audit_plan(dataset).is_some() {
         let what = "the audit's statement: how many of its own planted canaries were guessed right";
-        say(Observer::Members, Disclosed::Fact, 1, what.to_owned());
+        say(Observer::Members, DisclosureForm::Fact, 1, what.to_owned());
     }
     let facts = "its name, owner and rough size, what it is charged, when each of its rounds came or was late, and whether its part \
                  failed: why it failed on private data is withheld, that it did is not";
-    say(Observer::Members, Disclosed::Fact, 1, facts.to_owned());
+    say(Observer::Members, DisclosureForm::Fact, 1, facts.to_owned());
     list
 }
 
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
-fn add_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer, Disclosed, u64, String)) {
+fn add_outside(
+    outside: &ExternalRelease,
+    form: DisclosureForm,
+    say: &mut impl FnMut(Observer, DisclosureForm, u64, String),
+) {
     let names = outside.recipients.join(", ");
     let many = outside.recipients.len();
     let d = outside.distance;
@@ -185,7 +191,7 @@ fn add_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer
             format!("{names}: each hears a part of the pieces; up to {colluding} of them together learn no more")
         }
     };
-    let words = if form == Disclosed::Protected {
+    let words = if form == DisclosureForm::Protected {
         format!(
             "{parts}. They hear it in clear speech. Protected are counts of pieces by word of the vocabulary, for a reader of counts \
              only: up to {d} more or less in all, where one spoken word changes at most {ONE_WORD} counts; not covered is what true \
@@ -197,23 +203,23 @@ fn add_outside(outside: &Outside, form: Disclosed, say: &mut impl FnMut(Observer
     let own = "; voices leave as they are, so each can tell who speaks";
     say(Observer::Providers, form, 1, if outside.voices { words + own } else { words });
     let plan = "that it was paid, and the plan with its promises; no sound, no text, no count of what was said or sent";
-    say(Observer::Server, Disclosed::Fact, 1, plan.to_owned());
+    say(Observer::Server, DisclosureForm::Fact, 1, plan.to_owned());
 }
 
 /// Adds the disclosures of one series of a dataset: to the server, and to the parties that fetch the averages.
 fn add_series(
     spec: &Spec,
     dataset: &Dataset,
-    series: &Series,
-    say: &mut impl FnMut(Observer, Disclosed, u64, String),
-) -> Option<Disclosed> {
+    series: &RoundSeries,
+    say: &mut impl FnMut(Observer, DisclosureForm, u64, String),
+) -> Option<DisclosureForm> {
     if !series.weights.iter().any(|(id, _)| *id == dataset.id) {
         return None;
     }
     let rounds = u64::from(series.rounds);
     let (form, vector) = match spec.release(dataset, &series.name) {
-        Some(Event::NonPrivate) | None => (Disclosed::Exact, "exact gradients"),
-        Some(_) => (Disclosed::Protected, "clipped and summed gradients with noise added at the site"),
+        Some(Event::NonPrivate) | None => (DisclosureForm::Exact, "exact gradients"),
+        Some(_) => (DisclosureForm::Protected, "clipped and summed gradients with noise added at the site"),
     };
     let name = &series.name;
     let others = series.weights.len().saturating_sub(1);
@@ -224,7 +230,7 @@ fn add_series(
             1 => format!("`{name}`: the average with one other party's vector, which that party can subtract"),
             more => format!("`{name}`: the average with the vectors of {more} other parties"),
         };
-        let form = if form == Disclosed::Protected { Disclosed::Derived } else { form };
+        let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
         say(Observer::Participants, form, rounds, average);
     }
     Some(form)

@@ -34,19 +34,22 @@ use serde::{Deserialize, Serialize};
 use undertone_privacy::histogram::HistogramError;
 use undertone_privacy::{Event, PrivacyUnit};
 
-use super::{Charge, Kind, Measured, Outside, Purpose, Series};
+use super::{AllowedMeasurements, Charge, DatasetUse, ExternalRelease, JobKind, RoundSeries};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
 pub use check::MOST_PROVIDERS;
-pub use estimate::Estimate;
-pub use noise::{MOST_DUMMIES, Promise};
+pub use estimate::CostEstimate;
+pub use noise::{MOST_DUMMIES, NoisePromise};
 pub use party::Party;
 pub use price::{Money, Price, PriceError, Tariff};
-pub use provider::{Protocol, Provider};
-pub use report::{Attack, Bin, Errors, Outcome, ProviderResult, Report, Stage, Untried, WordErrors};
-pub use sound::{Corpus, Crowded, Dummies, Recognizer, Voice};
+pub use provider::{Provider, ProviderProtocol};
+pub use report::{
+    HistogramBin, ProviderResult, Report, StageDuration, TranscriptErrors, TranscriptionAttack, TranscriptionOutcome,
+    UntriedAttack, WordErrors,
+};
+pub use sound::{CrowdedPieces, DummyCorpus, DummyOptions, OutputVoice, SiteRecognizer};
 pub use vocabulary::{LANGUAGES, Vocabulary};
 pub use worst::worst;
 
@@ -75,16 +78,16 @@ pub struct Spec {
     pub vocabulary: Vocabulary,
     /// The dummies.
     #[serde(default)]
-    pub dummies: Dummies,
+    pub dummies: DummyOptions,
     /// The voice of all sent audio: one voice, or the speakers' own voices.
     #[serde(default)]
-    pub voice: Voice,
+    pub voice: OutputVoice,
     /// The handling of pieces with several words of the vocabulary.
     #[serde(default)]
-    pub crowded: Crowded,
+    pub crowded: CrowdedPieces,
     /// The recognizer at the site.
     #[serde(default)]
-    pub recognizer: Recognizer,
+    pub recognizer: SiteRecognizer,
 }
 
 const fn one() -> NonZeroU32 {
@@ -96,24 +99,24 @@ fn english() -> String {
 }
 
 impl Spec {
-    /// Returns the report that the server may receive for any recordings: see [`Report::planned`].
+    /// Returns the report that the server may receive for any recordings: see [`Report::from_plan`].
     ///
     /// # Errors
     /// [`HistogramError`] for a spec without noise, of which there is no job.
     pub fn report(&self) -> Result<Report, HistogramError> {
-        Report::planned(self)
+        Report::from_plan(self)
     }
 }
 
-impl Kind for Spec {
+impl JobKind for Spec {
     const NAME: &'static str = "transcription";
 
     fn check(&self, datasets: &[Dataset]) -> Vec<Violation> {
         check::check(self, datasets)
     }
 
-    fn datasets(&self) -> Vec<(DatasetId, Purpose)> {
-        vec![(self.participant.dataset, Purpose::Participate)]
+    fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
+        vec![(self.participant.dataset, DatasetUse::Participate)]
     }
 
     fn cost(&self, dataset: &Dataset) -> Option<Charge> {
@@ -128,16 +131,16 @@ impl Kind for Spec {
         dataset.count(PrivacyUnit::Words).0
     }
 
-    fn series(&self, _datasets: &[Dataset]) -> Vec<Series> {
+    fn series(&self, _datasets: &[Dataset]) -> Vec<RoundSeries> {
         Vec::new()
     }
 
-    fn measured(&self) -> Measured {
-        Measured { series: Vec::new(), tests: Vec::new() }
+    fn allowed_measurements(&self) -> AllowedMeasurements {
+        AllowedMeasurements { series: Vec::new(), tests: Vec::new() }
     }
 
-    fn outside(&self) -> Option<Outside> {
-        Some(Outside {
+    fn external_release(&self) -> Option<ExternalRelease> {
+        Some(ExternalRelease {
             series: HISTOGRAM.to_owned(),
             sending: vec![self.participant.dataset],
             recipients: self.providers.iter().map(|provider| provider.name.clone()).collect(),

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::diagnosis::Diagnosis;
-use super::{Charge, Hold, Purpose, Report, Spec, State};
-use crate::budget::Refusal;
+use super::{Charge, DatasetUse, Hold, JobState, Report, Spec};
+use crate::budget::BudgetRefusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
+use crate::question::QuestionProgress;
 use crate::signed::{Consent, SignedApproval};
 
 /// A job to be proposed to the owners of its datasets.
@@ -24,9 +25,9 @@ pub struct NewJob {
 
 /// An owner's approval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Approve))]
 #[serde(deny_unknown_fields)]
-pub struct Approve {
+pub struct ApproveRequest {
     /// The steward's signed approval. Datasets whose site verifies signatures need one.
     #[serde(default)]
     pub signature: Option<SignedApproval>,
@@ -34,8 +35,8 @@ pub struct Approve {
 
 /// An owner's refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Refuse {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Refuse))]
+pub struct RefuseRequest {
     /// The reason, for the proposer to read: 1 to 1,000 characters.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 1000))]
     pub reason: String,
@@ -54,7 +55,7 @@ pub struct JobSummary {
     /// Kind.
     pub kind: String,
     /// State.
-    pub state: State,
+    pub state: JobState,
     /// The name of the proposer.
     pub proposed_by: String,
     /// Closed rounds, over all series.
@@ -65,6 +66,17 @@ pub struct JobSummary {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
+}
+
+/// A job with questions, in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AskingJob {
+    /// The fields that lists show.
+    #[serde(flatten)]
+    pub summary: JobSummary,
+    /// The progress of its questions.
+    pub asking: QuestionProgress,
 }
 
 /// A job with all details.
@@ -79,11 +91,11 @@ pub struct Job {
     /// SHA-256 of the signed manifest, hex.
     pub manifest: String,
     /// The datasets and their states.
-    pub participants: Vec<Participant>,
+    pub participants: Vec<JobParticipant>,
     /// Why it was refused or failed, in words.
     pub reason: Option<String>,
     /// The figures of the budgets that refused it.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<BudgetRefusal>,
     /// When the first worker began.
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
@@ -149,8 +161,8 @@ pub enum ParticipantState {
 
 /// A dataset in a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Participant {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Participant))]
+pub struct JobParticipant {
     /// The dataset.
     pub dataset: DatasetId,
     /// Its name.
@@ -162,7 +174,7 @@ pub struct Participant {
     /// The visibility of the dataset.
     pub visibility: Visibility,
     /// The use of the dataset: as a participant, or only for measurements.
-    pub purpose: Purpose,
+    pub purpose: DatasetUse,
     /// The owner's answer.
     #[serde(flatten)]
     pub approval: Approval,
@@ -209,8 +221,8 @@ pub struct Measurement {
 
 /// One participant's submission in a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Submission {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Submission))]
+pub struct RoundSubmission {
     /// The participant.
     pub dataset: DatasetId,
     /// When it was accepted; absent while it is pending.
@@ -242,7 +254,7 @@ pub struct RoundView {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub closed_at: Option<OffsetDateTime>,
     /// Each participant's submission.
-    pub submissions: Vec<Submission>,
+    pub submissions: Vec<RoundSubmission>,
 }
 
 /// The progress of a series.
@@ -259,10 +271,10 @@ pub struct SeriesProgress {
 
 /// The progress of a running job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Progress {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Progress))]
+pub struct JobProgress {
     /// The job's state.
-    pub state: State,
+    pub state: JobState,
     /// The current activity or obstacle, in a sentence.
     pub now: String,
     /// Each series.
@@ -272,5 +284,5 @@ pub struct Progress {
     /// All measurements, oldest first.
     pub measurements: Vec<Measurement>,
     /// The participants.
-    pub participants: Vec<Participant>,
+    pub participants: Vec<JobParticipant>,
 }

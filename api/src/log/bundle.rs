@@ -1,8 +1,8 @@
 //! A ledger in a file: everything needed to check it line by line, without the server and its database.
 //!
-//! One JSON object a line, in this order: [`Line::Bundle`] first; the sites' keys and the jobs' manifests; then the
-//! log, leaf by leaf, each commit followed by its [`Line::Receipt`] and each leaf that a head ends with by its
-//! [`Line::Head`]; then the server's claims about the result (accounts and reservations); [`Line::End`] last, so that a
+//! One JSON object a line, in this order: [`BundleLine::Bundle`] first; the sites' keys and the jobs' manifests; then the
+//! log, leaf by leaf, each commit followed by its [`BundleLine::Receipt`] and each leaf that a head ends with by its
+//! [`BundleLine::Head`]; then the server's claims about the result (accounts and reservations); [`BundleLine::End`] last, so that a
 //! truncated file is not a bundle. Rows that the reader may not see are present by their hash, so that every reader has
 //! the whole tree.
 
@@ -12,7 +12,7 @@ use undertone_privacy::ledger::{Balance, Cost};
 use uuid::Uuid;
 
 use crate::id::{ConsortiumId, OrganizationId, WorkerId};
-use crate::signed::{Rotation, Signed};
+use crate::signed::{KeyRotation, Signed};
 
 /// The format name in a bundle.
 pub const FORMAT: &str = "undertone-ledger";
@@ -21,9 +21,9 @@ pub const VERSION: u32 = 1;
 
 /// The scope of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Scope))]
 #[serde(rename_all = "snake_case")]
-pub enum Scope {
+pub enum BundleScope {
     /// All data that the server keeps: no leaf is withheld.
     Whole,
     /// The accounts of a consortium's organizations that the reader may read, and the manifests of its jobs.
@@ -32,9 +32,9 @@ pub enum Scope {
 
 /// A line of a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Line))]
 #[serde(tag = "line", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Line {
+pub enum BundleLine {
     /// The header.
     Bundle {
         /// `undertone-ledger`.
@@ -47,7 +47,7 @@ pub enum Line {
         /// Version of the code that prices events at the server.
         evaluator: String,
         /// The scope.
-        scope: Scope,
+        scope: BundleScope,
         /// When it was written.
         #[serde(with = "time::serde::rfc3339")]
         #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -63,7 +63,7 @@ pub enum Line {
         public_key: String,
         /// The changes that led to this key, oldest first. Receipts from before a change are signed by the earlier key.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        rotations: Vec<Rotation>,
+        rotations: Vec<KeyRotation>,
     },
     /// A permission to run a job: a signed `Manifest`.
     Manifest {

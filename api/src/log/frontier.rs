@@ -3,19 +3,19 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Hash, node_hash};
+use super::{TreeHash, node_hash};
 
 /// The right edge of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frontier {
     size: u64,
     /// Roots of the complete subtrees, the largest (leftmost) first: as many as `size` has ones.
-    subtrees: Vec<Hash>,
+    subtrees: Vec<TreeHash>,
 }
 
 impl Frontier {
     /// Makes the frontier of a tree of `size` leaves; `None` unless there is one subtree for each one bit of `size`.
-    pub fn from_parts(size: u64, subtrees: Vec<Hash>) -> Option<Self> {
+    pub fn from_parts(size: u64, subtrees: Vec<TreeHash>) -> Option<Self> {
         (subtrees.len() == size.count_ones() as usize).then_some(Self { size, subtrees })
     }
 
@@ -25,13 +25,13 @@ impl Frontier {
     }
 
     /// Returns the roots of the complete subtrees, the largest first.
-    pub fn subtrees(&self) -> &[Hash] {
+    pub fn subtrees(&self) -> &[TreeHash] {
         &self.subtrees
     }
 
     /// Appends a leaf by its hash. Returns the roots of all complete subtrees that end with it, from the leaf itself
     /// up: a log must keep these to prove anything later.
-    pub fn push(&mut self, leaf: Hash) -> Vec<Hash> {
+    pub fn push(&mut self, leaf: TreeHash) -> Vec<TreeHash> {
         let mut completed = vec![leaf];
         let mut node = leaf;
         for _ in 0..self.size.trailing_ones() {
@@ -45,13 +45,13 @@ impl Frontier {
     }
 
     /// Returns the Merkle tree hash of all leaves; for no leaves, SHA-256 of the empty string.
-    pub fn root(&self) -> Hash {
+    pub fn root(&self) -> TreeHash {
         fold(&self.subtrees).unwrap_or_else(|| Sha256::digest(b"").into())
     }
 }
 
 /// Returns the root over adjacent complete subtrees, the leftmost and largest first; `None` for none.
-pub fn fold(subtrees: &[Hash]) -> Option<Hash> {
+pub fn fold(subtrees: &[TreeHash]) -> Option<TreeHash> {
     let (last, before) = subtrees.split_last()?;
     Some(before.iter().rev().fold(*last, |right, left| node_hash(left, &right)))
 }

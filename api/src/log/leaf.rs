@@ -21,13 +21,13 @@ pub enum LeafError {
 /// A leaf.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Leaf {
+pub enum LogLeaf {
     /// A row of an account's ledger.
-    Entry(Entry),
+    Entry(EntryRecord),
     /// The opening of an account.
-    Account(Account),
+    Account(AccountRecord),
     /// A steward's limit on an account.
-    Limit(Limit),
+    Limit(LimitRecord),
     /// A restoration of the server's database to an earlier state.
     Restoration(RestorationRecord),
     /// An event of a worker's key.
@@ -36,7 +36,7 @@ pub enum Leaf {
     Audit(AuditRecord),
 }
 
-impl Leaf {
+impl LogLeaf {
     /// Returns the text that is hashed.
     pub fn content(&self) -> String {
         match self {
@@ -52,7 +52,7 @@ impl Leaf {
     /// Parses a leaf from the text that is hashed.
     ///
     /// # Errors
-    /// [`LeafError`] if it is not a leaf, or not written as [`Leaf::content`] writes it.
+    /// [`LeafError`] if it is not a leaf, or not written as [`LogLeaf::content`] writes it.
     pub fn parse(content: &str) -> Result<Self, LeafError> {
         let leaf: Self = serde_json::from_str(content).map_err(|error| LeafError::Unknown(error.to_string()))?;
         if leaf.content() == content { Ok(leaf) } else { Err(LeafError::Form) }
@@ -72,7 +72,7 @@ impl Leaf {
 /// A row of an account's ledger: reserve, commit or settle. Rows of one account form a chain of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct EntryRecord {
     /// Hash of the row before it in the account, hex; SHA-256 of nothing for the first.
     pub previous: String,
     /// The account.
@@ -103,7 +103,7 @@ pub struct Entry {
     pub at_unix_milliseconds: i64,
 }
 
-impl Entry {
+impl EntryRecord {
     /// Returns the text that is hashed, by the account's chain and by the log: these fields in this order forever.
     pub fn content(&self) -> String {
         json(self)
@@ -126,7 +126,7 @@ enum AccountMark {
 /// The opening of an account. Its purpose never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Account {
+pub struct AccountRecord {
     record: AccountMark,
     /// The account.
     pub account: Uuid,
@@ -144,7 +144,7 @@ pub struct Account {
     pub at_unix_milliseconds: i64,
 }
 
-impl Account {
+impl AccountRecord {
     /// Makes the leaf of an account.
     pub fn new(
         [account, organization, lineage]: [Uuid; 3],
@@ -175,7 +175,7 @@ enum LimitMark {
 /// A steward's limit on an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limit {
+pub struct LimitRecord {
     record: LimitMark,
     /// The decision's id.
     pub budget: Uuid,
@@ -193,7 +193,7 @@ pub struct Limit {
     pub at_unix_milliseconds: i64,
 }
 
-impl Limit {
+impl LimitRecord {
     /// Makes the leaf of a decision on a limit.
     pub fn new(
         [budget, account, set_by]: [Uuid; 3],
@@ -339,10 +339,13 @@ fn json(value: &impl Serialize) -> String {
 mod tests {
     use uuid::Uuid;
 
-    use super::{Account, AuditRecord, Entry, KeyEvent, Leaf, LeafError, Limit, RestorationRecord, WorkerKeyRecord};
+    use super::{
+        AccountRecord, AuditRecord, EntryRecord, KeyEvent, LeafError, LimitRecord, LogLeaf, RestorationRecord,
+        WorkerKeyRecord,
+    };
 
-    fn entry() -> Entry {
-        Entry {
+    fn entry() -> EntryRecord {
+        EntryRecord {
             previous: "00".repeat(32),
             account: Uuid::nil(),
             sequence: 1,
@@ -363,15 +366,15 @@ mod tests {
     #[test]
     fn leaves_survive_parsing() {
         let leaves = [
-            Leaf::Entry(entry()),
-            Leaf::Account(Account::new([Uuid::nil(); 3], ["record", "add_remove", "insider"], 7)),
-            Leaf::Limit(Limit::new([Uuid::nil(); 3], [0.1 + 0.2, 1e-6], "{}", 7)),
-            Leaf::Restoration(RestorationRecord::new("00".repeat(32))),
-            Leaf::WorkerKey(WorkerKeyRecord::new([Uuid::nil(); 2], 2, KeyEvent::Rotated, "ab".repeat(32), 7)),
-            Leaf::Audit(AuditRecord::new("server", Uuid::nil(), 1, &AuditRecord::commit(&[1; 32], "entry"))),
+            LogLeaf::Entry(entry()),
+            LogLeaf::Account(AccountRecord::new([Uuid::nil(); 3], ["record", "add_remove", "insider"], 7)),
+            LogLeaf::Limit(LimitRecord::new([Uuid::nil(); 3], [0.1 + 0.2, 1e-6], "{}", 7)),
+            LogLeaf::Restoration(RestorationRecord::new("00".repeat(32))),
+            LogLeaf::WorkerKey(WorkerKeyRecord::new([Uuid::nil(); 2], 2, KeyEvent::Rotated, "ab".repeat(32), 7)),
+            LogLeaf::Audit(AuditRecord::new("server", Uuid::nil(), 1, &AuditRecord::commit(&[1; 32], "entry"))),
         ];
         for leaf in leaves {
-            assert_eq!(Leaf::parse(&leaf.content()), Ok(leaf));
+            assert_eq!(LogLeaf::parse(&leaf.content()), Ok(leaf));
         }
     }
 
@@ -384,12 +387,12 @@ mod tests {
 
     #[test]
     fn the_same_words_in_another_form_are_no_leaf() {
-        let content = Leaf::Entry(entry()).content();
-        assert_eq!(Leaf::parse(&content.replacen("\"sequence\":1", "\"sequence\": 1", 1)), Err(LeafError::Form));
+        let content = LogLeaf::Entry(entry()).content();
+        assert_eq!(LogLeaf::parse(&content.replacen("\"sequence\":1", "\"sequence\": 1", 1)), Err(LeafError::Form));
         let mut more = content.clone();
         more.insert_str(1, "\"also\":1,");
-        assert!(matches!(Leaf::parse(&more), Err(LeafError::Unknown(_))));
+        assert!(matches!(LogLeaf::parse(&more), Err(LeafError::Unknown(_))));
         let (head, tail) = content.split_at(content.len() - 1);
-        assert!(Leaf::parse(&format!("{head},\"count\":0{tail}")).is_err(), "a field told twice");
+        assert!(LogLeaf::parse(&format!("{head},\"count\":0{tail}")).is_err(), "a field told twice");
     }
 }

@@ -9,9 +9,11 @@ use ed25519_dalek::VerifyingKey;
 use time::OffsetDateTime;
 
 use super::proof::verify_consistency;
-use super::{Hash, from_hex};
+use super::{TreeHash, from_hex};
 use crate::id::WorkerId;
-use crate::signed::{Head, HeadObservation, Rotation, Signed, SignedError, SigningAuthority, SiteKeys, public_key};
+use crate::signed::{
+    HeadObservation, KeyRotation, LogHead, Signed, SignedError, SigningAuthority, SiteKeys, public_key,
+};
 
 /// The most peers in one answer.
 pub const MOST_PEERS: usize = 200;
@@ -30,11 +32,11 @@ pub struct PeerHead {
     /// The Ed25519 public key that the server knows as the peer's, hex.
     pub public_key: String,
     /// The changes of key that lead to it, oldest first.
-    pub rotations: Vec<Rotation>,
+    pub rotations: Vec<KeyRotation>,
     /// A signed [`HeadObservation`].
     pub observation: Signed,
     /// The consistency proof between the peer's head and the caller's, from the smaller to the larger.
-    pub consistency: Vec<Hash>,
+    pub consistency: Vec<TreeHash>,
     /// The newest [`LedgerPosition`](crate::signed::LedgerPosition) of the peer's own ledger, if the peer submits any.
     pub position: Option<Signed>,
     /// The peer's newest [`LedgerSighting`](crate::signed::LedgerSighting) of the caller, if the peer submits any.
@@ -47,7 +49,7 @@ pub struct VerifiedPeer {
     /// The key that signed it.
     pub key: VerifyingKey,
     /// The head, which agrees with the caller's.
-    pub head: Head,
+    pub head: LogHead,
     /// The peer's clock when it signed.
     pub observed_at: OffsetDateTime,
 }
@@ -99,7 +101,7 @@ impl PeerHead {
     pub fn verify(
         &self,
         server: &dyn SigningAuthority,
-        own: &Head,
+        own: &LogHead,
         known: Option<&VerifyingKey>,
     ) -> Result<VerifiedPeer, PeerError> {
         let worker = self.worker;
@@ -110,7 +112,7 @@ impl PeerHead {
         if observation.worker != worker {
             return Err(malformed("it is of another worker"));
         }
-        let head: Head = observation.head.open(server).map_err(signed)?;
+        let head: LogHead = observation.head.open(server).map_err(signed)?;
         if head.server != server.log_id() || own.server != head.server {
             return Err(malformed("the head is of another server's log"));
         }

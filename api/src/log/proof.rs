@@ -7,7 +7,7 @@ use ct_merkle::{ConsistencyProof, InclusionProof, RootHash};
 use sha2::Sha256;
 
 use super::frontier::fold;
-use super::{Frontier, Hash, MOST_LEAVES};
+use super::{Frontier, MOST_LEAVES, TreeHash};
 
 /// The reason why a proof is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +33,8 @@ pub fn verify_inclusion(
     content: &[u8],
     position: u64,
     size: u64,
-    root: &Hash,
-    proof: &[Hash],
+    root: &TreeHash,
+    proof: &[TreeHash],
 ) -> Result<(), ProofError> {
     if position >= size || size > MOST_LEAVES {
         return Err(ProofError::Range { position, size });
@@ -50,10 +50,10 @@ pub fn verify_inclusion(
 /// [`ProofError`] if the proof fails.
 pub fn verify_consistency(
     old_size: u64,
-    old_root: &Hash,
+    old_root: &TreeHash,
     size: u64,
-    root: &Hash,
-    proof: &[Hash],
+    root: &TreeHash,
+    proof: &[TreeHash],
 ) -> Result<(), ProofError> {
     if old_size > size || size > MOST_LEAVES {
         return Err(ProofError::Range { position: old_size, size });
@@ -66,7 +66,7 @@ pub fn verify_consistency(
     root_of(size, root).verify_consistency(&root_of(old_size, old_root), &proof).map_err(|_| ProofError::Wrong)
 }
 
-fn root_of(size: u64, root: &Hash) -> RootHash<Sha256> {
+fn root_of(size: u64, root: &TreeHash) -> RootHash<Sha256> {
     RootHash::new(Array::from(*root), size)
 }
 
@@ -87,7 +87,7 @@ impl Subtree {
 }
 
 /// Returns the complete subtrees of a tree of `size` leaves, the largest first: its frontier.
-pub fn frontier_of(size: u64) -> Vec<Subtree> {
+pub fn list_frontier(size: u64) -> Vec<Subtree> {
     cover(0, size)
 }
 
@@ -111,7 +111,7 @@ pub fn consistency_path(old_size: u64, size: u64) -> Vec<Vec<Subtree>> {
 }
 
 /// Assembles a proof from its path, given the hashes of the subtrees; `None` if one is unknown.
-pub fn assemble(path: &[Vec<Subtree>], hash: impl Fn(Subtree) -> Option<Hash>) -> Option<Vec<Hash>> {
+pub fn assemble(path: &[Vec<Subtree>], hash: impl Fn(Subtree) -> Option<TreeHash>) -> Option<Vec<TreeHash>> {
     path.iter().map(|parts| fold(&parts.iter().map(|part| hash(*part)).collect::<Option<Vec<_>>>()?)).collect()
 }
 
@@ -143,13 +143,13 @@ mod tests {
     use sha2::Sha256;
 
     use super::{
-        ProofError, Subtree, assemble, consistency_path, frontier_of, inclusion_path, verify_consistency,
+        ProofError, Subtree, assemble, consistency_path, inclusion_path, list_frontier, verify_consistency,
         verify_inclusion,
     };
-    use crate::log::{Frontier, Hash, leaf_hash};
+    use crate::log::{Frontier, TreeHash, leaf_hash};
 
     /// Returns the roots of every size, and every complete subtree, as a log keeps them.
-    fn grow_tree(leaves: u64) -> (Vec<Hash>, BTreeMap<Subtree, Hash>) {
+    fn grow_tree(leaves: u64) -> (Vec<TreeHash>, BTreeMap<Subtree, TreeHash>) {
         let mut frontier = Frontier::default();
         let mut nodes = BTreeMap::new();
         let mut roots = vec![frontier.root()];
@@ -229,7 +229,7 @@ mod tests {
     fn a_frontier_is_kept_among_the_subtrees() {
         let (roots, nodes) = grow_tree(70);
         for size in 0..=70_u64 {
-            let subtrees = frontier_of(size).iter().map(|subtree| nodes[subtree]).collect();
+            let subtrees = list_frontier(size).iter().map(|subtree| nodes[subtree]).collect();
             let frontier = Frontier::from_parts(size, subtrees).expect("one for each bit");
             assert_eq!(frontier.root(), roots[size as usize]);
         }

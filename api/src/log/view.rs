@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Hash;
-use crate::signed::{Head, Signed};
+use super::TreeHash;
+use crate::signed::{LogHead, Signed};
 
 /// A signed head with its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignedHead {
     /// The content.
-    pub head: Head,
+    pub head: LogHead,
     /// The signed document.
     pub signed: Signed,
     /// Ed25519 public key of the server, hex.
@@ -19,8 +19,8 @@ pub struct SignedHead {
 
 /// The proof that one head continues another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Consistency {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Consistency))]
+pub struct ConsistencyProof {
     /// Size of the smaller tree.
     pub from: u64,
     /// Size of the larger tree.
@@ -29,9 +29,9 @@ pub struct Consistency {
     pub proof: Vec<String>,
 }
 
-impl Consistency {
+impl ConsistencyProof {
     /// Makes the displayed form of a proof.
-    pub fn new(from: u64, to: u64, proof: &[Hash]) -> Self {
+    pub fn new(from: u64, to: u64, proof: &[TreeHash]) -> Self {
         Self { from, to, proof: proof.iter().map(hex::encode).collect() }
     }
 }

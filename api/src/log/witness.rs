@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::leaf::{Leaf, LeafError, RestorationRecord};
+use super::leaf::{LeafError, LogLeaf, RestorationRecord};
 use super::proof::{ProofError, verify_consistency, verify_inclusion};
-use super::{Hash, from_hex};
+use super::{TreeHash, from_hex};
 use crate::id::WorkerId;
-use crate::signed::{Countersignature, Head, Receipt, Restoration, Signed, SignedError, SigningAuthority};
+use crate::signed::{Countersignature, LogHead, Receipt, Restoration, Signed, SignedError, SigningAuthority};
 
 /// The most receipts in one request.
 pub const MOST_RECEIPTS: usize = 100;
@@ -16,13 +16,13 @@ pub const MOST_RESTORATIONS: usize = 16;
 
 /// The server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
-    /// Its newest signed [`Head`]; `None` only while its log is empty.
+pub struct WitnessAnswer {
+    /// Its newest signed [`LogHead`]; `None` only while its log is empty.
     pub head: Option<Signed>,
     /// The consistency proof from the site's head to this one; empty if the site has none.
-    pub consistency: Vec<Hash>,
+    pub consistency: Vec<TreeHash>,
     /// Proofs of the requested receipts that the server has, in the order of their numbers.
-    pub receipts: Vec<Proof>,
+    pub receipts: Vec<ChargeProof>,
     /// Restorations of the server that the site has not accepted yet, oldest first: at most [`MOST_RESTORATIONS`].
     pub restorations: Vec<RestorationProof>,
     /// Whether the server waits for the receipts that it lacks.
@@ -36,10 +36,10 @@ pub struct Answer {
 pub struct KeyProof {
     /// Position of its leaf in the log.
     pub position: u64,
-    /// Content of the leaf: a [`Leaf::WorkerKey`].
+    /// Content of the leaf: a [`LogLeaf::WorkerKey`].
     pub leaf: String,
     /// The inclusion proof in the answer's head.
-    pub inclusion: Vec<Hash>,
+    pub inclusion: Vec<TreeHash>,
 }
 
 impl KeyProof {
@@ -48,12 +48,12 @@ impl KeyProof {
     /// # Errors
     /// [`WitnessError::Key`] for another key or one that has ended, [`WitnessError::Malformed`] if the leaf is not at
     /// its position.
-    pub fn check(&self, head: &Head, worker: WorkerId, public_key: &str) -> Result<(), WitnessError> {
+    pub fn check(&self, head: &LogHead, worker: WorkerId, public_key: &str) -> Result<(), WitnessError> {
         let unread = |what: &str| WitnessError::Malformed(what.to_owned());
         verify_inclusion(self.leaf.as_bytes(), self.position, head.size, &root_of(head)?, &self.inclusion)
             .map_err(|_| unread("the event of this site's key does not stand in the log where the server says"))?;
-        match Leaf::parse(&self.leaf) {
-            Ok(Leaf::WorkerKey(record)) if record.worker == worker.0 => {
+        match LogLeaf::parse(&self.leaf) {
+            Ok(LogLeaf::WorkerKey(record)) if record.worker == worker.0 => {
                 if record.public_key == public_key && record.event.is_active() {
                     Ok(())
                 } else {
@@ -71,9 +71,9 @@ pub struct RestorationProof {
     /// A signed [`Restoration`].
     pub statement: Signed,
     /// The consistency proof from the restored log to the answer's head; empty for an empty log.
-    pub consistency: Vec<Hash>,
+    pub consistency: Vec<TreeHash>,
     /// The inclusion proof of the statement's leaf in the answer's head.
-    pub inclusion: Vec<Hash>,
+    pub inclusion: Vec<TreeHash>,
 }
 
 impl RestorationProof {
@@ -94,7 +94,7 @@ impl RestorationProof {
     ///
     /// # Errors
     /// As [`RestorationProof::open`], and [`WitnessError::Restoration`] if a proof fails.
-    pub fn check(&self, key: &dyn SigningAuthority, head: &Head) -> Result<Restoration, WitnessError> {
+    pub fn check(&self, key: &dyn SigningAuthority, head: &LogHead) -> Result<Restoration, WitnessError> {
         let restoration = self.open(key)?;
         let unproved = || WitnessError::Restoration { size: restoration.size };
         let root = root_of(head)?;
@@ -106,7 +106,7 @@ impl RestorationProof {
             verify_consistency(restoration.size, &restored, head.size, &root, &self.consistency)
                 .map_err(|_| unproved())?;
         }
-        let leaf = Leaf::Restoration(RestorationRecord::new(self.statement.digest())).content();
+        let leaf = LogLeaf::Restoration(RestorationRecord::new(self.statement.digest())).content();
         verify_inclusion(leaf.as_bytes(), restoration.size, head.size, &root, &self.inclusion)
             .map_err(|_| unproved())?;
         Ok(restoration)
@@ -115,17 +115,17 @@ impl RestorationProof {
 
 /// The server's proof that it has charged a receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
+pub struct ChargeProof {
     /// The receipt's number in its worker's chain.
     pub sequence: u64,
     /// A signed [`Countersignature`].
     pub countersignature: Signed,
     /// Position of its leaf in the log.
     pub position: u64,
-    /// Content of the leaf: a [`Leaf::Entry`].
+    /// Content of the leaf: a [`LogLeaf::Entry`].
     pub leaf: String,
     /// The inclusion proof in the answer's head.
-    pub inclusion: Vec<Hash>,
+    pub inclusion: Vec<TreeHash>,
 }
 
 /// The reason why an answer is rejected. Apart from [`WitnessError::Signed`] and [`WitnessError::Malformed`] each is
@@ -185,14 +185,14 @@ pub enum WitnessError {
 
 /// The verified content of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Witnessed {
+pub struct VerifiedAnswer {
     /// The head to keep from now on; `None` only while the log is empty.
-    pub head: Option<Head>,
+    pub head: Option<LogHead>,
     /// The receipts with a proof that they are charged, with their countersignatures.
     pub receipts: BTreeMap<u64, Countersignature>,
 }
 
-impl Answer {
+impl WitnessAnswer {
     /// Verifies an answer with the server's `key`, the site's kept head `known`, and its own opened signed receipts by
     /// number. A receipt without a proof in the answer is not in the result: the server does not have it yet.
     ///
@@ -201,17 +201,17 @@ impl Answer {
     pub fn check(
         &self,
         key: &dyn SigningAuthority,
-        known: Option<&Head>,
+        known: Option<&LogHead>,
         receipts: &BTreeMap<u64, (String, Receipt)>,
-    ) -> Result<Witnessed, WitnessError> {
+    ) -> Result<VerifiedAnswer, WitnessError> {
         let Some(head) = &self.head else {
             return match known {
                 Some(known) => Err(WitnessError::Shorter { known: known.size, now: 0 }),
-                None if self.receipts.is_empty() => Ok(Witnessed { head: None, receipts: BTreeMap::new() }),
+                None if self.receipts.is_empty() => Ok(VerifiedAnswer { head: None, receipts: BTreeMap::new() }),
                 None => Err(WitnessError::Malformed("proofs without a head".to_owned())),
             };
         };
-        let head: Head = open(head, key, "head")?;
+        let head: LogHead = open(head, key, "head")?;
         let root = root_of(&head)?;
         if head.server != key.log_id() {
             return Err(WitnessError::Malformed("the head is of another server's log".to_owned()));
@@ -232,16 +232,16 @@ impl Answer {
             };
             proved.insert(proof.sequence, proof.check(key, &head, &root, digest, receipt)?);
         }
-        Ok(Witnessed { head: Some(head), receipts: proved })
+        Ok(VerifiedAnswer { head: Some(head), receipts: proved })
     }
 }
 
-impl Proof {
+impl ChargeProof {
     fn check(
         &self,
         key: &dyn SigningAuthority,
-        head: &Head,
-        root: &Hash,
+        head: &LogHead,
+        root: &TreeHash,
         digest: &str,
         receipt: &Receipt,
     ) -> Result<Countersignature, WitnessError> {
@@ -253,7 +253,7 @@ impl Proof {
             Ok(()) => {}
             Err(ProofError::Range { .. } | ProofError::Wrong) => return Err(WitnessError::Missing(self.sequence)),
         }
-        let leaf = Leaf::parse(&self.leaf).map_err(|error: LeafError| WitnessError::Malformed(error.to_string()))?;
+        let leaf = LogLeaf::parse(&self.leaf).map_err(|error: LeafError| WitnessError::Malformed(error.to_string()))?;
         if charges(&leaf, digest, receipt) { Ok(countersignature) } else { Err(WitnessError::Altered(self.sequence)) }
     }
 }
@@ -277,8 +277,8 @@ pub fn countersigned(
 }
 
 /// Returns whether a leaf charges exactly the release of a receipt.
-pub fn charges(leaf: &Leaf, digest: &str, receipt: &Receipt) -> bool {
-    let Leaf::Entry(entry) = leaf else { return false };
+pub fn charges(leaf: &LogLeaf, digest: &str, receipt: &Receipt) -> bool {
+    let LogLeaf::Entry(entry) = leaf else { return false };
     entry.kind == "commit"
         && entry.count == 1
         && entry.receipt.as_deref() == Some(digest)
@@ -297,7 +297,7 @@ fn open<D: crate::signed::Document>(
     signed.open(key).map_err(|source| WitnessError::Signed { what, source })
 }
 
-fn root_of(head: &Head) -> Result<Hash, WitnessError> {
+fn root_of(head: &LogHead) -> Result<TreeHash, WitnessError> {
     from_hex(&head.root).ok_or_else(|| WitnessError::Malformed("the root is not 64 hex digits".to_owned()))
 }
 

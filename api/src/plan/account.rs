@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
-use super::Books;
+use super::AccountBalances;
 use super::party::epsilon_alone;
-use super::price::Purse;
+use super::price::AccountQuote;
 use crate::dataset::Dataset;
 use crate::job::Charge;
 
@@ -41,35 +41,40 @@ pub struct PlanAccount {
 impl PlanAccount {
     /// Returns the accounts of `dataset` that pay for `charge`: its own unit's first, then every other unit with a
     /// limit. `own` is the account of its own unit with all charges of the plan.
-    pub(super) fn list(dataset: &Dataset, charge: &Charge, books: &Books, own: &Purse) -> Vec<Self> {
-        std::iter::once(Self::priced(charge, own)).chain(Self::others(dataset, charge, books)).collect()
+    pub(super) fn list(
+        dataset: &Dataset,
+        charge: &Charge,
+        balances: &AccountBalances,
+        own: &AccountQuote,
+    ) -> Vec<Self> {
+        std::iter::once(Self::priced(charge, own)).chain(Self::list_others(dataset, charge, balances)).collect()
     }
 
     /// Returns the other accounts that `charge` on `dataset` charges, without that of its own unit.
-    pub fn others(dataset: &Dataset, charge: &Charge, books: &Books) -> Vec<Self> {
-        books.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
+    pub fn list_others(dataset: &Dataset, charge: &Charge, balances: &AccountBalances) -> Vec<Self> {
+        balances.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
     }
 
     fn other(charge: &Charge, unit: PrivacyUnit, balance: &Balance) -> Self {
         match charge.for_unit(unit) {
-            Ok(charge) => Self::priced(&charge, &Purse::paying(balance, &charge)),
+            Ok(charge) => Self::priced(&charge, &AccountQuote::paying(balance, &charge)),
             Err(error) => {
-                let unpriced = Self::priced(charge, &Purse::refusing(balance, charge));
+                let unpriced = Self::priced(charge, &AccountQuote::refusing(balance, charge));
                 Self { unit, epsilon: None, reason: Some(charge.explain_refusal(unit, error)), ..unpriced }
             }
         }
     }
 
-    fn priced(charge: &Charge, purse: &Purse) -> Self {
-        let budget = purse.balance.budget();
-        let after = purse.after(0);
+    fn priced(charge: &Charge, quote: &AccountQuote) -> Self {
+        let budget = quote.balance.budget();
+        let after = quote.project(0);
         Self {
             unit: charge.unit,
             adjacency: charge.adjacency,
             limit: budget.map(|budget| budget.epsilon().get()),
             delta: budget.map(|budget| budget.delta().get()),
             epsilon: budget.and_then(|budget| epsilon_alone(charge, budget.delta())),
-            before: purse.balance.summary().committed_epsilon,
+            before: quote.balance.summary().committed_epsilon,
             after: budget.is_some().then_some(after.epsilon).filter(|epsilon| epsilon.is_finite()),
             fits: after.fits,
             reason: None,

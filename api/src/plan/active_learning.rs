@@ -7,11 +7,11 @@ use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Epsilon, SamplingRate};
 
 use super::offer::ThreeDigits;
-use super::price::{Priced, Purse};
-use super::{Books, Knob, Offered, Rounded};
+use super::price::{AccountQuote, PricedPlan};
+use super::{AccountBalances, FittingChange, PlanParameter, RoundedKind};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
-use crate::job::Kind as _;
+use crate::job::JobKind as _;
 use crate::job::active_learning::Spec;
 
 /// The greatest threshold of an offer, equal to the greatest of a job.
@@ -19,41 +19,45 @@ const MOST: u32 = 1_000_000;
 /// The least ε of an offer.
 const LEAST_EPSILON: f64 = 1e-3;
 
-impl Rounded for Spec {
+impl RoundedKind for Spec {
     const ROUND: &'static str = "pool";
 
     fn rounds(&self) -> u32 {
         u32::from(self.participants.iter().any(|party| party.gate.is_some()))
     }
 
-    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
+    fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64> {
         let gate = self.party(dataset)?.gate?;
         match knob {
-            Knob::SamplingRate => Some(gate.sampling_rate.get()),
-            Knob::Threshold => Some(f64::from(gate.threshold.get())),
-            Knob::Epsilon => Some(gate.epsilon.get()),
-            Knob::Rounds | Knob::Noise | Knob::Delta => None,
+            PlanParameter::SamplingRate => Some(gate.sampling_rate.get()),
+            PlanParameter::Threshold => Some(f64::from(gate.threshold.get())),
+            PlanParameter::Epsilon => Some(gate.epsilon.get()),
+            PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::Delta => None,
         }
     }
 
-    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64) {
+    fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
         let theirs = self.participants.iter_mut().filter(|party| party.dataset == dataset);
         for gate in theirs.filter_map(|party| party.gate.as_mut()) {
             match knob {
-                Knob::SamplingRate => gate.sampling_rate = SamplingRate::new(value).unwrap_or(gate.sampling_rate),
-                Knob::Threshold => gate.threshold = NonZeroU32::new(value as u32).unwrap_or(gate.threshold),
-                Knob::Epsilon => gate.epsilon = Epsilon::new(value).unwrap_or(gate.epsilon),
-                Knob::Rounds | Knob::Noise | Knob::Delta => {}
+                PlanParameter::SamplingRate => {
+                    gate.sampling_rate = SamplingRate::new(value).unwrap_or(gate.sampling_rate)
+                }
+                PlanParameter::Threshold => gate.threshold = NonZeroU32::new(value as u32).unwrap_or(gate.threshold),
+                PlanParameter::Epsilon => gate.epsilon = Epsilon::new(value).unwrap_or(gate.epsilon),
+                PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::Delta => {}
             }
         }
     }
 
-    fn field(&self, knob: Knob, dataset: DatasetId) -> String {
+    fn field(&self, knob: PlanParameter, dataset: DatasetId) -> String {
         let index = self.participants.iter().position(|party| party.dataset == dataset).unwrap_or(0);
         let field = match knob {
-            Knob::Threshold => "threshold",
-            Knob::Epsilon => "epsilon",
-            Knob::SamplingRate | Knob::Rounds | Knob::Noise | Knob::Delta => "sampling_rate",
+            PlanParameter::Threshold => "threshold",
+            PlanParameter::Epsilon => "epsilon",
+            PlanParameter::SamplingRate | PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::Delta => {
+                "sampling_rate"
+            }
         };
         format!("spec.participants.{index}.gate.{field}")
     }
@@ -62,49 +66,50 @@ impl Rounded for Spec {
 /// Returns the nearest plans that every account admits. Each changes one kind of number at the payers of the refusing
 /// accounts: higher thresholds, smaller samples, or a smaller ε. Empty if the plan is admitted or has no price, or if
 /// an account has no budget.
-pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
-    let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
+pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
+    let Some(plan) = PricedPlan::from_spec(spec, datasets, balances).filter(|plan| plan.budgeted() && !plan.admitted())
+    else {
         return Vec::new();
     };
     let wrong = spec.check(datasets).len();
-    let holds = |offered: &Offered| {
+    let holds = |offered: &FittingChange| {
         let changed = offered.apply(spec);
-        let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
+        let admitted = PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    let search = PoolSearch { spec, datasets, books, plan: &plan };
-    let knobs = [Knob::Threshold, Knob::SamplingRate, Knob::Epsilon];
+    let search = PoolSearch { spec, datasets, balances, plan: &plan };
+    let knobs = [PlanParameter::Threshold, PlanParameter::SamplingRate, PlanParameter::Epsilon];
     knobs.into_iter().filter_map(|knob| search.adjust_accounts(knob)).filter(holds).collect()
 }
 
 struct PoolSearch<'a> {
     spec: &'a Spec,
     datasets: &'a [Dataset],
-    books: &'a Books,
-    plan: &'a Priced,
+    balances: &'a AccountBalances,
+    plan: &'a PricedPlan,
 }
 
 impl PoolSearch<'_> {
-    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
+    fn adjust_accounts(&self, knob: PlanParameter) -> Option<FittingChange> {
         let mut values = Vec::new();
-        for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
+        for quote in self.plan.quotes.iter().filter(|quote| !quote.project(0).fits) {
             let bound = match knob {
-                Knob::Threshold => self.least_threshold(purse)?,
-                Knob::SamplingRate => self.greatest_rate(purse)?,
-                Knob::Epsilon => self.greatest_epsilon(purse)?,
-                Knob::Rounds | Knob::Noise | Knob::Delta => return None,
+                PlanParameter::Threshold => self.least_threshold(quote)?,
+                PlanParameter::SamplingRate => self.greatest_rate(quote)?,
+                PlanParameter::Epsilon => self.greatest_epsilon(quote)?,
+                PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::Delta => return None,
             };
-            values.extend(self.select_payers(knob, purse, bound));
+            values.extend(self.select_payers(knob, quote, bound));
         }
         let what = match knob {
-            Knob::Threshold => "Threshold k",
-            Knob::SamplingRate => "Sampling rate β",
+            PlanParameter::Threshold => "Threshold k",
+            PlanParameter::SamplingRate => "Sampling rate β",
             _ => "ε",
         };
         let each: Vec<String> =
             values.iter().map(|(dataset, _, from, to)| self.describe_change(*dataset, *from, *to)).collect();
         let sentence = format!("{what} {}; everything else as asked.", each.join(", "));
-        (!values.is_empty()).then_some(Offered { knob, values, sentence })
+        (!values.is_empty()).then_some(FittingChange { knob, values, sentence })
     }
 
     fn describe_change(&self, dataset: DatasetId, from: f64, to: f64) -> String {
@@ -117,32 +122,37 @@ impl PoolSearch<'_> {
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
-        let beyond = |value: f64| if knob == Knob::Threshold { value < bound } else { value > bound };
+    fn select_payers(
+        &self,
+        knob: PlanParameter,
+        quote: &AccountQuote,
+        bound: f64,
+    ) -> Vec<(DatasetId, String, f64, f64)> {
+        let beyond = |value: f64| if knob == PlanParameter::Threshold { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
-        let payers = purse.payers.iter().map(|payer| payer.dataset);
+        let payers = quote.payers.iter().map(|payer| payer.dataset);
         payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
     }
 
     /// Returns whether the account would admit the plan with the bound as its payers' number.
-    fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
-        self.priced(knob, purse, bound).is_some_and(|plan| plan.admitted())
+    fn fits(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> bool {
+        self.priced(knob, quote, bound).is_some_and(|plan| plan.admitted())
     }
 
     /// Prices the plan of an account's payers with the bound as their number.
-    fn priced(&self, knob: Knob, purse: &Purse, bound: f64) -> Option<Priced> {
+    fn priced(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> Option<PricedPlan> {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, quote, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
-            self.datasets.iter().filter(|d| purse.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
-        Priced::of(&changed, &theirs, self.books)
+            self.datasets.iter().filter(|d| quote.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
+        PricedPlan::from_spec(&changed, &theirs, self.balances)
     }
 
     /// Returns the least threshold for all payers of an account: δ falls with k.
-    fn least_threshold(&self, purse: &Purse) -> Option<f64> {
-        let fits = |k: u32| self.fits(Knob::Threshold, purse, f64::from(k));
+    fn least_threshold(&self, quote: &AccountQuote) -> Option<f64> {
+        let fits = |k: u32| self.fits(PlanParameter::Threshold, quote, f64::from(k));
         let mut high = 2;
         while !fits(high) {
             if high >= MOST {
@@ -163,22 +173,22 @@ impl PoolSearch<'_> {
     /// A smaller sample is a sample of a greater one, so the exact δ never rises when the rate falls (Li, Qardaji and Su
     /// 2012, Theorem 1). The published δ may, and is never below the exact one. So bisection with the exact δ finds the
     /// rate above which none is admitted; from there downward every rate is tried.
-    fn greatest_rate(&self, purse: &Purse) -> Option<f64> {
+    fn greatest_rate(&self, quote: &AccountQuote) -> Option<f64> {
         let mut exactly_priced = self.spec.clone();
         for gate in exactly_priced.participants.iter_mut().filter_map(|party| party.gate.as_mut()) {
             if gate.shown == Shown::Counts {
                 gate.shown = Shown::CountsTight;
             }
         }
-        let Self { datasets, books, plan, .. } = *self;
-        let exact = Search { spec: &exactly_priced, datasets, books, plan };
+        let Self { datasets, balances, plan, .. } = *self;
+        let exact = Search { spec: &exactly_priced, datasets, balances, plan };
         let bottom = ThreeDigits::round_up(1.0 / SamplingRate::DENOMINATOR as f64);
-        let top = self.below_highest(Knob::SamplingRate, purse)?;
-        let mut rate = greatest(bottom, top, |digits| exact.fits(Knob::SamplingRate, purse, digits.value()))?;
-        while rate > bottom && !self.fits(Knob::SamplingRate, purse, rate.value()) {
+        let top = self.below_highest(PlanParameter::SamplingRate, quote)?;
+        let mut rate = greatest(bottom, top, |digits| exact.fits(PlanParameter::SamplingRate, quote, digits.value()))?;
+        while rate > bottom && !self.fits(PlanParameter::SamplingRate, quote, rate.value()) {
             rate = rate.step_down(1)?;
         }
-        self.fits(Knob::SamplingRate, purse, rate.value()).then(|| rate.value())
+        self.fits(PlanParameter::SamplingRate, quote, rate.value()).then(|| rate.value())
     }
 
     /// Returns the greatest ε, to three digits and possible at each payer's gate, with which the account admits the
@@ -188,14 +198,14 @@ impl PoolSearch<'_> {
     /// one application does not fall when ε does. δ of m applications to one unit is Σ e^(iε), i < m, times as great, so
     /// at a smaller ε' the side mass is at least e^(−(m−1)(ε−ε')) times that at ε. Where it is x times as great as its
     /// remainder, no ε' above ε − ln(x)/(m−1) is admitted, and the search skips these.
-    fn greatest_epsilon(&self, purse: &Purse) -> Option<f64> {
-        let gates = || purse.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
+    fn greatest_epsilon(&self, quote: &AccountQuote) -> Option<f64> {
+        let gates = || quote.payers.iter().filter_map(|payer| self.spec.party(payer.dataset)?.gate);
         let least =
             gates().map(|gate| least_epsilon(gate.shown, gate.sampling_rate.get())).fold(LEAST_EPSILON, f64::max);
         let bottom = ThreeDigits::round_up(least);
-        let top = self.below_highest(Knob::Epsilon, purse)?;
-        let priced = |digits: ThreeDigits| self.priced(Knob::Epsilon, purse, digits.value());
-        let loss_fits = |digits| priced(digits).is_some_and(|plan| plan.purses.iter().all(Purse::loss_fits));
+        let top = self.below_highest(PlanParameter::Epsilon, quote)?;
+        let priced = |digits: ThreeDigits| self.priced(PlanParameter::Epsilon, quote, digits.value());
+        let loss_fits = |digits| priced(digits).is_some_and(|plan| plan.quotes.iter().all(AccountQuote::loss_fits));
         let mut epsilon = greatest(bottom, top, loss_fits)?;
         // An account of another unit may count each row of a unit twice: one leaves, and another takes its place.
         let applications = 2.0 * gates().map(|gate| f64::from(gate.rows_per_unit.get())).fold(1.0, f64::max);
@@ -204,7 +214,7 @@ impl PoolSearch<'_> {
             if plan.admitted() {
                 return Some(epsilon.value());
             }
-            let excess = plan.purses.iter().map(Purse::side_excess).fold(1.0, f64::max);
+            let excess = plan.quotes.iter().map(AccountQuote::side_excess).fold(1.0, f64::max);
             let skipped = ThreeDigits::round_up(epsilon.value() - libm::log(excess) / (applications - 1.0));
             epsilon = epsilon.step_down(1)?.min(skipped);
         }
@@ -212,8 +222,8 @@ impl PoolSearch<'_> {
     }
 
     /// Returns the number of three digits below the greatest number of an account's payers.
-    fn below_highest(&self, knob: Knob, purse: &Purse) -> Option<ThreeDigits> {
-        let highest = purse.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
+    fn below_highest(&self, knob: PlanParameter, quote: &AccountQuote) -> Option<ThreeDigits> {
+        let highest = quote.payers.iter().filter_map(|payer| self.spec.value(knob, payer.dataset)).fold(0.0, f64::max);
         ThreeDigits::round_up(highest).step_down(1)
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Priced;
-use super::price::{MOST_ROUNDS, Purse};
+use super::PricedPlan;
+use super::price::{AccountQuote, MOST_ROUNDS};
 
 /// The number of steps of a curve.
 const STEPS: u32 = 24;
@@ -19,11 +19,11 @@ pub struct EpsilonCurve {
     pub epsilon: Vec<Option<f64>>,
 }
 
-impl Priced {
+impl PricedPlan {
     /// Returns the curve of an account, from zero to a little beyond both the requested and the fitting rounds, but
     /// never so far that the plan's own rounds cannot be distinguished.
-    pub fn curve(&self, purse: &Purse) -> EpsilonCurve {
-        let fit = self.rounds_that_fit(purse);
+    pub fn curve(&self, quote: &AccountQuote) -> EpsilonCurve {
+        let fit = self.rounds_that_fit(quote);
         let far = self.rounds.saturating_mul(4);
         let end =
             self.rounds.saturating_add(self.rounds / 2).max(fit.saturating_add(fit / 4).min(far)).clamp(4, MOST_ROUNDS);
@@ -35,11 +35,11 @@ impl Priced {
         rounds.sort_unstable();
         rounds.dedup();
         let at = |rounds: &u32| {
-            let epsilon = purse.after(i64::from(*rounds) - i64::from(self.rounds)).epsilon;
+            let epsilon = quote.project(i64::from(*rounds) - i64::from(self.rounds)).epsilon;
             epsilon.is_finite().then_some(epsilon)
         };
         let epsilon: Vec<_> =
-            std::iter::once(Some(purse.balance.summary().committed_epsilon)).chain(rounds.iter().map(at)).collect();
+            std::iter::once(Some(quote.balance.summary().committed_epsilon)).chain(rounds.iter().map(at)).collect();
         rounds.insert(0, 0);
         EpsilonCurve { rounds, epsilon }
     }

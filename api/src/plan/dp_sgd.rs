@@ -2,11 +2,11 @@
 
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
-use super::{Knob, Rounded};
+use super::{PlanParameter, RoundedKind};
 use crate::id::DatasetId;
 use crate::job::dp_sgd::Spec;
 
-impl Rounded for Spec {
+impl RoundedKind for Spec {
     fn rounds(&self) -> u32 {
         self.private.map_or(0, |rounds| rounds.rounds)
     }
@@ -15,35 +15,35 @@ impl Rounded for Spec {
         self.private.map_or(1, |rounds| rounds.local_steps.max(1))
     }
 
-    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
+    fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64> {
         let party = self.party(dataset)?;
         match knob {
-            Knob::Rounds => self.private.map(|rounds| f64::from(rounds.rounds)),
-            Knob::Noise => party.noise.map(|noise| noise.noise_multiplier.get()),
-            Knob::SamplingRate => Some(party.sampling_rate.get()),
-            Knob::Threshold | Knob::Epsilon | Knob::Delta => None,
+            PlanParameter::Rounds => self.private.map(|rounds| f64::from(rounds.rounds)),
+            PlanParameter::Noise => party.noise.map(|noise| noise.noise_multiplier.get()),
+            PlanParameter::SamplingRate => Some(party.sampling_rate.get()),
+            PlanParameter::Threshold | PlanParameter::Epsilon | PlanParameter::Delta => None,
         }
     }
 
-    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64) {
-        if knob == Knob::Rounds {
+    fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
+        if knob == PlanParameter::Rounds {
             self.private.iter_mut().for_each(|rounds| rounds.rounds = value as u32);
         }
         for party in self.participants.iter_mut().filter(|party| party.dataset == dataset) {
             match (knob, NoiseMultiplier::new(value), SamplingRate::new(value)) {
-                (Knob::Noise, Ok(z), _) => party.noise.iter_mut().for_each(|noise| noise.noise_multiplier = z),
-                (Knob::SamplingRate, _, Ok(q)) => party.sampling_rate = q,
+                (PlanParameter::Noise, Ok(z), _) => party.noise.iter_mut().for_each(|noise| noise.noise_multiplier = z),
+                (PlanParameter::SamplingRate, _, Ok(q)) => party.sampling_rate = q,
                 _ => {}
             }
         }
     }
 
-    fn field(&self, knob: Knob, dataset: DatasetId) -> String {
+    fn field(&self, knob: PlanParameter, dataset: DatasetId) -> String {
         let index = self.participants.iter().position(|party| party.dataset == dataset).unwrap_or(0);
         match knob {
-            Knob::Rounds => "spec.private.rounds".to_owned(),
-            Knob::Noise => format!("spec.participants.{index}.noise.noise_multiplier"),
-            Knob::SamplingRate | Knob::Threshold | Knob::Epsilon | Knob::Delta => {
+            PlanParameter::Rounds => "spec.private.rounds".to_owned(),
+            PlanParameter::Noise => format!("spec.participants.{index}.noise.noise_multiplier"),
+            PlanParameter::SamplingRate | PlanParameter::Threshold | PlanParameter::Epsilon | PlanParameter::Delta => {
                 format!("spec.participants.{index}.sampling_rate")
             }
         }

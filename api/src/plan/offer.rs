@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use undertone_privacy::SamplingRate;
 
-use super::price::{Priced, Purse, Rounded};
+use super::price::{AccountQuote, PricedPlan, RoundedKind};
 use super::release::{GaussianRelease, MOST_NOISE, least_noise};
-use super::{Books, Change, Offer};
+use super::{AccountBalances, PlanChange, PlanOffer};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::NewJob;
 
 /// A parameter of a plan that an offer can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Knob))]
 #[serde(rename_all = "snake_case")]
-pub enum Knob {
+pub enum PlanParameter {
     /// Rounds, in steps of 1.
     Rounds,
     /// Noise multipliers z, in steps of 0.001.
@@ -34,45 +34,54 @@ pub enum Knob {
 
 /// A change that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offered {
+pub struct FittingChange {
     /// The changed kind of number.
-    pub knob: Knob,
+    pub knob: PlanParameter,
     /// Dataset, path, requested number, and fitting number. For rounds there is one entry, with any of the payers.
     pub values: Vec<(DatasetId, String, f64, f64)>,
     /// The offer in a sentence.
     pub sentence: String,
 }
 
-impl Offered {
+impl FittingChange {
     /// Returns the plan with the change.
-    pub fn apply<K: Rounded>(&self, spec: &K) -> K {
+    pub fn apply<K: RoundedKind>(&self, spec: &K) -> K {
         let mut changed = spec.clone();
         self.values.iter().for_each(|(dataset, _, _, to)| changed.set(self.knob, *dataset, *to));
         changed
     }
 
-    pub(super) fn into_offer(self, job: NewJob) -> Offer {
-        let dataset = |dataset| (self.knob != Knob::Rounds).then_some(dataset);
-        let change = |(id, field, from, to)| Change { field, dataset: dataset(id), from, to };
-        Offer { knob: self.knob, changes: self.values.into_iter().map(change).collect(), sentence: self.sentence, job }
+    pub(super) fn into_offer(self, job: NewJob) -> PlanOffer {
+        let dataset = |dataset| (self.knob != PlanParameter::Rounds).then_some(dataset);
+        let change = |(id, field, from, to)| PlanChange { field, dataset: dataset(id), from, to };
+        PlanOffer {
+            knob: self.knob,
+            changes: self.values.into_iter().map(change).collect(),
+            sentence: self.sentence,
+            job,
+        }
     }
 }
 
 /// Returns the nearest plans that every account admits: fewer rounds with noise and rates as requested; more noise for
 /// the payers of refusing accounts, in all rounds; lower sampling rates for them, at least one expected unit a round.
 /// Empty if the plan is admitted or has no price, or if an account has no budget.
-pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
-    let Some(plan) = Priced::of(spec, datasets, books).filter(|plan| plan.budgeted() && !plan.admitted()) else {
+pub fn offers<K: RoundedKind>(spec: &K, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
+    let Some(plan) = PricedPlan::from_spec(spec, datasets, balances).filter(|plan| plan.budgeted() && !plan.admitted())
+    else {
         return Vec::new();
     };
-    let search = OfferSearch { spec, datasets, books, plan: &plan };
-    let candidates =
-        [search.reduce_rounds(), search.adjust_accounts(Knob::Noise), search.adjust_accounts(Knob::SamplingRate)];
+    let search = OfferSearch { spec, datasets, balances, plan: &plan };
+    let candidates = [
+        search.reduce_rounds(),
+        search.adjust_accounts(PlanParameter::Noise),
+        search.adjust_accounts(PlanParameter::SamplingRate),
+    ];
     let wrong = spec.check(datasets).len();
     // Every offer can be proposed: the spec has no new violations, and every account admits it.
-    let holds = |offered: &Offered| {
+    let holds = |offered: &FittingChange| {
         let changed = offered.apply(spec);
-        let admitted = Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted());
+        let admitted = PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
     candidates.into_iter().flatten().filter(holds).collect()
@@ -81,40 +90,43 @@ pub fn offers<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Vec<
 struct OfferSearch<'a, K> {
     spec: &'a K,
     datasets: &'a [Dataset],
-    books: &'a Books,
-    plan: &'a Priced,
+    balances: &'a AccountBalances,
+    plan: &'a PricedPlan,
 }
 
-impl<K: Rounded> OfferSearch<'_, K> {
-    fn reduce_rounds(&self) -> Option<Offered> {
+impl<K: RoundedKind> OfferSearch<'_, K> {
+    fn reduce_rounds(&self) -> Option<FittingChange> {
         let rounds = self.plan.bottleneck()?.rounds_that_fit;
-        let payer = self.plan.purses.first()?.payers.first()?;
+        let payer = self.plan.quotes.first()?.payers.first()?;
         let requested = f64::from(self.plan.rounds);
         let sentence =
             format!("{rounds} round{} instead of {requested}, with this noise.", if rounds == 1 { "" } else { "s" });
-        let values = vec![(payer.dataset, self.spec.field(Knob::Rounds, payer.dataset), requested, f64::from(rounds))];
-        (rounds > 0).then_some(Offered { knob: Knob::Rounds, values, sentence })
+        let values =
+            vec![(payer.dataset, self.spec.field(PlanParameter::Rounds, payer.dataset), requested, f64::from(rounds))];
+        (rounds > 0).then_some(FittingChange { knob: PlanParameter::Rounds, values, sentence })
     }
 
     /// Returns the nearest number for the payers of every refusing account; `None` if an account has none.
-    fn adjust_accounts(&self, knob: Knob) -> Option<Offered> {
+    fn adjust_accounts(&self, knob: PlanParameter) -> Option<FittingChange> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
-        for purse in self.plan.purses.iter().filter(|purse| !purse.after(0).fits) {
+        for quote in self.plan.quotes.iter().filter(|quote| !quote.project(0).fits) {
             let bound = match knob {
-                Knob::Noise => self.least_noise(purse)?,
-                Knob::SamplingRate => self.highest_rate(purse)?,
-                Knob::Rounds | Knob::Threshold | Knob::Epsilon | Knob::Delta => return None,
+                PlanParameter::Noise => self.least_noise(quote)?,
+                PlanParameter::SamplingRate => self.highest_rate(quote)?,
+                PlanParameter::Rounds | PlanParameter::Threshold | PlanParameter::Epsilon | PlanParameter::Delta => {
+                    return None;
+                }
             };
-            for moved in self.select_payers(knob, purse, bound) {
+            for moved in self.select_payers(knob, quote, bound) {
                 // A dataset pays from several accounts; the strictest account decides.
                 match values.iter_mut().find(|(dataset, ..)| *dataset == moved.0) {
-                    Some(entry) if knob == Knob::Noise => entry.3 = entry.3.max(moved.3),
+                    Some(entry) if knob == PlanParameter::Noise => entry.3 = entry.3.max(moved.3),
                     Some(entry) => entry.3 = entry.3.min(moved.3),
                     None => values.push(moved),
                 }
             }
         }
-        let what = if knob == Knob::Noise { "noise z" } else { "sampling rate q" };
+        let what = if knob == PlanParameter::Noise { "noise z" } else { "sampling rate q" };
         let mut sentence = String::new();
         for (index, (dataset, _, from, to)) in values.iter().enumerate() {
             let name = self.datasets.iter().find(|entry| entry.id == *dataset).map_or("", |entry| entry.name.as_str());
@@ -124,44 +136,49 @@ impl<K: Rounded> OfferSearch<'_, K> {
             let _ = write!(sentence, "{lead} {to} instead of {from} for {name}");
         }
         sentence.push_str(", in all the rounds.");
-        (!values.is_empty()).then_some(Offered { knob, values, sentence: capital(&sentence) })
+        (!values.is_empty()).then_some(FittingChange { knob, values, sentence: capital(&sentence) })
     }
 
     /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn select_payers(&self, knob: Knob, purse: &Purse, bound: f64) -> Vec<(DatasetId, String, f64, f64)> {
-        let beyond = |value: f64| if knob == Knob::Noise { value < bound } else { value > bound };
+    fn select_payers(
+        &self,
+        knob: PlanParameter,
+        quote: &AccountQuote,
+        bound: f64,
+    ) -> Vec<(DatasetId, String, f64, f64)> {
+        let beyond = |value: f64| if knob == PlanParameter::Noise { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
-        let payers = purse.payers.iter().map(|payer| payer.dataset);
+        let payers = quote.payers.iter().map(|payer| payer.dataset);
         payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
     }
 
     /// Returns whether the account would admit the plan with the bound as its payers' number.
-    fn fits(&self, knob: Knob, purse: &Purse, bound: f64) -> bool {
+    fn fits(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> bool {
         let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.select_payers(knob, purse, bound) {
+        for (dataset, _, _, to) in self.select_payers(knob, quote, bound) {
             changed.set(knob, dataset, to);
         }
         let theirs: Vec<Dataset> =
-            self.datasets.iter().filter(|d| purse.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
-        let priced = Priced::of(&changed, &theirs, self.books);
+            self.datasets.iter().filter(|d| quote.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
+        let priced = PricedPlan::from_spec(&changed, &theirs, self.balances);
         priced.is_some_and(|plan| plan.admitted())
     }
 
     /// Returns the least noise for all payers of an account, in steps of a thousandth.
-    fn least_noise(&self, purse: &Purse) -> Option<f64> {
+    fn least_noise(&self, quote: &AccountQuote) -> Option<f64> {
         const MOST: u64 = MOST_NOISE * 1000;
         let at = |thousandths: u64| thousandths as f64 / 1000.0;
-        let fits = |thousandths: u64| self.fits(Knob::Noise, purse, at(thousandths));
-        let lowest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::Noise, payer.dataset));
+        let fits = |thousandths: u64| self.fits(PlanParameter::Noise, quote, at(thousandths));
+        let lowest = quote.payers.iter().filter_map(|payer| self.spec.value(PlanParameter::Noise, payer.dataset));
         let lowest = lowest.fold(f64::INFINITY, f64::min);
         if !lowest.is_finite() || !fits(MOST) {
             return None;
         }
         // A single payer's answer is known except for its last digit.
-        let mut charges = purse.charges();
+        let mut charges = quote.charges();
         if let (Some(charge), None) = (charges.next(), charges.next())
             && GaussianRelease::from_event(&charge.event).is_some_and(|release| !release.selected)
-            && let Some(z) = least_noise(&purse.balance, charge)
+            && let Some(z) = least_noise(&quote.balance, charge)
         {
             let guess = ((z * 1000.0).ceil() as u64).clamp(1, MOST);
             if fits(guess) && !fits(guess - 1) {
@@ -177,12 +194,13 @@ impl<K: Rounded> OfferSearch<'_, K> {
     }
 
     /// Returns the highest sampling rate, to three digits, for all payers of an account.
-    fn highest_rate(&self, purse: &Purse) -> Option<f64> {
-        let highest = purse.payers.iter().filter_map(|payer| self.spec.value(Knob::SamplingRate, payer.dataset));
+    fn highest_rate(&self, quote: &AccountQuote) -> Option<f64> {
+        let highest =
+            quote.payers.iter().filter_map(|payer| self.spec.value(PlanParameter::SamplingRate, payer.dataset));
         let highest = highest.fold(0.0, f64::max);
         // A round needs at least one expected unit.
-        let least = purse.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
-        let fits = |digits: ThreeDigits| self.fits(Knob::SamplingRate, purse, digits.value());
+        let least = quote.payers.iter().map(|payer| 1.0 / payer.units.max(1) as f64).fold(0.0, f64::max);
+        let fits = |digits: ThreeDigits| self.fits(PlanParameter::SamplingRate, quote, digits.value());
         let (mut low, mut high) = (ThreeDigits::round_up(least), ThreeDigits::round_up(highest));
         if low >= high || !fits(low) {
             return None;

@@ -5,7 +5,7 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Delta, convert, mechanism};
 
 use super::release::{GaussianRelease, least_noise};
-use super::{Books, Key, PlanAccount, PlanParty, Priced, Purse};
+use super::{AccountBalances, AccountKey, AccountQuote, PlanAccount, PlanParty, PricedPlan};
 use crate::dataset::Dataset;
 use crate::job::Charge;
 
@@ -18,13 +18,18 @@ pub fn epsilon_alone(charge: &Charge, delta: Delta) -> Option<f64> {
 
 impl PlanParty {
     /// Returns the figures of a dataset that pays `charge`, without the tight ε, which the server computes.
-    pub fn of(dataset: &Dataset, charge: Charge, books: &Books, priced: Option<&Priced>) -> Self {
+    pub fn from_charge(
+        dataset: &Dataset,
+        charge: Charge,
+        balances: &AccountBalances,
+        priced: Option<&PricedPlan>,
+    ) -> Self {
         let without = || Balance::new(None);
-        let balance = books.balance(Key::of(dataset, &charge)).cloned().unwrap_or_else(without);
+        let balance = balances.balance(AccountKey::from_charge(dataset, &charge)).cloned().unwrap_or_else(without);
         let budget = balance.budget();
-        let purse = priced.and_then(|priced| priced.purse(dataset.id)).filter(|_| budget.is_some());
-        let (rounds_left, jobs_left) = purse.map_or((0, 0), Purse::further);
-        let rounds_that_fit = priced.zip(purse).map_or(0, |(priced, purse)| priced.rounds_that_fit(purse));
+        let quote = priced.and_then(|priced| priced.find_quote(dataset.id)).filter(|_| budget.is_some());
+        let (rounds_left, jobs_left) = quote.map_or((0, 0), AccountQuote::count_further);
+        let rounds_that_fit = priced.zip(quote).map_or(0, |(priced, quote)| priced.rounds_that_fit(quote));
         let rate = GaussianRelease::from_event(&charge.event).map(|release| release.sampling_rate.get());
         let passes = |rounds: u32| priced.zip(rate).map(|(priced, rate)| priced.epochs(rounds, rate));
         Self {
@@ -33,20 +38,20 @@ impl PlanParty {
             limit: budget.map(|budget| budget.epsilon().get()),
             delta: budget.map(|budget| budget.delta().get()),
             epsilon: budget.and_then(|budget| epsilon_alone(&charge, budget.delta())),
-            would_be: purse.map(|purse| purse.after(0).epsilon).filter(|epsilon| epsilon.is_finite()),
-            left: purse.and_then(Purse::left),
-            left_fraction: purse.map(Purse::left_fraction),
+            would_be: quote.map(|quote| quote.project(0).epsilon).filter(|epsilon| epsilon.is_finite()),
+            left: quote.and_then(AccountQuote::remaining),
+            left_fraction: quote.map(AccountQuote::remaining_fraction),
             rounds_left,
             jobs_left,
             epochs: priced.and_then(|priced| passes(priced.rounds)),
             rounds_that_fit,
             epochs_that_fit: passes(rounds_that_fit),
             tight_epsilon: None,
-            curve: priced.zip(purse).map(|(priced, purse)| priced.curve(purse)).unwrap_or_default(),
-            releases_that_fit: Purse::paying(&balance, &charge).releases_that_fit(),
-            accounts: match purse {
-                Some(own) => PlanAccount::list(dataset, &charge, books, own),
-                None => PlanAccount::list(dataset, &charge, books, &Purse::paying(&balance, &charge)),
+            curve: priced.zip(quote).map(|(priced, quote)| priced.curve(quote)).unwrap_or_default(),
+            releases_that_fit: AccountQuote::paying(&balance, &charge).releases_that_fit(),
+            accounts: match quote {
+                Some(own) => PlanAccount::list(dataset, &charge, balances, own),
+                None => PlanAccount::list(dataset, &charge, balances, &AccountQuote::paying(&balance, &charge)),
             },
             least_noise: least_noise(&balance, &charge),
             charge,

@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 use undertone_privacy::ledger::{Balance, Cost, Headroom, LedgerError, ReservationId};
 use undertone_privacy::{Adjacency, Event, Fixed, PrivacyUnit, mechanism};
 
-use super::Knob;
+use super::PlanParameter;
 use crate::dataset::Dataset;
 use crate::id::{DatasetId, LineageId, OrganizationId};
-use crate::job::{Charge, Kind};
+use crate::job::{Charge, JobKind};
 
 /// The most rounds of a job.
 pub(super) const MOST_ROUNDS: u32 = 100_000;
 
 /// A job kind whose cost is counted in rounds: each charged dataset pays one release a round, and the releases in
 /// reserve.
-pub trait Rounded: Kind {
+pub trait RoundedKind: JobKind {
     /// The singular name of a round in counts.
     const ROUND: &'static str = "round";
 
@@ -27,18 +27,18 @@ pub trait Rounded: Kind {
     }
 
     /// Returns a dataset's number; `None` if it has none.
-    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64>;
+    fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64>;
 
     /// Sets a dataset's number; the number of rounds is set for all datasets. A number out of range changes nothing.
-    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64);
+    fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64);
 
     /// Returns the path of the number in the spec: `spec.participants.2.sampling_rate`.
-    fn field(&self, knob: Knob, dataset: DatasetId) -> String;
+    fn field(&self, knob: PlanParameter, dataset: DatasetId) -> String;
 }
 
 /// The identity of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct AccountKey {
     /// The party.
     pub organization: OrganizationId,
     /// The lineage of its dataset.
@@ -49,7 +49,7 @@ pub struct Key {
     adjacency: Adjacency,
 }
 
-impl Key {
+impl AccountKey {
     /// Returns the account to which charges under `adjacency` go.
     pub const fn new(
         organization: OrganizationId,
@@ -61,18 +61,18 @@ impl Key {
     }
 
     /// Returns the account that a charge on a dataset goes to.
-    pub const fn of(dataset: &Dataset, charge: &Charge) -> Self {
+    pub const fn from_charge(dataset: &Dataset, charge: &Charge) -> Self {
         Self::new(dataset.organization, dataset.lineage, charge.unit, charge.adjacency)
     }
 }
 
 /// The balances against which a plan is priced.
 #[derive(Debug, Clone, Default)]
-pub struct Books(Vec<(Key, Balance)>);
+pub struct AccountBalances(Vec<(AccountKey, Balance)>);
 
-impl Books {
+impl AccountBalances {
     /// Adds an account; of two with one key the first counts.
-    pub fn add(&mut self, key: Key, balance: Balance) {
+    pub fn add(&mut self, key: AccountKey, balance: Balance) {
         if self.balance(key).is_none() {
             self.0.push((key, balance));
         }
@@ -85,7 +85,7 @@ impl Books {
         dataset: &'a Dataset,
         charge: &'a Charge,
     ) -> impl Iterator<Item = (PrivacyUnit, &'a Balance)> {
-        let is_other = |key: &Key| {
+        let is_other = |key: &AccountKey| {
             (key.organization, key.lineage) == (dataset.organization, dataset.lineage) && key.unit != charge.unit
         };
         let accounts = self
@@ -96,14 +96,14 @@ impl Books {
     }
 
     /// Returns an account's balance.
-    pub fn balance(&self, key: Key) -> Option<&Balance> {
+    pub fn balance(&self, key: AccountKey) -> Option<&Balance> {
         self.0.iter().find(|(candidate, _)| *candidate == key).map(|(_, balance)| balance)
     }
 }
 
 /// A charged dataset.
 #[derive(Debug, Clone)]
-pub struct Payer {
+pub struct ChargedDataset {
     /// The dataset.
     pub dataset: DatasetId,
     /// Its name.
@@ -122,7 +122,7 @@ struct PayerCharge {
 
 /// The state of an account after a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct After {
+pub struct ProjectedAccount {
     /// ε of spent, reserved and requested together, by the account's own gauge, rounded up; infinite if none covers it.
     pub epsilon: f64,
     /// The used part of the filter's budget, rounded up; above 1 if it does not fit.
@@ -133,17 +133,17 @@ pub struct After {
 
 /// An account and every dataset of the plan that pays from it. Two versions of a dataset share one.
 #[derive(Debug, Clone)]
-pub struct Purse {
+pub struct AccountQuote {
     /// The balance.
     pub balance: Balance,
     /// The datasets that pay from it.
-    pub payers: Vec<Payer>,
+    pub payers: Vec<ChargedDataset>,
     /// The charge of each payer.
     dues: Vec<PayerCharge>,
     headroom: Headroom,
 }
 
-impl Purse {
+impl AccountQuote {
     /// Makes an account without payers.
     fn new(balance: Balance) -> Self {
         Self { headroom: balance.headroom(), balance, payers: Vec::new(), dues: Vec::new() }
@@ -151,19 +151,19 @@ impl Purse {
 
     /// Makes an account that pays one charge.
     pub fn paying(balance: &Balance, charge: &Charge) -> Self {
-        let mut purse = Self::new(balance.clone());
-        purse.owe(charge.clone());
-        purse
+        let mut quote = Self::new(balance.clone());
+        quote.charge(charge.clone());
+        quote
     }
 
     /// Makes an account without a price for a charge, which it does not admit.
     pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
-        let mut purse = Self::new(balance.clone());
-        purse.dues.push(PayerCharge { charge: charge.clone(), cost: None });
-        purse
+        let mut quote = Self::new(balance.clone());
+        quote.dues.push(PayerCharge { charge: charge.clone(), cost: None });
+        quote
     }
 
-    fn owe(&mut self, charge: Charge) {
+    fn charge(&mut self, charge: Charge) {
         let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
         self.dues.push(PayerCharge { charge, cost });
     }
@@ -224,19 +224,23 @@ impl Purse {
     }
 
     /// Returns the state of the account after the plan, with `change` rounds more.
-    pub fn after(&self, change: i64) -> After {
-        let infinite = After { epsilon: f64::INFINITY, fraction: f64::INFINITY, fits: false };
+    pub fn project(&self, change: i64) -> ProjectedAccount {
+        let infinite = ProjectedAccount { epsilon: f64::INFINITY, fraction: f64::INFINITY, fits: false };
         let Some(total) = self.total(change) else { return infinite };
         let mut copy = self.balance.clone();
         match copy.reserve(ReservationId(0), &total, 1) {
             Ok(_) => {
                 let summary = copy.summary();
-                After { epsilon: summary.committed_epsilon, fraction: summary.committed_fraction, fits: true }
+                ProjectedAccount {
+                    epsilon: summary.committed_epsilon,
+                    fraction: summary.committed_fraction,
+                    fits: true,
+                }
             }
             Err(LedgerError::Refused(refusal)) => {
                 let would_be = refusal.shortfall().and_then(|shortfall| shortfall.would_be).unwrap_or(f64::INFINITY);
                 let limit = self.balance.budget().map_or(0.0, |budget| budget.epsilon().get());
-                After { epsilon: would_be, fraction: (would_be / limit).max(1.0), fits: false }
+                ProjectedAccount { epsilon: would_be, fraction: (would_be / limit).max(1.0), fits: false }
             }
             Err(_) => infinite,
         }
@@ -244,20 +248,20 @@ impl Purse {
 
     /// Returns the remainder of the limit after the plan, rounded down; negative if it does not fit, `None` without a
     /// budget or if no ε covers the plan.
-    pub fn left(&self) -> Option<f64> {
-        let remainder = self.balance.budget()?.epsilon().get() - self.after(0).epsilon;
+    pub fn remaining(&self) -> Option<f64> {
+        let remainder = self.balance.budget()?.epsilon().get() - self.project(0).epsilon;
         // A difference other than 0 may have been rounded up by half a unit.
         remainder.is_finite().then(|| if remainder == 0.0 { 0.0 } else { remainder.next_down() })
     }
 
     /// Returns the remaining part of the filter's budget after the plan, rounded down; 0 if it does not fit.
-    pub fn left_fraction(&self) -> f64 {
-        let remainder = 1.0 - self.after(0).fraction;
+    pub fn remaining_fraction(&self) -> f64 {
+        let remainder = 1.0 - self.project(0).fraction;
         if remainder > 0.0 { remainder.next_down() } else { 0.0 }
     }
 
     /// Returns how many more rounds, and how many more jobs of the same kind, would fit after the plan.
-    pub fn further(&self) -> (u64, u64) {
+    pub fn count_further(&self) -> (u64, u64) {
         match (self.round(), self.total(0)) {
             (Some(round), Some(total)) if self.admits(0) => {
                 let headroom = self.headroom.after(&total);
@@ -284,8 +288,8 @@ impl Purse {
 
 /// The account that determines how many rounds fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Bottleneck {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Bottleneck))]
+pub struct LimitingAccount {
     /// The datasets that pay from it; nearly always one.
     pub datasets: Vec<DatasetId>,
     /// The most rounds that it admits.
@@ -298,7 +302,7 @@ pub struct Bottleneck {
 
 /// A plan with its charged accounts.
 #[derive(Debug, Clone)]
-pub struct Priced {
+pub struct PricedPlan {
     /// The requested rounds.
     pub rounds: u32,
     /// Noisy steps in each round.
@@ -306,42 +310,43 @@ pub struct Priced {
     /// The singular name of a round.
     pub round: &'static str,
     /// Every account it charges, in the order of the participants.
-    pub purses: Vec<Purse>,
+    pub quotes: Vec<AccountQuote>,
 }
 
-impl Priced {
+impl PricedPlan {
     /// Prices a plan; `None` if it has no rounds with charges, or no account is charged.
-    pub fn of<K: Rounded>(spec: &K, datasets: &[Dataset], books: &Books) -> Option<Self> {
-        let (mut keys, mut purses): (Vec<Key>, Vec<Purse>) = (Vec::new(), Vec::new());
+    pub fn from_spec<K: RoundedKind>(spec: &K, datasets: &[Dataset], balances: &AccountBalances) -> Option<Self> {
+        let (mut keys, mut quotes): (Vec<AccountKey>, Vec<AccountQuote>) = (Vec::new(), Vec::new());
         for (id, _) in spec.datasets() {
             let Some(dataset) = datasets.iter().find(|dataset| dataset.id == id) else { continue };
             let charge = spec.cost(dataset).filter(|charge| charge.event != Event::NonPrivate);
             let Some(charge) = charge else { continue };
-            let others = books.limited(dataset, &charge).map(|(unit, _)| (unit, charge.for_unit(unit).ok()));
+            let others = balances.limited(dataset, &charge).map(|(unit, _)| (unit, charge.for_unit(unit).ok()));
             let dues: Vec<_> = std::iter::once((charge.unit, Some(charge.clone()))).chain(others).collect();
             for (unit, due) in dues {
-                let key = Key { unit, ..Key::of(dataset, &charge) };
+                let key = AccountKey { unit, ..AccountKey::from_charge(dataset, &charge) };
                 let index = keys.iter().position(|candidate| *candidate == key).unwrap_or_else(|| {
                     keys.push(key);
-                    purses.push(Purse::new(books.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
-                    purses.len() - 1
+                    quotes
+                        .push(AccountQuote::new(balances.balance(key).cloned().unwrap_or_else(|| Balance::new(None))));
+                    quotes.len() - 1
                 });
-                let payer = Payer { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) };
-                purses[index].payers.push(payer);
+                let payer = ChargedDataset { dataset: id, name: dataset.name.clone(), units: spec.units(dataset) };
+                quotes[index].payers.push(payer);
                 match due {
-                    Some(due) => purses[index].owe(due),
-                    None => purses[index].dues.push(PayerCharge { charge: charge.clone(), cost: None }),
+                    Some(due) => quotes[index].charge(due),
+                    None => quotes[index].dues.push(PayerCharge { charge: charge.clone(), cost: None }),
                 }
             }
         }
         let rounds = spec.rounds();
         let steps = spec.steps();
-        (rounds > 0 && !purses.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, purses })
+        (rounds > 0 && !quotes.is_empty()).then_some(Self { rounds, steps, round: K::ROUND, quotes })
     }
 
     /// Returns the account from which a dataset pays.
-    pub fn purse(&self, dataset: DatasetId) -> Option<&Purse> {
-        self.purses.iter().find(|purse| purse.payers.iter().any(|payer| payer.dataset == dataset))
+    pub fn find_quote(&self, dataset: DatasetId) -> Option<&AccountQuote> {
+        self.quotes.iter().find(|quote| quote.payers.iter().any(|payer| payer.dataset == dataset))
     }
 
     /// Returns the expected passes over a dataset in so many rounds: in each step each unit takes part with the
@@ -352,27 +357,28 @@ impl Priced {
 
     /// Returns whether every account admits the plan.
     pub fn admitted(&self) -> bool {
-        self.purses.iter().all(|purse| purse.admits(0))
+        self.quotes.iter().all(|quote| quote.admits(0))
     }
 
     /// Returns whether every account has a budget.
     pub fn budgeted(&self) -> bool {
-        self.purses.iter().all(|purse| purse.balance.budget().is_some())
+        self.quotes.iter().all(|quote| quote.balance.budget().is_some())
     }
 
-    /// Returns the most rounds that the account of `purse` admits.
-    pub fn rounds_that_fit(&self, purse: &Purse) -> u32 {
-        purse.rounds_that_fit(self.rounds)
+    /// Returns the most rounds that the account of `quote` admits.
+    pub fn rounds_that_fit(&self, quote: &AccountQuote) -> u32 {
+        quote.rounds_that_fit(self.rounds)
     }
 
     /// Returns the account that admits the fewest rounds; `None` if no account is charged.
-    pub fn bottleneck(&self) -> Option<Bottleneck> {
-        let most: Vec<(u32, &Purse)> = self.purses.iter().map(|purse| (self.rounds_that_fit(purse), purse)).collect();
+    pub fn bottleneck(&self) -> Option<LimitingAccount> {
+        let most: Vec<(u32, &AccountQuote)> =
+            self.quotes.iter().map(|quote| (self.rounds_that_fit(quote), quote)).collect();
         let index = (0..most.len()).min_by_key(|index| most[*index].0)?;
-        let (rounds_that_fit, purse) = most[index];
+        let (rounds_that_fit, quote) = most[index];
         // Accounts of other units from which the same datasets pay do not count as others.
-        let payers = |purse: &Purse| purse.payers.iter().map(|payer| payer.dataset).collect::<Vec<_>>();
-        let others = (0..most.len()).filter(|other| payers(most[*other].1) != payers(purse));
+        let payers = |quote: &AccountQuote| quote.payers.iter().map(|payer| payer.dataset).collect::<Vec<_>>();
+        let others = (0..most.len()).filter(|other| payers(most[*other].1) != payers(quote));
         let next = others.min_by_key(|index| most[*index].0);
         let next = next.map(|next| most[next]);
         let admits = |rounds: u32| match rounds {
@@ -382,13 +388,13 @@ impl Priced {
             n => format!("{n} {}s", self.round),
         };
         let rest = next.map(|(rounds, next)| format!(" The next would be {}, with {}.", next.names(), admits(rounds)));
-        Some(Bottleneck {
-            datasets: purse.payers.iter().map(|payer| payer.dataset).collect(),
+        Some(LimitingAccount {
+            datasets: quote.payers.iter().map(|payer| payer.dataset).collect(),
             rounds_that_fit,
             others: next.map(|(rounds, _)| rounds),
             sentence: format!(
                 "{} decides: its budget admits {}.{}",
-                purse.names(),
+                quote.names(),
                 admits(rounds_that_fit),
                 rest.unwrap_or_default()
             ),

@@ -57,7 +57,7 @@ pub enum ThresholdsError {
 
 /// The numbers of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Asked {
+pub struct ThresholdRequest {
     /// ε, as rows.
     pub epsilons: Vec<f64>,
     /// δ, as rows within each ε.
@@ -66,7 +66,7 @@ pub struct Asked {
     pub rates: Vec<f64>,
 }
 
-impl Default for Asked {
+impl Default for ThresholdRequest {
     fn default() -> Self {
         Self { epsilons: EPSILONS.to_vec(), deltas: DELTAS.to_vec(), rates: RATES.to_vec() }
     }
@@ -74,7 +74,7 @@ impl Default for Asked {
 
 /// The feasible thresholds at one ε and δ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Line {
+pub struct ThresholdRow {
     /// ε of one row added or removed.
     pub epsilon: f64,
     /// δ.
@@ -83,14 +83,14 @@ pub struct Line {
     pub feasible: Vec<Feasible>,
 }
 
-impl Line {
+impl ThresholdRow {
     /// Returns the thresholds at a rate.
-    pub fn at(&self, rate: f64) -> Option<Feasible> {
+    pub fn find_rate(&self, rate: f64) -> Option<Feasible> {
         self.feasible.iter().find(|one| one.rate.total_cmp(&rate).is_eq()).copied()
     }
 }
 
-impl Asked {
+impl ThresholdRequest {
     /// Parses three lists of numbers, separated by commas; an empty list means the default.
     ///
     /// # Errors
@@ -121,21 +121,21 @@ impl Asked {
     ///
     /// # Errors
     /// [`ThresholdsError`] if its type rejects a number, or no threshold keeps a promise.
-    pub fn lines(&self) -> Result<Vec<Line>, ThresholdsError> {
+    pub fn lines(&self) -> Result<Vec<ThresholdRow>, ThresholdsError> {
         let pairs = self.epsilons.iter().flat_map(|epsilon| self.deltas.iter().map(move |delta| (*epsilon, *delta)));
         pairs
             .map(|(epsilon, delta)| {
                 let feasible = feasible(Epsilon::new(epsilon)?, Delta::new(delta)?, &self.rates)?;
-                Ok(Line { epsilon, delta, feasible })
+                Ok(ThresholdRow { epsilon, delta, feasible })
             })
             .collect()
     }
 }
 
 /// Writes the table as CSV (RFC 4180), one line for each rate with its thresholds.
-pub fn csv(lines: &[Line]) -> String {
+pub fn csv(lines: &[ThresholdRow]) -> String {
     let mut text = "epsilon,delta,sampling_rate,threshold_published,threshold_exact\r\n".to_owned();
-    for Line { epsilon, delta, feasible } in lines {
+    for ThresholdRow { epsilon, delta, feasible } in lines {
         for Feasible { rate, threshold, threshold_tight } in feasible {
             // Writing to a string cannot fail.
             let _ = write!(text, "{epsilon},{delta:e},{rate},{threshold},{threshold_tight}\r\n");

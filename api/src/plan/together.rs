@@ -5,7 +5,7 @@ use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{Balance, Budget, Overlap, across};
 use undertone_privacy::{Delta, mechanism};
 
-use super::{Books, Key};
+use super::{AccountBalances, AccountKey};
 use crate::dataset::Dataset;
 use crate::id::OrganizationId;
 use crate::job::Charge;
@@ -14,7 +14,7 @@ use crate::job::Charge;
 /// reported: every account admits by its own budget alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PlanTogether))]
-pub struct Together {
+pub struct CombinedCost {
     /// The rule in force.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::overlap))]
     pub overlap: Overlap,
@@ -28,10 +28,10 @@ pub struct Together {
     pub delta: f64,
 }
 
-impl Together {
+impl CombinedCost {
     /// Combines the charges of a job; `None` if no budget names a δ, or a charge has no price. Two datasets of one
     /// organization may always hold one person.
-    pub fn of(rule: Overlap, charges: &[(&Dataset, Charge)], books: &Books) -> Option<Self> {
+    pub fn combine(rule: Overlap, charges: &[(&Dataset, Charge)], balances: &AccountBalances) -> Option<Self> {
         let mut parties: Vec<(OrganizationId, Curve)> = Vec::new();
         let mut least: Option<Delta> = None;
         for (dataset, charge) in charges {
@@ -41,7 +41,7 @@ impl Together {
                 Some((_, sum)) => *sum = sum.add(&curve).ok()?,
                 None => parties.push((dataset.organization, curve)),
             }
-            let budget = books.balance(Key::of(dataset, charge)).and_then(Balance::budget);
+            let budget = balances.balance(AccountKey::from_charge(dataset, charge)).and_then(Balance::budget);
             least = [least, budget.map(Budget::delta)].into_iter().flatten().reduce(|a, b| if b < a { b } else { a });
         }
         let curves: Vec<Curve> = parties.into_iter().map(|(_, curve)| curve).collect();

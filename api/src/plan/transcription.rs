@@ -5,11 +5,11 @@ use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::{Delta, Epsilon};
 
 use super::offer::ThreeDigits;
-use super::price::Priced;
-use super::{Books, Knob, Offered, Rounded};
+use super::price::PricedPlan;
+use super::{AccountBalances, FittingChange, PlanParameter, RoundedKind};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
-use crate::job::Kind as _;
+use crate::job::JobKind as _;
 use crate::job::transcription::Spec;
 
 /// The least ε of an offer, in thousandths, equal to the least of a job.
@@ -17,68 +17,73 @@ const LEAST_THOUSANDTHS: u64 = 10;
 /// The least δ of an offer.
 const LEAST_DELTA: f64 = 1e-9;
 
-impl Rounded for Spec {
+impl RoundedKind for Spec {
     const ROUND: &'static str = "transcription";
 
     fn rounds(&self) -> u32 {
         1
     }
 
-    fn value(&self, knob: Knob, dataset: DatasetId) -> Option<f64> {
+    fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64> {
         let of = Some(self.participant).filter(|party| party.dataset == dataset)?;
         match knob {
-            Knob::Epsilon => Some(of.epsilon.get()),
-            Knob::Delta => Some(of.delta.get()),
-            Knob::Rounds | Knob::Noise | Knob::SamplingRate | Knob::Threshold => None,
+            PlanParameter::Epsilon => Some(of.epsilon.get()),
+            PlanParameter::Delta => Some(of.delta.get()),
+            PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::SamplingRate | PlanParameter::Threshold => {
+                None
+            }
         }
     }
 
-    fn set(&mut self, knob: Knob, dataset: DatasetId, value: f64) {
+    fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
         if self.participant.dataset != dataset {
             return;
         }
         let of = &mut self.participant;
         match knob {
-            Knob::Epsilon => of.epsilon = Epsilon::new(value).unwrap_or(of.epsilon),
-            Knob::Delta => of.delta = Delta::new(value).unwrap_or(of.delta),
-            Knob::Rounds | Knob::Noise | Knob::SamplingRate | Knob::Threshold => {}
+            PlanParameter::Epsilon => of.epsilon = Epsilon::new(value).unwrap_or(of.epsilon),
+            PlanParameter::Delta => of.delta = Delta::new(value).unwrap_or(of.delta),
+            PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::SamplingRate | PlanParameter::Threshold => {}
         }
     }
 
-    fn field(&self, knob: Knob, _dataset: DatasetId) -> String {
-        let field = if knob == Knob::Delta { "delta" } else { "epsilon" };
+    fn field(&self, knob: PlanParameter, _dataset: DatasetId) -> String {
+        let field = if knob == PlanParameter::Delta { "delta" } else { "epsilon" };
         format!("spec.participant.{field}")
     }
 }
 
 /// Returns the nearest plans that the account admits, each with one number changed: a smaller ε, or a smaller δ. Empty
 /// if the plan is admitted or has no price, or if the account has no budget.
-pub(super) fn offers(spec: &Spec, datasets: &[Dataset], books: &Books) -> Vec<Offered> {
-    if Priced::of(spec, datasets, books).is_none_or(|plan| !plan.budgeted() || plan.admitted()) {
+pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
+    if PricedPlan::from_spec(spec, datasets, balances).is_none_or(|plan| !plan.budgeted() || plan.admitted()) {
         return Vec::new();
     }
     let wrong = spec.check(datasets).len();
-    let with = |knob: Knob, value: f64| {
+    let with = |knob: PlanParameter, value: f64| {
         let mut changed = spec.clone();
         changed.set(knob, spec.participant.dataset, value);
         changed
     };
-    let fits = |knob: Knob, value: f64| {
+    let fits = |knob: PlanParameter, value: f64| {
         let changed = with(knob, value);
-        Priced::of(&changed, datasets, books).is_some_and(|plan| plan.admitted())
+        PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted())
     };
     let epsilon =
         greatest_fit(LEAST_THOUSANDTHS, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
-            fits(Knob::Epsilon, thousandths as f64 / 1000.0)
+            fits(PlanParameter::Epsilon, thousandths as f64 / 1000.0)
         });
     let (mut low, mut high) = (ThreeDigits::round_up(LEAST_DELTA), ThreeDigits::round_up(spec.participant.delta.get()));
-    let delta = (low < high && fits(Knob::Delta, low.value())).then(|| {
+    let delta = (low < high && fits(PlanParameter::Delta, low.value())).then(|| {
         while let Some(middle) = low.midpoint(high) {
-            if fits(Knob::Delta, middle.value()) { low = middle } else { high = middle }
+            if fits(PlanParameter::Delta, middle.value()) { low = middle } else { high = middle }
         }
         low.value()
     });
-    let changes = [(Knob::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)), (Knob::Delta, delta)];
+    let changes = [
+        (PlanParameter::Epsilon, epsilon.map(|thousandths| thousandths as f64 / 1000.0)),
+        (PlanParameter::Delta, delta),
+    ];
     changes
         .into_iter()
         .filter_map(|(knob, value)| Some((knob, value?)))
@@ -100,12 +105,12 @@ fn greatest_fit(low: u64, high: u64, fits: impl Fn(u64) -> bool) -> Option<u64> 
     Some(low)
 }
 
-fn build_change(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Dataset]) -> Offered {
+fn build_change(spec: &Spec, knob: PlanParameter, to: f64, changed: &Spec, datasets: &[Dataset]) -> FittingChange {
     let dataset = spec.participant.dataset;
     let name =
         datasets.iter().find(|candidate| candidate.id == dataset).map_or("", |candidate| candidate.name.as_str());
     let from = spec.value(knob, dataset).unwrap_or_default();
-    let what = if knob == Knob::Delta { "δ" } else { "ε" };
+    let what = if knob == PlanParameter::Delta { "δ" } else { "ε" };
     let dummies = |spec: &Spec| spec.noise().map_or(0.0, TruncatedLaplace::mean);
     let sentence = format!(
         "{what} {to} instead of {from} for {name}, with {:.1} dummies of each word at each provider instead of {:.1}; everything else \
@@ -113,7 +118,7 @@ fn build_change(spec: &Spec, knob: Knob, to: f64, changed: &Spec, datasets: &[Da
         dummies(changed),
         dummies(spec)
     );
-    Offered { knob, values: vec![(dataset, spec.field(knob, dataset), from, to)], sentence }
+    FittingChange { knob, values: vec![(dataset, spec.field(knob, dataset), from, to)], sentence }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use crate::job::{Measurement, Report};
 
 /// The results of an arm on a test set, compared with the public arm and with open pooling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Compared {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Compared))]
+pub struct ArmComparison {
     /// The test set's name.
     pub test: String,
     /// The arm: `public`, `open` or `private`.
@@ -36,10 +36,10 @@ pub struct Compared {
 /// Gains of open pooling below this are within the effect of a batch's order: shares of them are meaningless.
 const NOTHING: f64 = 0.001;
 
-impl Compared {
+impl ArmComparison {
     /// Returns every arm on every test set, in the order of `tests` and of the arms: the lead's report, or the last
     /// measurement of each while the job runs.
-    pub fn all(tests: &[String], outcome: Option<&Report>, measurements: &[Measurement]) -> Vec<Self> {
+    pub fn compare_all(tests: &[String], outcome: Option<&Report>, measurements: &[Measurement]) -> Vec<Self> {
         let arms = [Arm::Public, Arm::Open, Arm::Private];
         let mut all = Vec::new();
         for test in tests {
@@ -94,16 +94,16 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use super::Compared;
+    use super::ArmComparison;
     use crate::job::Measurement;
 
     fn figure(series: &str, round: u32, test: &str, accuracy: f64) -> Measurement {
         Measurement { series: series.to_owned(), round, test: test.to_owned(), frames: 100, accuracy, loss: 2.0 }
     }
 
-    fn compared(figures: &[(&str, f64)]) -> Vec<Compared> {
+    fn compared(figures: &[(&str, f64)]) -> Vec<ArmComparison> {
         let figures: Vec<_> = figures.iter().map(|(series, accuracy)| figure(series, 3, "common", *accuracy)).collect();
-        Compared::all(&["common".to_owned()], None, &figures)
+        ArmComparison::compare_all(&["common".to_owned()], None, &figures)
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     fn running_job_shows_its_last_measurement() {
         let figures =
             [figure("private", 10, "a", 0.2), figure("private", 0, "a", 0.1), figure("private", 20, "b", 0.9)];
-        let all = Compared::all(&["a".to_owned()], None, &figures);
+        let all = ArmComparison::compare_all(&["a".to_owned()], None, &figures);
         assert_eq!(all.len(), 1);
         assert!(all[0].rounds == 10 && (all[0].accuracy - 0.2).abs() < 1e-12 && all[0].seconds.is_none());
     }

@@ -16,7 +16,7 @@ pub const MEANINGLESS: f64 = 20.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LevelHow))]
 #[serde(tag = "how", rename_all = "snake_case")]
-pub enum How {
+pub enum LevelDerivation {
     /// The job protected this level.
     Protected,
     /// The job protected single records. One speaker may have at most this number, by the size classes of the dataset.
@@ -34,13 +34,13 @@ pub enum How {
 /// ε at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PrivacyLevel))]
-pub struct Level {
+pub struct PrivacyLevel {
     /// The level: records, speakers (users), or words.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// The derivation of the figure.
     #[serde(flatten)]
-    pub how: How,
+    pub how: LevelDerivation,
     /// The tight ε of the closed job, rounded up; absent if there is none.
     #[serde(default)]
     pub epsilon: Option<f64>,
@@ -55,7 +55,7 @@ pub struct Level {
 
 /// The releases of a dataset, with the facts that their guarantee depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Releases<'a> {
+pub struct DatasetReleases<'a> {
     /// The protected level.
     pub unit: PrivacyUnit,
     /// The adjacency.
@@ -97,9 +97,9 @@ impl ContentWords {
     }
 }
 
-impl Level {
+impl PrivacyLevel {
     /// Returns both levels of the releases: records first.
-    pub fn both(releases: &Releases<'_>) -> Vec<Self> {
+    pub fn compute_levels(releases: &DatasetReleases<'_>) -> Vec<Self> {
         let own = Self::compute_protected(releases);
         match releases.unit {
             PrivacyUnit::Record => vec![own, Self::compute_person(releases)],
@@ -110,7 +110,7 @@ impl Level {
                     own,
                     Self::assemble(
                         PrivacyUnit::Record,
-                        How::Whole,
+                        LevelDerivation::Whole,
                         None,
                         ContentWords::from_event(releases.event),
                         why_not,
@@ -120,8 +120,8 @@ impl Level {
         }
     }
 
-    fn compute_protected(releases: &Releases<'_>) -> Self {
-        let Releases { unit, adjacency, event, count, delta, .. } = *releases;
+    fn compute_protected(releases: &DatasetReleases<'_>) -> Self {
+        let DatasetReleases { unit, adjacency, event, count, delta, .. } = *releases;
         let mut plan = Plan::new();
         plan.add(event, adjacency, count);
         let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting());
@@ -131,7 +131,7 @@ impl Level {
         let epsilon = [tight, renyi].into_iter().flatten().reduce(f64::min);
         let level = Self::assemble(
             unit,
-            How::Protected,
+            LevelDerivation::Protected,
             epsilon,
             ContentWords::from_event(event),
             "the mechanism hides nothing",
@@ -140,11 +140,11 @@ impl Level {
     }
 
     /// Returns the level of a person's whole data, where single records are protected.
-    fn compute_person(releases: &Releases<'_>) -> Self {
-        let Releases { event, count, delta, records, speakers, .. } = *releases;
+    fn compute_person(releases: &DatasetReleases<'_>) -> Self {
+        let DatasetReleases { event, count, delta, records, speakers, .. } = *releases;
         // Every other speaker has at least one record.
         let most = records.most().saturating_sub(speakers.least().max(1) - 1).max(1);
-        let how = How::Group { records: most };
+        let how = LevelDerivation::Group { records: most };
         let data = ContentWords::from_event(event);
         let unit = data.unit;
         match level::of_group(event, count, most, delta) {
@@ -156,14 +156,14 @@ impl Level {
     }
 
     /// Returns the level of one record, where speakers are protected.
-    fn compute_record(releases: &Releases<'_>) -> Self {
-        let Releases { event, count, delta, .. } = *releases;
+    fn compute_record(releases: &DatasetReleases<'_>) -> Self {
+        let DatasetReleases { event, count, delta, .. } = *releases;
         match level::of_part(event, count, delta) {
             Ok(epsilon) => {
                 let epsilon = epsilon.map(Epsilon::get);
                 Self::assemble(
                     PrivacyUnit::Record,
-                    How::Part,
+                    LevelDerivation::Part,
                     epsilon,
                     ContentWords::from_event(event),
                     "the mechanism hides nothing",
@@ -171,7 +171,7 @@ impl Level {
             }
             Err(error) => Self::assemble(
                 PrivacyUnit::Record,
-                How::Part,
+                LevelDerivation::Part,
                 None,
                 ContentWords::from_event(event),
                 &error.to_string(),
@@ -179,11 +179,17 @@ impl Level {
         }
     }
 
-    fn assemble(unit: PrivacyUnit, how: How, epsilon: Option<f64>, data: ContentWords, why_not: &str) -> Self {
+    fn assemble(
+        unit: PrivacyUnit,
+        how: LevelDerivation,
+        epsilon: Option<f64>,
+        data: ContentWords,
+        why_not: &str,
+    ) -> Self {
         let ContentWords { record, person, all, words, .. } = data;
         let one_record = || format!("a single {record}");
         let (one, grounds) = match (unit, how) {
-            (PrivacyUnit::Record, How::Part) => (
+            (PrivacyUnit::Record, LevelDerivation::Part) => (
                 one_record(),
                 format!(
                     ": the job protects whole {person}s, and a {record} more or less counts as its {person} replaced"
@@ -196,7 +202,7 @@ impl Level {
                     ", added and removed together, for a reader of counts only; one spoken word changes at most {ONE_WORD}"
                 ),
             ),
-            (PrivacyUnit::Speaker | PrivacyUnit::User, How::Group { records }) => (
+            (PrivacyUnit::Speaker | PrivacyUnit::User, LevelDerivation::Group { records }) => (
                 all.to_owned(),
                 format!(
                     ": the job protects single {record}s, and by the dataset's size classes one {person} may have {records} of them"
@@ -222,15 +228,15 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
     use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-    use super::{How, Level, Releases};
+    use super::{DatasetReleases, LevelDerivation, PrivacyLevel};
     use crate::dataset::SizeClass;
 
-    fn levels(unit: PrivacyUnit, z: f64, count: u64, records: u64, speakers: u64) -> Vec<Level> {
+    fn levels(unit: PrivacyUnit, z: f64, count: u64, records: u64, speakers: u64) -> Vec<PrivacyLevel> {
         let event = Event::PoissonSampledGaussian {
             sampling_rate: SamplingRate::new(0.1).unwrap(),
             noise_multiplier: NoiseMultiplier::new(z).unwrap(),
         };
-        Level::both(&Releases {
+        PrivacyLevel::compute_levels(&DatasetReleases {
             unit,
             adjacency: Adjacency::AddRemove,
             event: &event,
@@ -246,9 +252,9 @@ mod tests {
         let both = levels(PrivacyUnit::Record, 1.5, 40, 500, 20);
         assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Record, PrivacyUnit::Speaker]);
         let own = both[0].epsilon.unwrap();
-        assert!(both[0].how == How::Protected && both[0].meaningful && own <= both[0].renyi.unwrap());
+        assert!(both[0].how == LevelDerivation::Protected && both[0].meaningful && own <= both[0].renyi.unwrap());
         // 707 records at most, 14 speakers at least.
-        let How::Group { records } = both[1].how else { panic!("{:?}", both[1]) };
+        let LevelDerivation::Group { records } = both[1].how else { panic!("{:?}", both[1]) };
         assert_eq!(records, SizeClass(500).most() - SizeClass(20).least() + 1);
         assert!(!both[1].meaningful && both[1].said.starts_with("No meaningful bound"), "{:?}", both[1]);
         assert!(both[1].epsilon.is_none_or(|epsilon| epsilon > own));
@@ -262,7 +268,7 @@ mod tests {
             distance: 6.try_into().unwrap(),
             partition: undertone_privacy::histogram::Partition::NONE,
         };
-        let both = Level::both(&Releases {
+        let both = PrivacyLevel::compute_levels(&DatasetReleases {
             unit: PrivacyUnit::Words,
             adjacency: Adjacency::AddRemove,
             event: &event,
@@ -287,7 +293,7 @@ mod tests {
             rows_per_unit: 1.try_into().unwrap(),
         };
         for unit in [PrivacyUnit::Record, PrivacyUnit::User] {
-            let levels = Level::both(&Releases {
+            let levels = PrivacyLevel::compute_levels(&DatasetReleases {
                 unit,
                 adjacency: Adjacency::AddRemove,
                 event: &event,
@@ -315,7 +321,7 @@ mod tests {
     #[test]
     fn protected_speakers_bound_records_as_replacement() {
         let both = levels(PrivacyUnit::Speaker, 2.0, 40, 500, 20);
-        assert_eq!((both[0].how, both[1].how), (How::Part, How::Protected));
+        assert_eq!((both[0].how, both[1].how), (LevelDerivation::Part, LevelDerivation::Protected));
         assert!(both[0].epsilon.unwrap() > both[1].epsilon.unwrap(), "{both:?}");
         assert!(both[0].said.contains("replaced") && both[1].said.contains("everything one speaker said"));
     }

@@ -6,7 +6,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::Document;
 use crate::id::{DatasetId, JobId, LineageId, WorkerId};
-use crate::job::audit::{Assessment, Finding};
+use crate::job::audit::{Assessment, AuditFinding};
 
 /// The result of an audit of one participant's releases, signed by its site when its part of the job ends. It holds
 /// counts about canaries, which are made from no one's data, and figures that follow from them.
@@ -38,7 +38,7 @@ pub struct AuditStatement {
     pub releases: u64,
     /// The finding.
     #[serde(flatten)]
-    pub finding: Finding,
+    pub finding: AuditFinding,
     /// The assessment of the claim, at the δ of the site's own account.
     #[serde(flatten)]
     pub assessment: Assessment,

@@ -14,12 +14,15 @@ use time::OffsetDateTime;
 use super::{Document, KeyPurpose, Signed};
 use crate::consortium::OverlapRule;
 use crate::id::{ConsortiumId, JobId};
-use crate::job::State;
+use crate::job::JobState;
 
 pub use basis::{PublicFact, relation};
-pub use evidence::{AuditAsked, CertificateFile, Evidence, Logged, Proven};
-pub use figure::{Figure, Method, Together, ValidFor};
-pub use party::{ChainPiece, Charged, ChargedBeside, ClockSummary, Mechanism, Party, Position, Releases, Sampling};
+pub use evidence::{AuditAsked, CertificateEvidence, CertificateFile, LoggedReceipt, ProvenReceipt};
+pub use figure::{CertifiedFigure, CombinedFigure, FigureMethod, ValidFor};
+pub use party::{
+    AccountPosition, CertificateParty, ChainPiece, ChargedBeside, ClockSummary, PartyCharges, ReleaseCounts,
+    ReleaseMechanism, UnitSampling,
+};
 
 /// The cost of a job and all its releases to the people whose data it read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,17 +38,17 @@ pub struct Certificate {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub issued_at: OffsetDateTime,
     /// The signer, and the formulas of the figures.
-    pub issuer: Issuer,
+    pub issuer: CertificateIssuer,
     /// The consortium.
     pub consortium: ConsortiumNamed,
     /// The job.
     pub job: JobCovered,
     /// Every dataset of the job, the lead first.
-    pub parties: Vec<Party>,
+    pub parties: Vec<CertificateParty>,
     /// In how many organizations' data one person may be, and the author of this declaration.
     pub overlap: OverlapRule,
     /// The figures of the whole consortium under that rule: one entry for each charged unit and adjacency.
-    pub together: Vec<Together>,
+    pub together: Vec<CombinedFigure>,
     /// The job's files at the time of the certificate, by name: the model above all.
     pub artifacts: Vec<ArtifactNamed>,
     /// The server's signed head of its whole log at the time of the certificate; absent from a server without a log.
@@ -64,8 +67,8 @@ impl Certificate {
     }
 
     /// Returns how many releases the figures count under the rules of a version; `None` for an unknown version.
-    pub fn counted(version: u32, releases: &Releases) -> Option<u64> {
-        let Releases { reserved, committed, settled, .. } = *releases;
+    pub fn count_releases(version: u32, releases: &ReleaseCounts) -> Option<u64> {
+        let ReleaseCounts { reserved, committed, settled, .. } = *releases;
         match version {
             1 if settled => Some(committed),
             1 | Self::VERSION => Some(committed.max(reserved)),
@@ -85,9 +88,9 @@ impl Document for Certificate {
 
 /// The server that signs and computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Issuer))]
 #[serde(deny_unknown_fields)]
-pub struct Issuer {
+pub struct CertificateIssuer {
     /// The server's address.
     pub address: String,
     /// Its public key, hex. A key in the document proves nothing by itself: compare it with the key in your worker's
@@ -122,7 +125,7 @@ pub struct JobCovered {
     /// Kind.
     pub kind: String,
     /// Its final state. Releases of failed and cancelled jobs are certified too.
-    pub state: State,
+    pub state: JobState,
     /// The name of the proposer.
     pub proposed_by: String,
     /// Closed rounds, over all series.

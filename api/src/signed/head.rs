@@ -17,9 +17,9 @@ pub fn key_id(key: &VerifyingKey) -> String {
 /// The server's whole log at one moment, in one number and one hash. If a server has signed a head and later shows a
 /// log that does not begin with these entries, the holder of the head can prove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Head))]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct LogHead {
     /// Number of leaves.
     pub size: u64,
     /// Merkle tree hash over them (RFC 9162, section 2.1.1), hex.
@@ -33,7 +33,7 @@ pub struct Head {
     pub server: String,
 }
 
-impl Document for Head {
+impl Document for LogHead {
     const DOMAIN: &'static str = "undertone/head/1";
     const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Log);
 

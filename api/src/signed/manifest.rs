@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{Document, KeyPurpose};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use crate::job::{Charge, Purpose, Series, Spec};
+use crate::job::{Charge, DatasetUse, RoundSeries, Spec};
 
 /// One participant in the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct ManifestParticipant {
     /// The worker that runs it.
     pub worker: WorkerId,
     /// Its role in the job.
-    pub purpose: Purpose,
+    pub purpose: DatasetUse,
     /// n, the public number of units, used in every division.
     pub units: u64,
     /// Its worst-case charge; `None` for public data.
@@ -52,7 +52,7 @@ pub struct Manifest {
     pub model: Option<String>,
     /// The limits of the job. `None` only in manifests from before there were limits, which no site runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<Limits>,
+    pub limits: Option<JobLimits>,
     /// Time of the proposal.
     #[serde(with = "time::serde::rfc3339")]
     pub issued_at: OffsetDateTime,
@@ -63,7 +63,7 @@ const SPARE_TIME: Duration = Duration::days(30);
 
 /// The limits of a job: stated in the manifest, so that readers need not compute them, and enforced by every site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct JobLimits {
     /// The most releases that any one participant pays for.
     pub releases: u64,
     /// Rounds, over all series, and rounds of questions.
@@ -75,15 +75,15 @@ pub struct Limits {
     pub not_after: OffsetDateTime,
 }
 
-impl Limits {
+impl JobLimits {
     /// Computes the limits of `spec` with `participants`, proposed at `issued_at`: the end is the longest time of its
     /// rounds and 30 days later.
     ///
     /// It also accepts unchecked specs: sums saturate.
-    pub fn of(spec: &Spec, participants: &[ManifestParticipant], issued_at: OffsetDateTime) -> Self {
+    pub fn from_spec(spec: &Spec, participants: &[ManifestParticipant], issued_at: OffsetDateTime) -> Self {
         let series = spec.series(&[]);
         let charges = participants.iter().filter_map(|party| party.charge.as_ref());
-        let longest = |series: &Series| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
+        let longest = |series: &RoundSeries| i64::from(series.rounds).saturating_mul(series.deadline_seconds.into());
         // Before the first round of questions, the job waits for the pools as long as for one round.
         let questions = spec.questions().map_or((0, 0), |plan| (plan.rounds, plan.deadline_seconds));
         let asking = if questions.0 == 0 { 0 } else { (i64::from(questions.0) + 1).saturating_mul(questions.1.into()) };
@@ -119,7 +119,7 @@ impl Document for Manifest {
 
 /// A site's answer to a manifest, signed with the site's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct SiteDecision {
     /// Digest of the manifest's payload.
     pub manifest: String,
     /// The job.
@@ -135,7 +135,7 @@ pub struct Decision {
     pub at: OffsetDateTime,
 }
 
-impl Document for Decision {
+impl Document for SiteDecision {
     const DOMAIN: &'static str = "undertone/decision/1";
 }
 
@@ -143,7 +143,7 @@ impl Document for Decision {
 mod tests {
     use time::OffsetDateTime;
 
-    use super::Limits;
+    use super::JobLimits;
     use crate::job::Spec;
 
     /// A hostile server may sign any number; a site computes the limits before it trusts one.
@@ -159,7 +159,7 @@ mod tests {
             }
         }
         let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "dp_sgd", "spec": spec })).expect("a spec");
-        let limits = Limits::of(&spec, &[], OffsetDateTime::UNIX_EPOCH);
+        let limits = JobLimits::from_spec(&spec, &[], OffsetDateTime::UNIX_EPOCH);
         assert!(limits.not_after > OffsetDateTime::UNIX_EPOCH && limits.round_seconds == u32::MAX);
         assert_eq!(limits.rounds, 2 * u64::from(u32::MAX));
     }

@@ -15,7 +15,7 @@ use crate::id::WorkerId;
 pub struct HeadObservation {
     /// The worker of the site.
     pub worker: WorkerId,
-    /// The [`Head`](super::Head), signed by the server.
+    /// The [`LogHead`](super::LogHead), signed by the server.
     pub head: Signed,
     /// The site's clock when it signed.
     #[serde(with = "time::serde::rfc3339")]

@@ -14,7 +14,7 @@ use crate::id::WorkerId;
 
 /// A certificate that identifies the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinned {
+pub struct PinnedCertificate {
     /// SHA-256 of the certificate (DER), hex.
     pub sha256: String,
     /// Planned end of its use; `None` if the server does not know.
@@ -25,17 +25,17 @@ pub struct Pinned {
 /// The certificates that identify the server from now on: the current one first, then the next. Signed by the server's
 /// key for one request, so that an older answer cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pins {
+pub struct CertificatePins {
     /// The site's challenge, hex.
     pub challenge: String,
     /// The certificates; empty if the server does not terminate TLS itself.
-    pub certificates: Vec<Pinned>,
+    pub certificates: Vec<PinnedCertificate>,
     /// The server's clock.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
 
-impl Document for Pins {
+impl Document for CertificatePins {
     const DOMAIN: &'static str = "undertone/pins/1";
     const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
 
@@ -70,8 +70,8 @@ impl Document for KeyChange {
 
 /// A change of key that both keys have signed. The old key authorizes the new one, and the new key proves possession.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Rotation {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Rotation))]
+pub struct KeyRotation {
     /// A `KeyChange`, signed by the old key.
     pub by_old: Signed,
     /// The same document, byte for byte, signed by the new key.
@@ -97,7 +97,7 @@ pub enum RotationError {
     },
 }
 
-impl Rotation {
+impl KeyRotation {
     /// Opens the change, if both keys that it names have signed it.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ pub struct SiteKeys {
 
 impl SiteKeys {
     /// Returns the keys of a site with a single key.
-    pub const fn one(key: VerifyingKey) -> Self {
+    pub const fn with_key(key: VerifyingKey) -> Self {
         Self { worker: None, newest: key, earlier: Vec::new() }
     }
 
@@ -132,9 +132,9 @@ impl SiteKeys {
     ///
     /// # Errors
     /// [`RotationError`] if a change is invalid, or they do not lead to `newest`.
-    pub fn leading_to(newest: VerifyingKey, rotations: &[Rotation]) -> Result<Self, RotationError> {
-        let Some(first) = rotations.first() else { return Ok(Self::one(newest)) };
-        let mut keys = Self::one(public_key(&first.open()?.old)?);
+    pub fn leading_to(newest: VerifyingKey, rotations: &[KeyRotation]) -> Result<Self, RotationError> {
+        let Some(first) = rotations.first() else { return Ok(Self::with_key(newest)) };
+        let mut keys = Self::with_key(public_key(&first.open()?.old)?);
         for rotation in rotations {
             keys.follow(rotation)?;
         }
@@ -149,7 +149,7 @@ impl SiteKeys {
     ///
     /// # Errors
     /// [`RotationError`] if it is invalid or does not follow. Then nothing changes.
-    pub fn follow(&mut self, rotation: &Rotation) -> Result<KeyChange, RotationError> {
+    pub fn follow(&mut self, rotation: &KeyRotation) -> Result<KeyChange, RotationError> {
         let change = rotation.open()?;
         let wrong = |problem| Err(RotationError::Order { number: change.number, problem });
         if public_key(&change.old)? != self.newest {
@@ -171,7 +171,7 @@ impl SiteKeys {
     }
 
     /// Returns the key that signs receipt `number`.
-    pub fn at(&self, number: u64) -> &VerifyingKey {
+    pub fn key_of_receipt(&self, number: u64) -> &VerifyingKey {
         self.earlier.iter().find(|(last, _)| number <= *last).map_or(&self.newest, |(_, key)| key)
     }
 
@@ -201,7 +201,7 @@ mod tests {
     use ed25519_dalek::SigningKey;
     use time::OffsetDateTime;
 
-    use super::{KeyChange, Rotation, RotationError, SiteKeys};
+    use super::{KeyChange, KeyRotation, RotationError, SiteKeys};
     use crate::id::WorkerId;
     use crate::signed::{Signed, SignedError};
 
@@ -225,9 +225,9 @@ mod tests {
         }
     }
 
-    fn rotation(change: &KeyChange, old: &SigningKey, new: &SigningKey) -> Rotation {
+    fn rotation(change: &KeyChange, old: &SigningKey, new: &SigningKey) -> KeyRotation {
         let sign = |key| Signed::new(change, key).expect("it has a JSON form");
-        Rotation { by_old: sign(old), by_new: sign(new) }
+        KeyRotation { by_old: sign(old), by_new: sign(new) }
     }
 
     #[test]
@@ -235,9 +235,9 @@ mod tests {
         let (a, b, c) = (key(1), key(2), key(3));
         let rotations = [rotation(&change(1, &a, &b, 4), &a, &b), rotation(&change(2, &b, &c, 4), &b, &c)];
         let keys = SiteKeys::leading_to(c.verifying_key(), &rotations).expect("they lead there");
-        assert_eq!((keys.at(1), keys.at(4)), (&a.verifying_key(), &a.verifying_key()));
+        assert_eq!((keys.key_of_receipt(1), keys.key_of_receipt(4)), (&a.verifying_key(), &a.verifying_key()));
         // The second key signed nothing.
-        assert_eq!((keys.at(5), keys.newest()), (&c.verifying_key(), &c.verifying_key()));
+        assert_eq!((keys.key_of_receipt(5), keys.newest()), (&c.verifying_key(), &c.verifying_key()));
         assert!(SiteKeys::leading_to(b.verifying_key(), &rotations).is_err(), "they lead elsewhere");
     }
 
@@ -247,12 +247,12 @@ mod tests {
         let liar = key(9);
         let claimed = change(1, &site, &liar, 0);
         let forged =
-            Rotation { by_old: Signed::new(&claimed, &liar).expect("JSON"), ..rotation(&claimed, &liar, &liar) };
+            KeyRotation { by_old: Signed::new(&claimed, &liar).expect("JSON"), ..rotation(&claimed, &liar, &liar) };
         assert_eq!(forged.open(), Err(RotationError::Signed(SignedError::Forged)));
-        let mut keys = SiteKeys::one(site.verifying_key());
+        let mut keys = SiteKeys::with_key(site.verifying_key());
         let own = change(1, &liar, &key(8), 0);
         assert!(matches!(keys.follow(&rotation(&own, &liar, &key(8))), Err(RotationError::Order { .. })));
-        assert_eq!(keys, SiteKeys::one(site.verifying_key()), "nothing has changed");
+        assert_eq!(keys, SiteKeys::with_key(site.verifying_key()), "nothing has changed");
     }
 
     #[test]
@@ -260,16 +260,16 @@ mod tests {
         let (old, new) = (key(1), key(2));
         let claimed = change(1, &old, &new, 0);
         let by = |key: &SigningKey| Signed::new(&claimed, key).expect("JSON");
-        let without = Rotation { by_old: by(&old), by_new: by(&old) };
+        let without = KeyRotation { by_old: by(&old), by_new: by(&old) };
         assert_eq!(without.open(), Err(RotationError::Signed(SignedError::Forged)));
         let other = Signed::new(&change(2, &old, &new, 0), &new).expect("JSON");
-        assert_eq!(Rotation { by_old: by(&old), by_new: other }.open(), Err(RotationError::Different));
+        assert_eq!(KeyRotation { by_old: by(&old), by_new: other }.open(), Err(RotationError::Different));
     }
 
     #[test]
     fn changes_come_once_and_in_their_order() {
         let (a, b) = (key(1), key(2));
-        let mut keys = SiteKeys::one(a.verifying_key());
+        let mut keys = SiteKeys::with_key(a.verifying_key());
         assert!(keys.follow(&rotation(&change(2, &a, &b, 0), &a, &b)).is_err());
         keys.follow(&rotation(&change(1, &a, &b, 3), &a, &b)).expect("it is the first");
         assert!(keys.follow(&rotation(&change(1, &a, &b, 3), &a, &b)).is_err());

@@ -2,9 +2,9 @@
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, QuestionId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::question::{Answer, Asking, Label, OWN_KEYS, Question, Queue};
+use undertone_api::question::{AnnotationQueue, Answer, Label, OWN_KEYS, Question, QuestionProgress};
 
 use super::Turn;
 use crate::{path, words};
@@ -93,7 +93,7 @@ pub(crate) fn meant(answer: &str, typed: &str, labels: &[Label]) -> Result<Answe
 }
 
 /// Renders the turn: the next question, or the reason why there is none. `job` is the job's state, if known.
-pub(crate) fn turn(queue: &Queue, at: &At, job: Option<(State, &Asking)>, said: &str) -> Turn {
+pub(crate) fn turn(queue: &AnnotationQueue, at: &At, job: Option<(JobState, &QuestionProgress)>, said: &str) -> Turn {
     let next = queue.questions.iter().find(|question| Some(question.id) == at.first).or(queue.questions.first());
     let over = job.is_some_and(|(state, _)| state.is_over());
     let question = match next {
@@ -128,13 +128,13 @@ fn asked(question: &Question) -> AnyView {
     .into_any()
 }
 
-fn nothing(job: Option<(State, &Asking)>, answered: bool) -> AnyView {
+fn nothing(job: Option<(JobState, &QuestionProgress)>, answered: bool) -> AnyView {
     let text = match job {
         Some((state, _)) if state.is_over() => "The job is over. Thank you: nothing more is asked.".to_owned(),
-        Some((State::Proposed | State::Queued, _)) => {
+        Some((JobState::Proposed | JobState::Queued, _)) => {
             "The job has not begun; there is nothing to answer yet.".to_owned()
         }
-        Some((State::Paused, _)) => {
+        Some((JobState::Paused, _)) => {
             "The job is paused; nothing is asked until it goes on. What was answered is kept.".to_owned()
         }
         Some((_, asking)) if asking.pools < asking.pools_awaited => format!(
@@ -156,7 +156,7 @@ fn nothing(job: Option<(State, &Asking)>, answered: bool) -> AnyView {
     .into_any()
 }
 
-fn standing(queue: &Queue) -> AnyView {
+fn standing(queue: &AnnotationQueue) -> AnyView {
     let all = queue.done + queue.left;
     let part = if all == 0 { 0.0 } else { queue.done as f64 / all as f64 * 100.0 };
     let said = format!("{} of {} of this round", words::count(queue.done), words::count(all));

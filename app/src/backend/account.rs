@@ -3,12 +3,13 @@
 
 use async_trait::async_trait;
 use undertone_api::account::{
-    ChangePassword, Factor, FactorOffer, FactorProof, NewReset, OpenSession, RecoveryCodes, Reset, ResetPreview,
+    ChangePassword, FactorOffer, FactorProof, FactorStatus, NewReset, OpenSession, PasswordReset, RecoveryCodes,
+    ResetPreview,
 };
 use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
-use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
-use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::member::{JoinRequest, Member, NewConsortiumMember, RoleAssignment, RoleScope};
+use undertone_api::organization::{Invitation, InvitationPurpose};
 
 use super::{Answer, Cookies};
 
@@ -35,7 +36,7 @@ pub trait Accounts: Send + Sync + 'static {
     async fn finish_sign_in(&self, code: String) -> Answer<Cookies>;
 
     /// Returns the state of the caller's second factor.
-    async fn factor(&self) -> Answer<Factor>;
+    async fn factor(&self) -> Answer<FactorStatus>;
 
     /// Offers a secret; only this answer contains it.
     async fn offer_factor(&self) -> Answer<FactorOffer>;
@@ -71,7 +72,7 @@ pub trait Accounts: Send + Sync + 'static {
     async fn change_password(&self, change: ChangePassword) -> Answer<()>;
 
     /// Makes, as an operator, a link for a member to set a new password.
-    async fn make_reset(&self, new: NewReset) -> Answer<Reset>;
+    async fn make_reset(&self, new: NewReset) -> Answer<PasswordReset>;
 
     /// Returns the effect of such a link. `secret` is the last part of `/reset/<secret>`; links must have that address.
     async fn reset(&self, secret: &str) -> Answer<ResetPreview>;
@@ -80,16 +81,21 @@ pub trait Accounts: Send + Sync + 'static {
     async fn redeem_reset(&self, secret: &str, password: String) -> Answer<()>;
 
     /// Accepts a one-time link with the caller's existing account.
-    async fn join(&self, secret: &str, join: Join) -> Answer<Member>;
+    async fn join(&self, secret: &str, join: JoinRequest) -> Answer<Member>;
 
     /// Returns the links of this purpose, newest first.
-    async fn invitations(&self, purpose: Purpose) -> Answer<Vec<Invitation>>;
+    async fn invitations(&self, purpose: InvitationPurpose) -> Answer<Vec<Invitation>>;
 
     /// Withdraws an unused link.
-    async fn withdraw(&self, place: Scope, invitation: InvitationId) -> Answer<()>;
+    async fn withdraw(&self, place: RoleScope, invitation: InvitationId) -> Answer<()>;
 
     /// Replaces the roles of a member in an organization.
-    async fn assign_roles(&self, organization: OrganizationId, member: MemberId, roles: Roles) -> Answer<Member>;
+    async fn assign_roles(
+        &self,
+        organization: OrganizationId,
+        member: MemberId,
+        roles: RoleAssignment,
+    ) -> Answer<Member>;
 
     /// Removes a member from an organization.
     async fn remove_member(&self, organization: OrganizationId, member: MemberId) -> Answer<()>;
@@ -101,6 +107,10 @@ pub trait Accounts: Send + Sync + 'static {
     async fn add_consortium_member(&self, consortium: ConsortiumId, new: NewConsortiumMember) -> Answer<Member>;
 
     /// Replaces the roles of a member over a consortium; an empty list removes all.
-    async fn assign_consortium_roles(&self, consortium: ConsortiumId, member: MemberId, roles: Roles)
-    -> Answer<Member>;
+    async fn assign_consortium_roles(
+        &self,
+        consortium: ConsortiumId,
+        member: MemberId,
+        roles: RoleAssignment,
+    ) -> Answer<Member>;
 }

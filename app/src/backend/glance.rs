@@ -2,11 +2,11 @@
 //! [`Backend`](super::Backend).
 
 use async_trait::async_trait;
-use undertone_api::budget::Entry;
+use undertone_api::budget::LedgerEntry;
 use undertone_api::freeze::Freeze;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::ledger::{AccountHistory, EntryFilter};
-use undertone_api::model::Model;
+use undertone_api::model::JobModel;
 use undertone_api::organization::Organization;
 use undertone_api::page::{Page, PageQuery};
 
@@ -30,7 +30,7 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Newest {
     /// The rows, newest first, each with the dataset that was charged.
-    pub rows: Vec<(DatasetId, Entry)>,
+    pub rows: Vec<(DatasetId, LedgerEntry)>,
     /// The number of datasets that are not public and have rows hidden from the caller.
     pub closed: usize,
 }
@@ -64,7 +64,7 @@ pub trait Glance: Send + Sync + 'static {
     ) -> Answer<Vec<(DatasetId, Vec<Standing>)>>;
 
     /// Returns the finished jobs with files, newest first, with the files.
-    async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<Model>>;
+    async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobModel>>;
 
     /// Returns every organization that the caller may see, in any consortium, by name.
     async fn known_organizations(&self) -> Answer<Vec<Organization>>;

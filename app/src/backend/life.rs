@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
-use undertone_api::job::{ApprovalLimit, Draft, Job, NewApprovalLimit, NewDraft, Pause, Review};
+use undertone_api::job::{ApprovalLimit, Job, JobDraft, JobReview, NewApprovalLimit, NewDraft, PauseRequest};
 use undertone_api::signed::{SignedApproval, SiteApproval};
 
 use super::Answer;
@@ -11,7 +11,7 @@ use super::Answer;
 #[async_trait]
 pub trait Life: Send + Sync + 'static {
     /// Returns a job's review for a dataset: the manifest, its cost, and its disclosures.
-    async fn review(&self, job: JobId, dataset: DatasetId) -> Answer<Review>;
+    async fn review(&self, job: JobId, dataset: DatasetId) -> Answer<JobReview>;
 
     /// Returns how the sites of a job's datasets approve it; without sites whose workers do not report it.
     async fn site_approvals(&self, job: JobId) -> Answer<Vec<(DatasetId, SiteApproval)>>;
@@ -30,13 +30,13 @@ pub trait Life: Send + Sync + 'static {
     ) -> Answer<Job>;
 
     /// Pauses a job.
-    async fn pause(&self, job: JobId, pause: Pause) -> Answer<Job>;
+    async fn pause(&self, job: JobId, pause: PauseRequest) -> Answer<Job>;
 
     /// Resumes a job that was paused as a whole.
     async fn resume(&self, job: JobId) -> Answer<Job>;
 
     /// Holds a job for a dataset.
-    async fn hold(&self, job: JobId, dataset: DatasetId, pause: Pause) -> Answer<Job>;
+    async fn hold(&self, job: JobId, dataset: DatasetId, pause: PauseRequest) -> Answer<Job>;
 
     /// Ends the hold of a job for a dataset.
     async fn release(&self, job: JobId, dataset: DatasetId) -> Answer<Job>;
@@ -45,19 +45,19 @@ pub trait Life: Send + Sync + 'static {
     async fn retry(&self, job: JobId) -> Answer<Job>;
 
     /// Makes a draft with a job's title and spec.
-    async fn clone_job(&self, job: JobId) -> Answer<Draft>;
+    async fn clone_job(&self, job: JobId) -> Answer<JobDraft>;
 
     /// Returns the drafts of the caller's organization in a consortium, the last changed first.
-    async fn drafts(&self, consortium: ConsortiumId) -> Answer<Vec<Draft>>;
+    async fn drafts(&self, consortium: ConsortiumId) -> Answer<Vec<JobDraft>>;
 
     /// Returns a draft.
-    async fn draft(&self, draft: DraftId) -> Answer<Draft>;
+    async fn draft(&self, draft: DraftId) -> Answer<JobDraft>;
 
     /// Makes a draft.
-    async fn begin_draft(&self, consortium: ConsortiumId, new: NewDraft) -> Answer<Draft>;
+    async fn begin_draft(&self, consortium: ConsortiumId, new: NewDraft) -> Answer<JobDraft>;
 
     /// Replaces a draft that has this version.
-    async fn write_draft(&self, draft: DraftId, new: NewDraft, version: u64) -> Answer<Draft>;
+    async fn write_draft(&self, draft: DraftId, new: NewDraft, version: u64) -> Answer<JobDraft>;
 
     /// Deletes a draft.
     async fn delete_draft(&self, draft: DraftId) -> Answer<()>;

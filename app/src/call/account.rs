@@ -139,7 +139,7 @@ pub async fn join(
     // The field holds the id of an organization; `new`, or an empty choice, selects the name field.
     let organization = organization.parse().ok();
     let organization_name = Some(organization_name).filter(|name| organization.is_none() && !name.trim().is_empty());
-    let join = undertone_api::member::Join { organization, organization_name };
+    let join = undertone_api::member::JoinRequest { organization, organization_name };
     let answer = crate::backend::backend()?.join(&secret, join).await;
     native::land(answer, |_| "/".to_owned(), Some("You joined with the account you have.".to_owned()))
 }
@@ -154,7 +154,7 @@ pub async fn withdraw_member(
     organization: OrganizationId,
     invitation: InvitationId,
 ) -> Result<(), Fault> {
-    let place = undertone_api::member::Scope::Organization(organization);
+    let place = undertone_api::member::RoleScope::Organization(organization);
     let answer = crate::backend::backend()?.withdraw(place, invitation).await;
     let said = "The link is withdrawn; it works no longer.".to_owned();
     native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
@@ -166,7 +166,7 @@ pub async fn withdraw_member(
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "withdraw-organization")]
 pub async fn withdraw_organization(consortium: ConsortiumId, invitation: InvitationId) -> Result<(), Fault> {
-    let place = undertone_api::member::Scope::Consortium(consortium);
+    let place = undertone_api::member::RoleScope::Consortium(consortium);
     let answer = crate::backend::backend()?.withdraw(place, invitation).await;
     let said = "The link is withdrawn; it works no longer.".to_owned();
     native::land(answer, |()| crate::path::organizations(consortium), Some(said))
@@ -183,7 +183,7 @@ pub async fn assign_roles(
     member: MemberId,
     #[server(default)] roles: Vec<Role>,
 ) -> Result<(), Fault> {
-    let roles = undertone_api::member::Roles { roles };
+    let roles = undertone_api::member::RoleAssignment { roles };
     let answer = crate::backend::backend()?.assign_roles(organization, member, roles).await;
     let said = answer.as_ref().ok().map(|member| format!("{} now has these roles.", member.name));
     native::land(answer, |_| crate::path::organization(consortium, organization), said)
@@ -230,7 +230,7 @@ pub async fn assign_consortium_roles(
     member: MemberId,
     #[server(default)] roles: Vec<Role>,
 ) -> Result<(), Fault> {
-    let roles = undertone_api::member::Roles { roles };
+    let roles = undertone_api::member::RoleAssignment { roles };
     let answer = crate::backend::backend()?.assign_consortium_roles(consortium, member, roles).await;
     let said = "The roles over the consortium are changed.".to_owned();
     native::land(answer, |_| crate::path::organizations(consortium), Some(said))

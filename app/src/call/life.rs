@@ -13,7 +13,7 @@ use super::native;
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "pause")]
 pub async fn pause(consortium: ConsortiumId, job: JobId, reason: String) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.pause(job, undertone_api::job::Pause { reason }).await;
+    let answer = crate::backend::backend()?.pause(job, undertone_api::job::PauseRequest { reason }).await;
     let said = "The job is paused: no deadline runs, and what is reserved stays reserved.".to_owned();
     native::land(answer, |_| crate::path::job(consortium, job), Some(said))
 }
@@ -35,7 +35,7 @@ pub async fn resume(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "hold")]
 pub async fn hold(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.hold(job, dataset, undertone_api::job::Pause { reason }).await;
+    let answer = crate::backend::backend()?.hold(job, dataset, undertone_api::job::PauseRequest { reason }).await;
     let said = "You hold the job: it is paused until you or another steward of yours lets it go on.".to_owned();
     native::land(answer, |_| crate::path::job(consortium, job), Some(said))
 }

@@ -22,11 +22,11 @@ use undertone_api::api_key::ApiKey;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::log::LogQuery;
-use undertone_api::job::{Job, State};
+use undertone_api::job::{Job, JobState};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Invitation;
 use undertone_api::problem::{Problem, Violation};
-use undertone_api::question::{Imported, NewAnnotation, Queue};
+use undertone_api::question::{AnnotationQueue, ImportResult, NewAnnotation};
 use undertone_api::signed::{ApprovalKey, SignedApproval};
 use undertone_api::worker::Enrolment;
 use undertone_privacy::ledger::Overlap;
@@ -280,7 +280,7 @@ pub(crate) fn signed_approval(text: &str) -> Answer<Option<SignedApproval>> {
 pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
     let id = job.summary.id;
     let progress = backend.progress(id).await?;
-    let files = if progress.state.is_over() || matches!(progress.state, State::Running | State::Paused) {
+    let files = if progress.state.is_over() || matches!(progress.state, JobState::Running | JobState::Paused) {
         backend.artifacts(id).await?
     } else {
         Vec::new()
@@ -305,7 +305,7 @@ pub(crate) fn ordered(mut files: Vec<Artifact>) -> Vec<Artifact> {
 }
 
 /// Renders the next turn; queries the job's state only if there is no question.
-pub(crate) async fn turn(backend: &dyn Backend, queue: &Queue, at: &At, said: &str) -> Answer<Turn> {
+pub(crate) async fn turn(backend: &dyn Backend, queue: &AnnotationQueue, at: &At, said: &str) -> Answer<Turn> {
     if !queue.questions.is_empty() {
         return Ok(turn_of(queue, at, None, said));
     }
@@ -331,7 +331,7 @@ pub(crate) async fn annotate(backend: &dyn Backend, at: At, answer: &str, typed:
 }
 
 /// Describes the result of an import of labels.
-pub(crate) fn imported(imported: &Imported) -> String {
+pub(crate) fn imported(imported: &ImportResult) -> String {
     let mut left = Vec::new();
     for (count, why) in [
         (imported.unknown_texts, "of texts that are not asked"),

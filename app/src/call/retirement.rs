@@ -208,7 +208,7 @@ pub async fn restore_account(member: MemberId, reason: String) -> Result<(), Fau
 /// The backend's problem.
 #[server(prefix = "/ui", endpoint = "invite-operator")]
 pub async fn invite_operator(label: String) -> Result<(), Fault> {
-    let purpose = undertone_api::organization::Purpose::Operator;
+    let purpose = undertone_api::organization::InvitationPurpose::Operator;
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
     let answer = crate::backend::backend()?.invite(invitation).await;
     native::land(answer.map(native::show_link), |()| crate::path::ACCOUNTS.to_owned(), None)

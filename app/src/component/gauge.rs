@@ -3,7 +3,7 @@
 
 use leptos::prelude::*;
 use undertone_api::budget::Account;
-use undertone_api::job::Participant;
+use undertone_api::job::JobParticipant;
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::ledger::Summary;
 
@@ -68,7 +68,7 @@ impl GaugeReading {
 
     /// Returns a job's own gauge for one participant: the spent part of its reservation, and, while the job is not
     /// `over`, the rest of it; `None` if it pays nothing.
-    pub fn from_participant(participant: &Participant, over: bool) -> Option<Self> {
+    pub fn from_participant(participant: &JobParticipant, over: bool) -> Option<Self> {
         let charge = participant.charge.as_ref()?;
         let reserved = participant.epsilon_reserved?;
         let spent = participant.epsilon_spent.unwrap_or(0.0);

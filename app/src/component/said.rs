@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::budget::ExceededPart;
 use undertone_api::dataset::Visibility;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Problem;
 
 use crate::words;
@@ -43,17 +43,17 @@ pub fn Digest(
 #[component]
 pub fn StateMark(
     /// The state.
-    state: State,
+    state: JobState,
 ) -> impl IntoView {
     let (class, mark) = match state {
-        State::Proposed => ("state waiting", "◌"),
-        State::Queued => ("state waiting", "◔"),
-        State::Running => ("state running", "●"),
-        State::Paused => ("state waiting", "‖"),
-        State::Finished => ("state done", "✓"),
-        State::Failed => ("state bad", "✕"),
-        State::Cancelled => ("state over", "–"),
-        State::Refused => ("state bad", "⊘"),
+        JobState::Proposed => ("state waiting", "◌"),
+        JobState::Queued => ("state waiting", "◔"),
+        JobState::Running => ("state running", "●"),
+        JobState::Paused => ("state waiting", "‖"),
+        JobState::Finished => ("state done", "✓"),
+        JobState::Failed => ("state bad", "✕"),
+        JobState::Cancelled => ("state over", "–"),
+        JobState::Refused => ("state bad", "⊘"),
     };
     view! { <span class=class><span aria-hidden="true">{mark}" "</span>{state.label()}</span> }
 }
@@ -100,7 +100,7 @@ pub fn ProblemBox(
 }
 
 /// Describes the refusal of an account: spent, requested, remaining, and the nearest plan that fits.
-pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
+pub fn describe_refusal(refusal: &undertone_api::budget::BudgetRefusal) -> String {
     if let Some(reason) = &refusal.reason {
         return format!("{}: {reason}.", refusal.dataset_name);
     }
@@ -133,14 +133,14 @@ pub fn describe_refusal(refusal: &undertone_api::budget::Refusal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
+    use undertone_api::budget::{BudgetRefusal, ExceededPart, SideDelta};
     use undertone_api::id::DatasetId;
     use undertone_privacy::PrivacyUnit;
 
     use super::describe_refusal;
 
-    fn refusal() -> Refusal {
-        Refusal {
+    fn refusal() -> BudgetRefusal {
+        BudgetRefusal {
             dataset: DatasetId(uuid::Uuid::nil()),
             dataset_name: "ward-b".to_owned(),
             unit: PrivacyUnit::Speaker,
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn refusal_over_the_side_delta_shows_its_figures() {
-        let refusal = Refusal {
+        let refusal = BudgetRefusal {
             exceeded: Some(ExceededPart::SideDelta),
             side_delta: Some(SideDelta { limit: 2.5e-3, committed: 1.8e-3, asked: 1e-3 }),
             ..refusal()

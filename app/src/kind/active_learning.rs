@@ -11,10 +11,10 @@ mod result;
 mod tests;
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::active_learning::{Report, Spec};
-use undertone_api::job::{Charge, Measurement, Participant};
+use undertone_api::job::{Charge, JobParticipant, Measurement};
 #[cfg(feature = "ssr")]
 use undertone_api::report::ReportFile;
 
@@ -57,7 +57,7 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == Content::Queries && dataset.visibility == Visibility::Public
+        dataset.content == DatasetContent::Queries && dataset.visibility == Visibility::Public
     }
 
     #[cfg(feature = "ssr")]
@@ -99,7 +99,7 @@ impl Card for Spec {
         result::list_figures(self, measurements)
     }
 
-    fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
+    fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
         result::render_result(self, result, participants)
     }
 

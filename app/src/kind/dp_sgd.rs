@@ -9,10 +9,10 @@ mod report;
 mod result;
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
-use undertone_api::job::{Charge, Measurement, Participant};
+use undertone_api::job::{Charge, JobParticipant, Measurement};
 #[cfg(feature = "ssr")]
 use undertone_api::report::ReportFile;
 
@@ -61,7 +61,7 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == Content::Speech && dataset.visibility == Visibility::Public
+        dataset.content == DatasetContent::Speech && dataset.visibility == Visibility::Public
     }
 
     #[cfg(feature = "ssr")]
@@ -125,7 +125,7 @@ impl Card for Spec {
         result::list_figures(self, measurements)
     }
 
-    fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
+    fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
         result::render_result(self, result, participants)
     }
 

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use undertone_api::job::Draft;
+use undertone_api::job::JobDraft;
 
 use crate::path;
 
@@ -17,7 +17,7 @@ use crate::path;
 #[derive(Clone)]
 pub struct OpenedDraft {
     /// The present draft.
-    pub draft: Draft,
+    pub draft: JobDraft,
     /// Its version when it was first opened; different from the present one if another member has changed it since.
     pub seen: u64,
 }

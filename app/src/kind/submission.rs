@@ -98,7 +98,7 @@ impl PlanSubmission {
             None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan was saved as a draft."),
         };
         let consortium = self.consortium;
-        let to = move |draft: &undertone_api::job::Draft| path::draft(consortium, draft.id);
+        let to = move |draft: &undertone_api::job::JobDraft| path::draft(consortium, draft.id);
         match answer {
             Err(problem) if problem.code == Code::PreconditionFailed && self.return_address().is_none() => {
                 let copy = backend.begin_draft(consortium, new).await;
@@ -156,7 +156,7 @@ async fn propose_draft(
 }
 
 fn new_draft(title: &str, spec: &Spec) -> Answer<NewDraft> {
-    NewDraft::of(title, spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))
+    NewDraft::from_spec(title, spec).map_err(|error| Problem::new(Code::Internal, error.to_string()))
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ mod result;
 mod tests;
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset};
+use undertone_api::dataset::{Dataset, DatasetContent};
 use undertone_api::id::DatasetId;
 use undertone_api::job::transcription::{Report, Spec};
-use undertone_api::job::{Charge, Measurement, Participant};
+use undertone_api::job::{Charge, JobParticipant, Measurement};
 #[cfg(feature = "ssr")]
 use undertone_api::report::ReportFile;
 
@@ -45,7 +45,7 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == Content::Recordings
+        dataset.content == DatasetContent::Recordings
     }
 
     #[cfg(feature = "ssr")]
@@ -86,7 +86,7 @@ impl Card for Spec {
         Vec::new()
     }
 
-    fn result(&self, result: &Report, participants: &[Participant]) -> AnyView {
+    fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
         result::render_result(result, participants)
     }
 

@@ -8,7 +8,7 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::diagnosis::Diagnosis;
 use undertone_api::job::log::LogLine;
 use undertone_api::job::{
-    Approval, Job, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
+    Approval, DatasetUse, Job, JobParticipant, JobProgress, JobState, ParticipantState, RoundView, SeriesProgress,
 };
 use undertone_api::signed::Consent;
 use undertone_privacy::Event;
@@ -38,13 +38,13 @@ pub(crate) struct File {
 pub(crate) fn live(
     at: OffsetDateTime,
     job: &Job,
-    progress: &Progress,
+    progress: &JobProgress,
     in_the_clear: &[(DatasetId, u64)],
     files: Vec<File>,
     log: &[LogLine],
 ) -> Live {
     let state = progress.state;
-    let what = if state == State::Proposed { "Requested from each participant" } else { "Privacy spent" };
+    let what = if state == JobState::Proposed { "Requested from each participant" } else { "Privacy spent" };
     let reason = job.reason.clone().map(|reason| view! { <p class="notice bad">{reason}</p> });
     let mut recent = progress.rounds.clone();
     let earlier = recent.split_off(recent.len().min(NEWEST));
@@ -59,7 +59,7 @@ pub(crate) fn live(
         at: words::exact(at),
         state: state.label().to_owned(),
         over: state.is_over(),
-        chartless: matches!(state, State::Proposed | State::Refused),
+        chartless: matches!(state, JobState::Proposed | JobState::Refused),
         headline: headline(job, progress).to_html(),
         now: now.to_html(),
         reason: reason.to_html(),
@@ -103,7 +103,7 @@ fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
 
 /// Counts the exact releases of each dataset that was opened for them; datasets without any are left out.
 pub(crate) fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u64)> {
-    let series = job.spec.measured().series;
+    let series = job.spec.allowed_measurements().series;
     let exact = |dataset: &Dataset| -> u64 {
         let clear = |name: &str| job.spec.release(dataset, name) == Some(Event::NonPrivate);
         series.iter().filter(|(name, _)| clear(name)).map(|(_, rounds)| u64::from(*rounds)).sum()
@@ -112,12 +112,12 @@ pub(crate) fn in_the_clear(job: &Job, datasets: &[Dataset]) -> Vec<(DatasetId, u
 }
 
 /// Returns the current activity; empty if the state already describes it.
-fn now(progress: &Progress) -> String {
+fn now(progress: &JobProgress) -> String {
     if progress.now == progress.state.label() { String::new() } else { progress.now.replace('`', "") }
 }
 
 /// Renders the result and the downloadable files.
-fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
+fn result(job: &Job, progress: &JobProgress, files: Vec<File>) -> AnyView {
     let report = job.report.as_ref().map(|report| {
         view! { <section class="panel"><h2>"Result"</h2>{kind::result(&job.spec, report, &progress.participants)}</section> }
     });
@@ -138,16 +138,16 @@ fn result(job: &Job, progress: &Progress, files: Vec<File>) -> AnyView {
 }
 
 /// Returns the most important fact about the job at present.
-fn headline(job: &Job, progress: &Progress) -> String {
+fn headline(job: &Job, progress: &JobProgress) -> String {
     let unfinished = |series: &&SeriesProgress| series.done < series.rounds;
     match progress.state {
-        State::Running => match progress.series.iter().find(unfinished) {
+        JobState::Running => match progress.series.iter().find(unfinished) {
             Some(series) if series.done > 0 || progress.series.len() == 1 => {
                 format!("Round {} of {}, {} arm", (series.done + 1).min(series.rounds), series.rounds, series.series)
             }
             _ => "Running".to_owned(),
         },
-        State::Proposed => {
+        JobState::Proposed => {
             let waiting = progress.participants.iter().filter(|party| party.approval == Approval::Pending).count();
             match waiting {
                 0 => "Waiting for the reservations".to_owned(),
@@ -155,30 +155,30 @@ fn headline(job: &Job, progress: &Progress) -> String {
                 n => format!("{n} owners have not decided yet"),
             }
         }
-        State::Queued => "Approved and reserved, waiting for workers".to_owned(),
-        State::Paused => "Paused; reservations are kept and deadlines are suspended".to_owned(),
-        State::Finished => match (job.started_at, job.finished_at) {
+        JobState::Queued => "Approved and reserved, waiting for workers".to_owned(),
+        JobState::Paused => "Paused; reservations are kept and deadlines are suspended".to_owned(),
+        JobState::Finished => match (job.started_at, job.finished_at) {
             (Some(from), Some(to)) => format!("Finished in {}", words::duration((to - from).as_seconds_f64())),
             _ => "Finished".to_owned(),
         },
-        State::Failed => "Failed; unused reservations were returned".to_owned(),
-        State::Cancelled => "Cancelled; unused reservations were returned".to_owned(),
-        State::Refused => "Refused; nothing was charged".to_owned(),
+        JobState::Failed => "Failed; unused reservations were returned".to_owned(),
+        JobState::Cancelled => "Cancelled; unused reservations were returned".to_owned(),
+        JobState::Refused => "Refused; nothing was charged".to_owned(),
     }
 }
 
 /// Renders each party: the spent part of its reservation, and the state of its worker.
-fn parties(progress: &Progress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
+fn parties(progress: &JobProgress, in_the_clear: &[(DatasetId, u64)]) -> AnyView {
     let exact = |id| in_the_clear.iter().find(|(dataset, _)| *dataset == id).map_or(0, |(_, exact)| *exact);
-    let row = |party: Participant| {
+    let row = |party: JobParticipant| {
         let exact = exact(party.dataset);
         view! { <li>{one(party, exact, progress.state)}</li> }
     };
     view! { <ul class="party-list">{progress.participants.iter().cloned().map(row).collect_view()}</ul> }.into_any()
 }
 
-fn one(party: Participant, exact: u64, state: State) -> AnyView {
-    let (over, proposed) = (state.is_over(), state == State::Proposed);
+fn one(party: JobParticipant, exact: u64, state: JobState) -> AnyView {
+    let (over, proposed) = (state.is_over(), state == JobState::Proposed);
     let reserved = party.epsilon_reserved.unwrap_or_default();
     let reading = GaugeReading::from_participant(&party, over);
     let releases = party.charge.as_ref().map(|charge| {
@@ -206,7 +206,7 @@ fn one(party: Participant, exact: u64, state: State) -> AnyView {
         (None, Some(_)) => view! { <p class="gauge-text">{releases}</p> }.into_any(),
         (None, None) => view! {
             <p class="gauge-text">{match (party.purpose, party.visibility) {
-                (Purpose::Evaluate, _) => "Used for evaluation only; nothing is charged.",
+                (DatasetUse::Evaluate, _) => "Used for evaluation only; nothing is charged.",
                 (_, Visibility::Public) => "Public; nothing is charged.",
                 _ => "Nothing derived from it leaves the site.",
             }}</p>
@@ -258,7 +258,7 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
 }
 
 /// Renders the rounds: received, awaited and late results.
-fn table(progress: &Progress, rounds: Vec<RoundView>, now: OffsetDateTime) -> AnyView {
+fn table(progress: &JobProgress, rounds: Vec<RoundView>, now: OffsetDateTime) -> AnyView {
     let parties = &progress.participants;
     let name = |dataset| {
         parties

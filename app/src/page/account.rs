@@ -5,7 +5,7 @@ mod security;
 mod tests;
 
 use leptos::prelude::*;
-use undertone_api::member::Scope;
+use undertone_api::member::RoleScope;
 use undertone_api::organization::Organization;
 
 use crate::backend::Answer;
@@ -69,8 +69,8 @@ pub(crate) fn settings() -> AnyView {
         let name = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {
-                Scope::Consortium(id) => name(id.to_string()),
-                Scope::Organization(id) => name(id.to_string()),
+                RoleScope::Consortium(id) => name(id.to_string()),
+                RoleScope::Organization(id) => name(id.to_string()),
             };
             view! { <li>{words::role(grant.role)}" · "{place}</li> }
         });

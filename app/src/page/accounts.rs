@@ -5,7 +5,7 @@ mod tests;
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::retirement::AccountState;
 
 use super::account::render_tabs;
@@ -27,7 +27,7 @@ pub(crate) fn accounts() -> AnyView {
     screen(Place::Settings, async |desk| {
         let own = desk.member()?.id;
         let accounts = desk.backend.accounts().await?;
-        let links = desk.backend.invitations(Purpose::Operator).await?;
+        let links = desk.backend.invitations(InvitationPurpose::Operator).await?;
         let rows = accounts.iter().map(|account| render_row(account, account.member.id != own, desk.now));
         let invite = post(
             "invite-operator",

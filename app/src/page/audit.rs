@@ -4,8 +4,8 @@ use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::Freeze;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::audit::{Attack, AuditView, Family, Guessed, Method, Verdict};
-use undertone_api::job::{Job, State};
+use undertone_api::job::audit::{AttackMethod, AuditVerdict, AuditView, CanaryFamily, MembershipAttack, TrialResult};
+use undertone_api::job::{Job, JobState};
 
 use crate::component::form::post;
 use crate::component::said::{Digest, RelativeTime};
@@ -18,15 +18,16 @@ pub(super) fn render_section(
     audits: &[AuditView],
     now: time::OffsetDateTime,
 ) -> AnyView {
-    let audit_targets: Vec<&Dataset> = datasets.iter().filter(|dataset| job.spec.audited(dataset).is_some()).collect();
+    let audit_targets: Vec<&Dataset> =
+        datasets.iter().filter(|dataset| job.spec.audit_plan(dataset).is_some()).collect();
     if audit_targets.is_empty() && audits.is_empty() {
         return ().into_any();
     }
-    let disproved = audits.iter().any(|view| view.verdict == Verdict::Disproved);
+    let disproved = audits.iter().any(|view| view.verdict == AuditVerdict::Disproved);
     let missing = audit_targets.len().saturating_sub(audits.len()) as u64;
     let headline = match job.summary.state {
         _ if disproved => "An audit disproves the claim. The files are withheld and the account is frozen.".to_owned(),
-        State::Finished => "Passed: no measurement exceeds its claim.".to_owned(),
+        JobState::Finished => "Passed: no measurement exceeds its claim.".to_owned(),
         state if state.is_over() => "The job ended without passing its audit; its files are withheld.".to_owned(),
         _ if missing > 0 => {
             format!(
@@ -92,19 +93,19 @@ pub(super) fn render_table(audits: &[AuditView], with_attacks: bool, now: time::
 /// Describes the meaning of a verdict in a sentence.
 fn describe_verdict(view: &AuditView) -> String {
     match view.verdict {
-        Verdict::Consistent => "Below the claim; it could have disproved the claim.".to_owned(),
-        Verdict::Uninformative => format!(
+        AuditVerdict::Consistent => "Below the claim; it could have disproved the claim.".to_owned(),
+        AuditVerdict::Uninformative => format!(
             "Inconclusive: correct guesses alone show at most ε {}, below the claim.",
             words::epsilon_left(view.assessment.ceiling)
         ),
-        Verdict::Disproved => "Above the claim: the releases exceed their charge.".to_owned(),
+        AuditVerdict::Disproved => "Above the claim: the releases exceed their charge.".to_owned(),
     }
 }
 
-fn describe_guesses(guessed: &Guessed) -> String {
+fn describe_guesses(guessed: &TrialResult) -> String {
     let family = match guessed.trial.family {
-        Family::Direction => "gradients",
-        Family::Recording => "made-up recordings",
+        CanaryFamily::Direction => "gradients",
+        CanaryFamily::Recording => "made-up recordings",
     };
     format!(
         "{} of {} guesses correct about {} {family}",
@@ -114,10 +115,10 @@ fn describe_guesses(guessed: &Guessed) -> String {
     )
 }
 
-fn describe_attack(attack: &Attack) -> String {
+fn describe_attack(attack: &MembershipAttack) -> String {
     let method = match attack.method {
-        Method::LossThreshold => "Loss threshold",
-        Method::LikelihoodRatio => "Likelihood ratio",
+        AttackMethod::LossThreshold => "Loss threshold",
+        AttackMethod::LikelihoodRatio => "Likelihood ratio",
     };
     let rate = |part: u32, whole: u32| words::percent(f64::from(part) / f64::from(whole.max(1)));
     let points: Vec<String> = attack
@@ -178,18 +179,22 @@ pub(super) fn render_freeze(
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::audit::{Attack, Family, Guessed, Method, OperatingPoint, Trial};
+    use undertone_api::job::audit::{
+        AttackMethod, AuditTrial, CanaryFamily, MembershipAttack, OperatingPoint, TrialResult,
+    };
 
     use super::{describe_attack, describe_guesses};
 
     #[test]
     fn guesses_and_attacks_are_described() {
-        let guessed =
-            Guessed { trial: Trial { family: Family::Direction, canaries: 1000, guesses: 500 }, correct: 260 };
+        let guessed = TrialResult {
+            trial: AuditTrial { family: CanaryFamily::Direction, canaries: 1000, guesses: 500 },
+            correct: 260,
+        };
         assert_eq!(describe_guesses(&guessed), "260 of 500 guesses correct about 1,000 gradients");
-        let attack = Attack {
+        let attack = MembershipAttack {
             series: None,
-            method: Method::LossThreshold,
+            method: AttackMethod::LossThreshold,
             members: 100,
             nonmembers: 100,
             auc: 0.512,
@@ -198,6 +203,9 @@ mod tests {
         };
         let text = describe_attack(&attack);
         assert!(text.starts_with("Loss threshold: AUC 0.51; 2"), "{text}");
-        assert!(describe_attack(&Attack { members: 0, ..attack }).contains("found"), "nothing is divided by nobody");
+        assert!(
+            describe_attack(&MembershipAttack { members: 0, ..attack }).contains("found"),
+            "nothing is divided by nobody"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Hand, What, Where};
+use undertone_api::audit_log::{ActorKind, AuditAction, AuditCheck, AuditEntry, AuditPlace, AuditQuery};
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
@@ -67,9 +67,9 @@ impl LogForm {
             "" => None,
             text => text.parse().map_err(|_| wrong("by", "enter an id, as in the link of a row")).ok(),
         };
-        let hand: Option<Hand> = word(&self.hand)
+        let hand: Option<ActorKind> = word(&self.hand)
             .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("hand", "choose one from the list")).ok());
-        let what: Option<What> = word(&self.what)
+        let what: Option<AuditAction> = word(&self.what)
             .and_then(|word| serde_json::from_value(word).map_err(|_| wrong("what", "choose one from the list")).ok());
         let (since, until) = parse_period(&self.since, &self.until, wrong);
         if !violations.is_empty() {
@@ -87,7 +87,7 @@ pub(crate) fn consortium_log() -> AnyView {
     screen(Place::AuditLog, async |desk| {
         let consortium = desk.consortium()?;
         let lead = format!("Actions in {}: jobs, agreements, questions and downloads.", consortium.name);
-        build_sheet(&desk, Where::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
+        build_sheet(&desk, AuditPlace::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
     })
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn organization_log() -> AnyView {
         let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
         let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
         let lead = format!("Actions in {name}: people, workers, datasets and budgets.");
-        build_sheet(&desk, Where::Organization(id), path::organization_log(consortium, id), lead).await
+        build_sheet(&desk, AuditPlace::Organization(id), path::organization_log(consortium, id), lead).await
     })
 }
 
@@ -107,11 +107,11 @@ pub(crate) fn organization_log() -> AnyView {
 pub(crate) fn server_log() -> AnyView {
     screen(Place::Settings, async |desk| {
         let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
-        build_sheet(&desk, Where::Server, path::SERVER_LOG.to_owned(), lead).await
+        build_sheet(&desk, AuditPlace::Server, path::SERVER_LOG.to_owned(), lead).await
     })
 }
 
-async fn build_sheet(desk: &Desk, place: Where, here: String, lead: String) -> Result<Sheet, Problem> {
+async fn build_sheet(desk: &Desk, place: AuditPlace, here: String, lead: String) -> Result<Sheet, Problem> {
     desk.member()?;
     let form = crate::query::parse::<LogForm>(&desk.query).unwrap_or_default();
     let filter = form.to_query()?;
@@ -175,10 +175,10 @@ fn render_verdict(checked: &AuditCheck) -> AnyView {
 
 fn render_filters(form: &LogForm, here: &str, filtered: bool) -> AnyView {
     let is_selected = |value: &str, word: &str| value == word;
-    let what = What::ALL.iter().map(|what| {
-        view! { <option value=what.word() selected=is_selected(&form.what, what.word())>{what.said()}</option> }
+    let what = AuditAction::ALL.iter().map(|what| {
+        view! { <option value=what.word() selected=is_selected(&form.what, what.word())>{what.phrase()}</option> }
     });
-    let hands = Hand::ALL.iter().map(|hand| {
+    let hands = ActorKind::ALL.iter().map(|hand| {
         view! { <option value=hand.word() selected=is_selected(&form.hand, hand.word())>{hand_label(*hand)}</option> }
     });
     let kinds = KINDS.iter().map(|(word, said)| {
@@ -260,7 +260,7 @@ fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &
                 <td data-label="entry" class="number">{words::count(entry.number)}</td>
                 <td data-label="when"><RelativeTime at=entry.at now/></td>
                 <td data-label="who">{who}</td>
-                <td data-label="what">{entry.what.said()}</td>
+                <td data-label="what">{entry.what.phrase()}</td>
                 <td data-label="subject">{render_subject(entry, consortium)}</td>
                 <td data-label="more">{format_detail(&entry.detail)}</td>
                 <td data-label="hash"><Digest digest=entry.hash.clone()/></td>
@@ -312,14 +312,14 @@ fn format_detail(detail: &serde_json::Value) -> String {
     if text.chars().count() <= DETAIL { text } else { text.chars().take(DETAIL).chain(['…']).collect() }
 }
 
-const fn hand_label(hand: Hand) -> &'static str {
+const fn hand_label(hand: ActorKind) -> &'static str {
     match hand {
-        Hand::Member => "a member",
-        Hand::Worker => "a worker",
-        Hand::Key => "a program with a key",
-        Hand::Operator => "the operator at the terminal",
-        Hand::Nobody => "a visitor without a session",
-        Hand::System => "the server itself",
+        ActorKind::Member => "a member",
+        ActorKind::Worker => "a worker",
+        ActorKind::Key => "a program with a key",
+        ActorKind::Operator => "the operator at the terminal",
+        ActorKind::Nobody => "a visitor without a session",
+        ActorKind::System => "the server itself",
     }
 }
 

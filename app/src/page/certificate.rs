@@ -6,8 +6,8 @@ pub(super) use party::{describe_adjacency, render_promises};
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
-use undertone_api::signed::certificate::Together;
-use undertone_api::signed::{Certificate, Head};
+use undertone_api::signed::certificate::CombinedFigure;
+use undertone_api::signed::{Certificate, LogHead};
 
 use super::overlap;
 use crate::component::files::render_files;
@@ -58,7 +58,7 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
 }
 
 /// Describes the consortium's number for one unit in a sentence.
-fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
+fn render_total(certificate: &Certificate, together: &CombinedFigure) -> AnyView {
     let one = words::any_one(together.unit);
     let find_name = |id: &OrganizationId| {
         let party = certificate.parties.iter().find(|party| party.organization == *id);
@@ -96,7 +96,7 @@ fn render_total(certificate: &Certificate, together: &Together) -> AnyView {
 }
 
 fn render_signatures(certificate: &Certificate) -> AnyView {
-    let head = certificate.head.as_ref().and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
+    let head = certificate.head.as_ref().and_then(|head| serde_json::from_str::<LogHead>(&head.payload).ok());
     let sites = certificate.parties.iter().filter(|party| party.charged.is_some()).map(|party| {
         view! { <div><dt>{format!("{}, for {}", party.organization_name, party.dataset_name)}</dt><dd><code>{party.site_key.clone()}</code></dd></div> }
     });

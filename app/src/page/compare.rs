@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use serde_json::Value;
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{JobSummary, State};
+use undertone_api::job::{JobState, JobSummary};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
-use undertone_api::report::{How, ReportFile};
+use undertone_api::report::{LevelDerivation, ReportFile};
 
 use super::render_empty;
 use crate::component::drawing::{ForestPlot, IntervalEstimate};
@@ -27,7 +27,7 @@ pub(crate) fn compare() -> AnyView {
         desk.member()?;
         let selection = parse_jobs(&desk.query)?;
         let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
-        let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == State::Finished).collect();
+        let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == JobState::Finished).collect();
         let mut reports = Vec::new();
         for job in &selection {
             if !finished.iter().any(|known| known.id == *job) {
@@ -169,7 +169,7 @@ fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> An
             }.into_any());
         }
         for party in &report.privacy {
-            let level = party.levels.iter().find(|level| level.how == How::Protected);
+            let level = party.levels.iter().find(|level| level.how == LevelDerivation::Protected);
             let epsilon = level.and_then(|level| level.epsilon).map_or_else(|| "–".to_owned(), words::epsilon);
             let unit = level.map(|level| words::unit(level.unit)).unwrap_or_default();
             rows.push(

@@ -7,8 +7,8 @@ mod limit;
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use undertone_api::budget::{Account, Entry, EntryKind, PromisedLimit};
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::budget::{Account, EntryKind, LedgerEntry, PromisedLimit};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
@@ -54,9 +54,9 @@ pub(crate) fn dataset() -> AnyView {
         } else {
             let none = !dataset.accounts.iter().any(standing::budgeted);
             let without = match dataset.content {
-                Content::Speech => "No budget is set; no job can train on it privately",
-                Content::Queries => "No budget is set; no job can ask questions about it",
-                Content::Recordings => "No budget is set; no job can have it transcribed by recognizers",
+                DatasetContent::Speech => "No budget is set; no job can train on it privately",
+                DatasetContent::Queries => "No budget is set; no job can ask questions about it",
+                DatasetContent::Recordings => "No budget is set; no job can have it transcribed by recognizers",
             };
             let promises =
                 |id| history.iter().find(|told| told.account == id).map_or(&[][..], |told| &told.promises[..]);
@@ -142,7 +142,7 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
 }
 
 /// Returns the dataset's rows, newest first, and whether these are all; `None` without access to them.
-async fn read_entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, bool)>, Problem> {
+async fn read_entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<LedgerEntry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
     for _ in 0..PAGES {
@@ -161,19 +161,19 @@ async fn read_entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<Entry>, 
 
 fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let rough = |count: u64| if count == 0 { "none".to_owned() } else { format!("about {}", words::count(count)) };
-    let speech = dataset.content == Content::Speech;
+    let speech = dataset.content == DatasetContent::Speech;
     let records = match dataset.content {
-        Content::Speech | Content::Recordings => "Recordings",
-        Content::Queries => "Rows of the query log",
+        DatasetContent::Speech | DatasetContent::Recordings => "Recordings",
+        DatasetContent::Queries => "Rows of the query log",
     };
-    let transcribed = dataset.content == Content::Recordings;
+    let transcribed = dataset.content == DatasetContent::Recordings;
     let records_label = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
     let classes = words::count(dataset.classes.into());
     let content_fact = match (dataset.content, dataset.classes) {
-        (Content::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
+        (DatasetContent::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
         // Whether a private log has labels is not public.
-        (Content::Queries, 0) | (Content::Recordings, _) => None,
-        (Content::Queries, _) => Some(("Labels", classes)),
+        (DatasetContent::Queries, 0) | (DatasetContent::Recordings, _) => None,
+        (DatasetContent::Queries, _) => Some(("Labels", classes)),
     };
     view! {
         <dl class="facts">
@@ -194,7 +194,7 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
 
 /// Renders releases by job and event: reserved, charged, returned.
 fn render_composition(
-    entries: &[Entry],
+    entries: &[LedgerEntry],
     whole: bool,
     consortium: undertone_api::id::ConsortiumId,
     title: impl Fn(JobId) -> Option<String>,

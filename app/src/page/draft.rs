@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
-use undertone_api::job::{Draft, NewJob};
+use undertone_api::job::{JobDraft, NewJob};
 use undertone_api::plan::Plan;
 use undertone_api::problem::Problem;
 
@@ -40,7 +40,7 @@ pub(crate) fn draft() -> AnyView {
     })
 }
 
-fn render_standing(desk: &Desk, draft: &Draft) -> AnyView {
+fn render_standing(desk: &Desk, draft: &JobDraft) -> AnyView {
     let headline = if draft.violations.is_empty() { "Ready to propose" } else { "Not ready to propose" };
     let consortium = draft.consortium;
     let now = desk.now;
@@ -53,11 +53,11 @@ fn render_standing(desk: &Desk, draft: &Draft) -> AnyView {
     .into_any()
 }
 
-fn hidden_fields(consortium: ConsortiumId, draft: &Draft) -> Vec<(&'static str, String)> {
+fn hidden_fields(consortium: ConsortiumId, draft: &JobDraft) -> Vec<(&'static str, String)> {
     vec![("consortium", consortium.to_string()), ("draft", draft.id.to_string())]
 }
 
-fn render_actions(consortium: ConsortiumId, draft: &Draft) -> AnyView {
+fn render_actions(consortium: ConsortiumId, draft: &JobDraft) -> AnyView {
     let propose = draft.violations.is_empty().then(|| {
         post(
             "propose-draft",
@@ -117,7 +117,7 @@ fn render_facts(facts: Vec<(&'static str, String)>) -> AnyView {
     view! { <section class="panel"><h2>"Job description"</h2><dl class="facts">{rows}</dl></section> }.into_any()
 }
 
-fn render_form(consortium: ConsortiumId, draft: &Draft) -> AnyView {
+fn render_form(consortium: ConsortiumId, draft: &JobDraft) -> AnyView {
     let content = &draft.content;
     let spec = serde_json::to_string_pretty(&content.spec).unwrap_or_default();
     let mut hidden = hidden_fields(consortium, draft);

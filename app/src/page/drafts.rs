@@ -3,15 +3,15 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{Draft, Spec};
+use undertone_api::job::{JobDraft, Spec};
 
 use crate::component::form::post;
 use crate::component::said::RelativeTime;
 use crate::path;
 
 /// Renders the section.
-pub(super) fn render_section(consortium: ConsortiumId, drafts: &[Draft], now: OffsetDateTime) -> AnyView {
-    let row = |draft: &Draft| {
+pub(super) fn render_section(consortium: ConsortiumId, drafts: &[JobDraft], now: OffsetDateTime) -> AnyView {
+    let row = |draft: &JobDraft| {
         let title = Some(draft.content.title.clone()).filter(|title| !title.is_empty());
         let (class, ready) = if draft.violations.is_empty() {
             ("state done", "✓ ready to propose")

@@ -5,7 +5,7 @@ mod code;
 mod reset;
 
 use leptos::prelude::*;
-use undertone_api::member::Scope;
+use undertone_api::member::RoleScope;
 use undertone_api::organization::Organization;
 
 use super::{provider, render_empty};
@@ -94,7 +94,7 @@ pub(crate) fn new_consortium() -> AnyView {
     screen(Place::Nowhere, async |desk| {
         let member = desk.member()?;
         let mine = |organization: &Organization| {
-            member.grants.iter().any(|grant| grant.scope == Scope::Organization(organization.id))
+            member.grants.iter().any(|grant| grant.scope == RoleScope::Organization(organization.id))
         };
         let own: Vec<_> = desk.backend.known_organizations().await?.into_iter().filter(mine).collect();
         let organization = if own.is_empty() {

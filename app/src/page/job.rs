@@ -8,7 +8,7 @@ mod sign;
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::{Approval, Job, Participant, State};
+use undertone_api::job::{Approval, Job, JobParticipant, JobState};
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
 use undertone_api::signed::SiteApproval;
@@ -77,7 +77,7 @@ pub(crate) fn job() -> AnyView {
 /// Renders the link to the certificate, or the time of its creation.
 fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
     let released = job.participants.iter().any(|party| party.releases > 0);
-    if job.summary.state == State::Finished || (job.summary.state.is_over() && released) {
+    if job.summary.state == JobState::Finished || (job.summary.state.is_over() && released) {
         return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"Signed privacy cost"</a> }
             .into_any();
     }
@@ -95,8 +95,8 @@ async fn render_decisions(
     in_the_clear: &[(DatasetId, u64)],
 ) -> Result<AnyView, Problem> {
     let mut parts = Vec::new();
-    let is_awaited = |party: &&Participant| {
-        job.summary.state == State::Proposed
+    let is_awaited = |party: &&JobParticipant| {
+        job.summary.state == JobState::Proposed
             && party.approval == Approval::Pending
             && viewer::stewards(member, party.organization)
     };
@@ -120,7 +120,7 @@ fn render_approval<'a>(
     desk: &Desk,
     consortium: ConsortiumId,
     job: &Job,
-    party: &Participant,
+    party: &JobParticipant,
     mut standings: impl Iterator<Item = &'a Standing>,
     (speakers, exact): (u64, u64),
     site: Option<&SiteApproval>,
@@ -204,7 +204,7 @@ fn render_approval<'a>(
 }
 
 /// Describes the effects of an approval, sentence by sentence.
-fn describe_charge(payment: &Payment, party: &Participant, speakers: u64, records: &str) -> Vec<String> {
+fn describe_charge(payment: &Payment, party: &JobParticipant, speakers: u64, records: &str) -> Vec<String> {
     let each = words::each(payment.reading.unit);
     let delta = words::delta(payment.reading.delta);
     let mut lines = vec![format!(

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
-use undertone_api::job::log::{Level, LogLine, LogQuery};
+use undertone_api::job::log::{LogLevel, LogLine, LogQuery};
 
 use super::render_empty;
 use crate::component::said::RelativeTime;
@@ -74,11 +74,11 @@ fn page_address(consortium: ConsortiumId, job: JobId, query: &LogQuery, cursor: 
     format!("{}?cursor={cursor}{dataset}{level}", path::job_log(consortium, job))
 }
 
-const fn level_word(level: Level) -> &'static str {
+const fn level_word(level: LogLevel) -> &'static str {
     match level {
-        Level::Info => "info",
-        Level::Warning => "warning",
-        Level::Error => "error",
+        LogLevel::Info => "info",
+        LogLevel::Warning => "warning",
+        LogLevel::Error => "error",
     }
 }
 
@@ -87,9 +87,10 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
         let name = format!("{}, {}", party.dataset_name, party.organization_name);
         view! { <option value=party.dataset.to_string() selected=query.dataset == Some(party.dataset)>{name}</option> }
     });
-    let levels = [(Level::Info, "everything"), (Level::Warning, "warnings and errors"), (Level::Error, "errors")];
+    let levels =
+        [(LogLevel::Info, "everything"), (LogLevel::Warning, "warnings and errors"), (LogLevel::Error, "errors")];
     let levels = levels.map(|(level, said)| {
-        let is_selected = query.level.unwrap_or(Level::Info) == level;
+        let is_selected = query.level.unwrap_or(LogLevel::Info) == level;
         view! { <option value=level_word(level) selected=is_selected>{said}</option> }
     });
     view! {
@@ -112,9 +113,9 @@ pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
             _ => "the job".to_owned(),
         };
         let (class, mark) = match line.level {
-            Level::Info => ("state", "info"),
-            Level::Warning => ("state waiting", "◌ warning"),
-            Level::Error => ("state bad", "✕ error"),
+            LogLevel::Info => ("state", "info"),
+            LogLevel::Warning => ("state waiting", "◌ warning"),
+            LogLevel::Error => ("state bad", "✕ error"),
         };
         view! {
             <tr>

@@ -6,7 +6,7 @@ mod row;
 use leptos::prelude::*;
 use std::fmt::Write as _;
 use time::OffsetDateTime;
-use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::JobSummary;
@@ -74,7 +74,7 @@ pub(crate) fn ledger() -> AnyView {
 
 /// Rows with the names of their datasets, the number of datasets hidden from the viewer, and the cursor of older rows.
 struct LedgerRows {
-    rows: Vec<(String, Entry)>,
+    rows: Vec<(String, LedgerEntry)>,
     closed: u64,
     next: Option<(DatasetId, String)>,
 }
@@ -206,7 +206,7 @@ fn render_filters(query: &LedgerQuery, datasets: &[Dataset], jobs: &[JobSummary]
 
 /// Renders rows of ledgers as a table.
 pub(super) fn render_rows(
-    entries: &[(String, Entry)],
+    entries: &[(String, LedgerEntry)],
     consortium: ConsortiumId,
     title: &impl Fn(JobId) -> Option<String>,
     now: OffsetDateTime,

@@ -1,7 +1,7 @@
 //! The consortium's models: the files of its finished jobs.
 
 use leptos::prelude::*;
-use undertone_api::model::Model;
+use undertone_api::model::JobModel;
 use undertone_api::page::PageQuery;
 
 use super::render_empty;
@@ -16,7 +16,7 @@ pub(crate) fn models() -> AnyView {
         let consortium = desk.consortium()?.id;
         let page = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
         let mut rows = Vec::new();
-        for Model { job, files } in desk.backend.models(consortium, page).await?.items {
+        for JobModel { job, files } in desk.backend.models(consortium, page).await?.items {
             for file in native::ordered(files) {
                 let href = desk.backend.download(&file);
                 rows.push(view! {

@@ -7,7 +7,7 @@ mod tests;
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::organization::{Organization, Purpose};
+use undertone_api::organization::{InvitationPurpose, Organization};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
 
@@ -38,7 +38,7 @@ pub(crate) fn organization() -> AnyView {
         let runs = viewer::runs(member, id);
         let retires = runs || viewer::admits(member, consortium);
         let retired_members = if runs { desk.backend.retired_members(id).await? } else { Vec::new() };
-        let purpose = Purpose::Member { organization: id, roles: Vec::new() };
+        let purpose = InvitationPurpose::Member { organization: id, roles: Vec::new() };
         let links = if runs { desk.backend.invitations(purpose).await? } else { Vec::new() };
         let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
         let enrol = runs.then(|| {

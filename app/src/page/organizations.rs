@@ -3,7 +3,7 @@
 mod roles;
 
 use leptos::prelude::*;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 
 use super::organization::people;
 use crate::component::form::{Field, post};
@@ -54,8 +54,8 @@ pub(crate) fn organizations() -> AnyView {
         let mut links = Vec::new();
         let mut roles = None;
         if admin {
-            links.extend(desk.backend.invitations(Purpose::Organization { consortium }).await?);
-            links.extend(desk.backend.invitations(Purpose::Annotator { consortium }).await?);
+            links.extend(desk.backend.invitations(InvitationPurpose::Organization { consortium }).await?);
+            links.extend(desk.backend.invitations(InvitationPurpose::Annotator { consortium }).await?);
             roles = Some(roles::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
         }
         let hidden = [("consortium", consortium.to_string())];

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{JobSummary, State};
+use undertone_api::job::{JobState, JobSummary};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Problem;
 
@@ -56,7 +56,7 @@ pub(crate) fn overview() -> AnyView {
             freezes.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
         let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
-        let running = jobs.iter().filter(|job| matches!(job.state, State::Running | State::Queued)).count();
+        let running = jobs.iter().filter(|job| matches!(job.state, JobState::Running | JobState::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "No running jobs, no pending actions".to_owned(),
             (0, n) => format!("{} pending", words::plural(n as u64, "decision")),

@@ -7,8 +7,9 @@ mod tests;
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
+use undertone_api::job::AskingJob;
 use undertone_api::member::Member;
-use undertone_api::question::{Asking, AskingJob};
+use undertone_api::question::QuestionProgress;
 
 pub(crate) use answer::annotate;
 
@@ -82,14 +83,14 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
 }
 
 /// Describes the present round, or the pending pools.
-fn describe_round(asking: &Asking) -> String {
+fn describe_round(asking: &QuestionProgress) -> String {
     if asking.pools < asking.pools_awaited {
         return format!("pools of {} of {} sites", asking.pools, asking.pools_awaited);
     }
     format!("{} of {} done", asking.rounds_done, asking.rounds)
 }
 
-fn describe_annotators(asking: &Asking) -> String {
+fn describe_annotators(asking: &QuestionProgress) -> String {
     match asking.annotators {
         0 => "none yet".to_owned(),
         1 => format!("1 person, {}", words::plural(asking.annotations, "answer")),

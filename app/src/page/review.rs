@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::{Disclosed, Disclosure, Review};
+use undertone_api::job::{Disclosure, DisclosureForm, JobReview};
 use undertone_api::problem::{Code, Problem};
 
 use crate::component::said::{Day, Digest};
@@ -40,7 +40,7 @@ pub(crate) fn review() -> AnyView {
     })
 }
 
-fn render_times(review: &Review) -> AnyView {
+fn render_times(review: &JobReview) -> AnyView {
     let answer = review
         .answer_by
         .map(|at| view! { "A decision is due until "<Day at/>"; without a decision the job is refused. " });
@@ -49,7 +49,7 @@ fn render_times(review: &Review) -> AnyView {
 }
 
 /// Renders the owner's account before and after.
-fn render_cost(review: &Review) -> AnyView {
+fn render_cost(review: &JobReview) -> AnyView {
     let Some(cost) = &review.cost else { return ().into_any() };
     let own = cost
         .epsilon
@@ -81,8 +81,8 @@ fn render_cost(review: &Review) -> AnyView {
 fn render_disclosures(rows: &[Disclosure]) -> AnyView {
     let row = |row: &Disclosure| {
         let epsilon = match (row.form, row.epsilon) {
-            (Disclosed::Fact, _) => "–".to_owned(),
-            (Disclosed::Exact, _) => "none covers it".to_owned(),
+            (DisclosureForm::Fact, _) => "–".to_owned(),
+            (DisclosureForm::Exact, _) => "none covers it".to_owned(),
             (_, Some(epsilon)) => format!("ε {} in all", words::epsilon(epsilon)),
             (_, None) => "as charged".to_owned(),
         };
@@ -108,8 +108,8 @@ fn render_disclosures(rows: &[Disclosure]) -> AnyView {
     .into_any()
 }
 
-fn render_manifest(review: &Review) -> AnyView {
-    let Review { manifest, digest, server_key, .. } = review;
+fn render_manifest(review: &JobReview) -> AnyView {
+    let JobReview { manifest, digest, server_key, .. } = review;
     view! {
         <section class="panel"><h2>"The signed manifest"</h2>
             <p>"An approval covers exactly these bytes. A changed job has a different manifest and no approval."</p>

@@ -3,7 +3,7 @@
 
 use leptos::prelude::*;
 use serde::Deserialize;
-use undertone_api::plan::thresholds::{Asked, Line, csv};
+use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
 use crate::component::chart::percent_encode;
 use crate::path;
@@ -26,7 +26,7 @@ pub(crate) fn thresholds() -> AnyView {
     screen(Place::Jobs, async |desk| {
         desk.member()?;
         let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
-        let request = Asked::parse(&query.epsilon, &query.delta, &query.rate);
+        let request = ThresholdRequest::parse(&query.epsilon, &query.delta, &query.rate);
         let result = request.and_then(|request| request.lines().map(|lines| (request, lines)));
         let body = match result {
             Ok((request, lines)) => render_table(&request, &lines),
@@ -44,7 +44,7 @@ pub(crate) fn thresholds() -> AnyView {
     })
 }
 
-fn render_table(asked: &Asked, lines: &[Line]) -> AnyView {
+fn render_table(asked: &ThresholdRequest, lines: &[ThresholdRow]) -> AnyView {
     let heads = asked.rates.iter().map(|rate| view! { <th scope="col" class="number">"β "{words::number(*rate)}</th> });
     let groups = asked.epsilons.iter().map(|epsilon| {
         let own = lines.iter().filter(|line| line.epsilon.total_cmp(epsilon).is_eq());
@@ -75,9 +75,9 @@ fn render_table(asked: &Asked, lines: &[Line]) -> AnyView {
     .into_any()
 }
 
-fn render_row(line: &Line, rates: &[f64]) -> AnyView {
+fn render_row(line: &ThresholdRow, rates: &[f64]) -> AnyView {
     let cells = rates.iter().map(|rate| {
-        let text = line.at(*rate).map_or_else(
+        let text = line.find_rate(*rate).map_or_else(
             || "–".to_owned(),
             |one| format!("{} / {}", words::count(one.threshold), words::count(one.threshold_tight)),
         );

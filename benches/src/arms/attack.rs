@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use support::stage::Staged;
-use undertone_api::job::audit::Attack;
+use undertone_api::job::audit::MembershipAttack;
 use undertone_api::report::ReportFile;
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::membership::{Auc, at_rate, rate_interval};
@@ -141,7 +141,7 @@ pub(super) fn on_canaries(cell: &str, file: &ReportFile) -> Vec<Value> {
             "cell": cell, "audit": view.dataset_name, "verdict": view.verdict, "claim": view.assessment.claim,
             "tight": view.assessment.tight, "measured_at_least": view.assessment.shown, "ceiling": view.assessment.ceiling,
         }));
-        lines.extend(finding.attacks.iter().map(|attack: &Attack| {
+        lines.extend(finding.attacks.iter().map(|attack: &MembershipAttack| {
             let points: Vec<_> = attack
                 .points
                 .iter()

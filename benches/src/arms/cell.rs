@@ -1,7 +1,7 @@
 //! The cells of the comparison, each a job.
 
 use support::stage::Staged;
-use undertone_api::job::dp_sgd::{Audit, Noise as Hidden, Spec};
+use undertone_api::job::dp_sgd::{AuditOptions, Noise as Hidden, Spec};
 use undertone_api::report::PartyCost;
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate, level};
@@ -89,7 +89,7 @@ impl Cell {
         }
         if self.audited {
             spec.open = Some(recipe.open_rounds(scene));
-            spec.audit = Some(Audit { canaries: 1000, guesses: 500, recordings: 200 });
+            spec.audit = Some(AuditOptions { canaries: 1000, guesses: 500, recordings: 200 });
         }
         Ok(spec)
     }

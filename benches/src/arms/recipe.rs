@@ -19,8 +19,8 @@
 use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_api::job::dp_sgd::{
-    Cell, Clipping, Ema, Exchange, Model, Optimizer, Part, Parts, Party, Precision, Rounds, Schedule, Spec, TestSet,
-    WarmStart, Weights,
+    AcousticModel, AverageWeights, Clipping, Ema, ModelPart, ModelParts, Optimizer, Party, Precision, RateSchedule,
+    RecurrentCell, Rounds, Spec, TestSet, VectorExchange, WarmStart,
 };
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
@@ -29,7 +29,7 @@ use super::scene::{Scene, TESTS, parties};
 /// The parameters of training.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
-    pub(super) model: Model,
+    pub(super) model: AcousticModel,
     pub(super) warm: u32,
     warm_lr: f64,
     pub(super) open: u32,
@@ -44,11 +44,11 @@ pub(super) struct Recipe {
     pub(super) clip: f64,
     pub(super) clipping: Clipping,
     ema: f64,
-    train: Option<Parts>,
+    train: Option<ModelParts>,
     pub(super) local: u32,
     precision: Precision,
-    schedule: Schedule,
-    weights: Weights,
+    schedule: RateSchedule,
+    weights: AverageWeights,
     /// The changes, as given.
     changes: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Recipe {
 impl Default for Recipe {
     fn default() -> Self {
         Self {
-            model: Model::lstm(200, None),
+            model: AcousticModel::lstm(200, None),
             warm: 25,
             warm_lr: 2e-3,
             open: 60,
@@ -71,11 +71,11 @@ impl Default for Recipe {
             clip: 1.0,
             clipping: Clipping::Flat,
             ema: 0.0,
-            train: Some([Part::Layer1].into_iter().collect()),
+            train: Some([ModelPart::Layer1].into_iter().collect()),
             local: 1,
             precision: Precision::F32,
-            schedule: Schedule::Constant,
-            weights: Weights::ExpectedBatch,
+            schedule: RateSchedule::Constant,
+            weights: AverageWeights::ExpectedBatch,
             changes: Vec::new(),
         }
     }
@@ -107,7 +107,7 @@ impl Recipe {
     fn set(&mut self, key: &str, value: &str) -> Staged<()> {
         match key {
             "hidden" => self.model.hidden = value.parse()?,
-            "cell" => self.model.cell = word::<Cell>(value)?,
+            "cell" => self.model.cell = word::<RecurrentCell>(value)?,
             "layers" => self.model.layers = value.parse()?,
             "bidirectional" => self.model.bidirectional = value.parse()?,
             "normalize" => self.model.normalize = value.parse()?,
@@ -128,16 +128,16 @@ impl Recipe {
             "ema" => self.ema = value.parse()?,
             "train" if value == "all" => self.train = None,
             "train" => {
-                let parts = value.split('+').map(word).collect::<Staged<Vec<Part>>>()?;
+                let parts = value.split('+').map(word).collect::<Staged<Vec<ModelPart>>>()?;
                 self.train = Some(parts.into_iter().collect());
             }
             "local" => self.local = value.parse()?,
             "precision" => self.precision = word(value)?,
             "schedule" => {
                 self.schedule = match value {
-                    "constant" => Schedule::Constant,
-                    "linear" => Schedule::Linear { warmup: 0, r#final: 0.0 },
-                    "cosine" => Schedule::Cosine { warmup: 0, r#final: 0.0 },
+                    "constant" => RateSchedule::Constant,
+                    "linear" => RateSchedule::Linear { warmup: 0, r#final: 0.0 },
+                    "cosine" => RateSchedule::Cosine { warmup: 0, r#final: 0.0 },
                     _ => return Err("`constant`, `linear` or `cosine`".into()),
                 }
             }
@@ -223,7 +223,7 @@ impl Recipe {
             averaging: (self.ema > 0.0).then_some(Ema { decay: self.ema }),
             train: self.train,
             local_steps: self.local,
-            exchange: Exchange { precision: self.precision },
+            exchange: VectorExchange { precision: self.precision },
             ..Rounds::new(self.rounds, optimizer)
         })
     }

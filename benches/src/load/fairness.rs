@@ -22,7 +22,7 @@ use support::client::Client;
 use support::stage::{Database, PASSWORD, Plan, Rounds, Stage, Staged};
 use tokio::task::JoinSet;
 use undertone_api::budget::NewBudget;
-use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility, usual_units};
+use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
 use undertone_api::id::{ConsortiumId, LineageId};
 use undertone_api::plan::NewPlan;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
@@ -306,12 +306,12 @@ impl Party {
     }
 }
 
-fn registration(caller: &Caller, records: SizeClass) -> Registration {
-    Registration {
+fn registration(caller: &Caller, records: SizeClass) -> DatasetRegistration {
+    DatasetRegistration {
         name: caller.name.clone(),
         lineage: caller.lineage,
         visibility: Visibility::Private,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: super::job::INPUTS,
         classes: super::job::CLASSES,
         records,

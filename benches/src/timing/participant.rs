@@ -13,8 +13,10 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use undertone_api::job::dp_sgd::{Model as Described, Noise, Optimizer, Party, Rounds, Spec, WarmStart, Weights};
-use undertone_api::job::{Charge, Measurement, Purpose as Part, Report, Spec as AnySpec};
+use undertone_api::job::dp_sgd::{
+    AcousticModel as Described, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, WarmStart,
+};
+use undertone_api::job::{Charge, DatasetUse as Part, Measurement, Report, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use undertone_worker::daemon::{ReleaseClock, SystemTimeline};
@@ -243,7 +245,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         private: Some(Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.01, momentum: 0.0 })),
         audit: None,
         selection: None,
-        weights: Weights::Equal,
+        weights: AverageWeights::Equal,
         spare_releases: 0,
         checkpoint_every: rounds,
     };

@@ -12,7 +12,7 @@ use undertone_worker::speech::mfcc::Mfcc;
 use undertone_worker::speech::transcribe::attack::{
     AttackKnowledge, AttackLearner, AttackScores, FOLDS, ReceivedSound, feature, true_or_dummy,
 };
-use undertone_worker::speech::transcribe::plan::{Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::plan::{CrowdedPieces, Plan, PlanRandomness};
 use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::wav;
 
@@ -45,7 +45,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
             tools.vocabulary.len(),
             tools.vocabulary.disclosure(),
             &prepared.candidates,
-            Crowded::Keep,
+            CrowdedPieces::Keep,
             &PlanRandomness::from_os(),
         )?;
         // Spread over the words, as in the received batch.

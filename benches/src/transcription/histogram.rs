@@ -11,7 +11,7 @@ use support::stage::Staged;
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::special::{binomial_pmf, normal_tail};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
-use undertone_worker::speech::transcribe::plan::{BatchItem, Candidate, Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::plan::{BatchItem, Candidate, CrowdedPieces, Plan, PlanRandomness};
 use undertone_worker::speech::transcribe::vocabulary::{PieceWords, WordDisclosure};
 
 use super::sizes::Sizes;
@@ -91,7 +91,14 @@ pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usi
 }
 
 fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
-    Ok(Plan::draw(mechanism, words, WordDisclosure::Nothing, candidates, Crowded::Keep, &PlanRandomness::from_os())?)
+    Ok(Plan::draw(
+        mechanism,
+        words,
+        WordDisclosure::Nothing,
+        candidates,
+        CrowdedPieces::Keep,
+        &PlanRandomness::from_os(),
+    )?)
 }
 
 /// Returns the word that a piece counts as, if it is sent: pieces without a word of the vocabulary count as the last

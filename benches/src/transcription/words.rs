@@ -1,7 +1,7 @@
 //! Word error rates: a cloud alone on the whole recording, the site's recognizer alone, and ours by voice. One run
 //! through clouds with all dummies must yield exactly the same transcript as one without any.
 //!
-//! Pieces with several words of the vocabulary stay at the site unless they are sent ([`Crowded`]): both cases are
+//! Pieces with several words of the vocabulary stay at the site unless they are sent ([`CrowdedPieces`]): both cases are
 //! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::stage::Staged;
 use undertone_worker::speech::transcribe::attack::topic;
 use undertone_worker::speech::transcribe::piece::Recognition;
-use undertone_worker::speech::transcribe::plan::{BatchItem, Crowded, Plan, PlanRandomness};
+use undertone_worker::speech::transcribe::plan::{BatchItem, CrowdedPieces, Plan, PlanRandomness};
 use undertone_worker::speech::transcribe::segment::SegmentLimits;
 use undertone_worker::speech::transcribe::transcript::wer::WordErrors;
 use undertone_worker::speech::transcribe::transcript::{OfflineReason, Transcript, TranscriptPart};
@@ -44,10 +44,10 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
         let mut ours = BTreeMap::new();
         for voice in &voices {
             let answers = answers(&tools, &prepared, voice, stages).await?;
-            for crowded in [Crowded::Keep, Crowded::Send] {
+            for crowded in [CrowdedPieces::Keep, CrowdedPieces::Send] {
                 let parts = staying(&prepared, crowded);
                 let words = Transcript::assemble(&parts, answers.iter().cloned(), |_, piece| Some(piece));
-                let way = if crowded == Crowded::Keep { "crowded kept" } else { "crowded sent" };
+                let way = if crowded == CrowdedPieces::Keep { "crowded kept" } else { "crowded sent" };
                 heard.push((format!("ours, {}, {way}", voice.name), words.plain()));
             }
             ours.insert(voice.name.clone(), answers);
@@ -124,11 +124,11 @@ async fn answers(
 }
 
 /// Returns the parts, in which those with several words stay or not.
-fn staying(prepared: &Prepared, crowded: Crowded) -> Vec<TranscriptPart> {
+fn staying(prepared: &Prepared, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
     let several: BTreeSet<u32> =
         prepared.candidates.iter().filter(|(_, held)| *held == PieceWords::Several).map(|(id, _)| *id).collect();
     let mut parts = prepared.parts.clone();
-    if crowded == Crowded::Keep {
+    if crowded == CrowdedPieces::Keep {
         for part in parts.iter_mut().filter(|part| several.contains(&part.piece.id)) {
             part.stays = Some(OfflineReason::Crowded);
         }
@@ -152,7 +152,7 @@ async fn through_clouds(
         words,
         tools.vocabulary.disclosure(),
         &prepared.candidates,
-        Crowded::Keep,
+        CrowdedPieces::Keep,
         &PlanRandomness::from_os(),
     )?;
     let dummies = site::dummies(tools, &plan, usize::MAX, stages)?;
@@ -200,7 +200,7 @@ async fn through_clouds(
         return Err("a piece that stays at the site was received".into());
     }
 
-    let parts = staying(prepared, Crowded::Keep);
+    let parts = staying(prepared, CrowdedPieces::Keep);
     let piece = |provider: u32, place: u32| match plan.batch(provider).get(place as usize) {
         Some(BatchItem::Piece(id)) => Some(*id),
         _ => None,

@@ -5,13 +5,15 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::question::{Answer, MOST_CHARACTERS, MOST_QUESTIONS};
 use uuid::Uuid;
 
-use super::{Answered, MAX_COUNT, MAX_SIZE, Posed, QuestionError, id, read, read_answers, write, write_answers};
+use super::{
+    AnswerLine, MAX_COUNT, MAX_SIZE, QuestionError, QuestionLine, id, read, read_answers, write, write_answers,
+};
 
-fn posed(text: &str, count: Option<u64>) -> Posed {
-    Posed { text: text.to_owned(), count }
+fn posed(text: &str, count: Option<u64>) -> QuestionLine {
+    QuestionLine { text: text.to_owned(), count }
 }
 
-fn read_all(bytes: &[u8]) -> Result<Vec<Posed>, QuestionError> {
+fn read_all(bytes: &[u8]) -> Result<Vec<QuestionLine>, QuestionError> {
     read(bytes)?.collect()
 }
 
@@ -89,7 +91,7 @@ fn endless_line_is_refused_during_reading() {
 
 #[test]
 fn pool_over_a_million_questions_is_refused() {
-    let many: Vec<Posed> = (0..=MOST_QUESTIONS).map(|number| posed(&format!("{number:07}"), None)).collect();
+    let many: Vec<QuestionLine> = (0..=MOST_QUESTIONS).map(|number| posed(&format!("{number:07}"), None)).collect();
     assert_eq!(write(many.clone()), Err(QuestionError::TooMany));
     let bytes = super::lines::pack(&many).unwrap();
     let mut questions = read(&bytes).unwrap();
@@ -113,10 +115,10 @@ fn id_follows_from_job_dataset_and_text() {
 #[test]
 fn answers_survive_the_wire() {
     let question = id(JobId(Uuid::from_u128(1)), DatasetId(Uuid::from_u128(2)), "a");
-    let answers: Vec<Answered> = [Answer::Label { label: "billing".to_owned() }, Answer::Unsure, Answer::Skip]
+    let answers: Vec<AnswerLine> = [Answer::Label { label: "billing".to_owned() }, Answer::Unsure, Answer::Skip]
         .into_iter()
         .zip(1..)
-        .map(|(answer, annotator)| Answered { question, annotator, answer })
+        .map(|(answer, annotator)| AnswerLine { question, annotator, answer })
         .collect();
     assert_eq!(read_answers(&write_answers(&answers).unwrap()).unwrap(), answers);
 }

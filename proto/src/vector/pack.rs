@@ -8,11 +8,11 @@ use std::io;
 
 use zstd::stream::raw::{CParameter, DParameter, Decoder, Encoder, InBuffer, Operation as _, OutBuffer};
 
-use super::{Form, SLICE, VectorError};
+use super::{SLICE, VectorError, VectorForm};
 
 /// Fast; higher levels find no further redundancy.
 const LEVEL: i32 = 1;
-/// The largest accepted window, 2²² bytes: [`Packer`] uses no larger one.
+/// The largest accepted window, 2²² bytes: [`VectorPacker`] uses no larger one.
 const WINDOW_LOG: u32 = 22;
 /// The number of bytes decompressed at a time.
 const PIECE: usize = 64 << 10;
@@ -22,7 +22,7 @@ fn packed(error: &io::Error) -> VectorError {
 }
 
 /// Packs encoded bytes incrementally.
-pub struct Packer {
+pub struct VectorPacker {
     encoder: Encoder<'static>,
     width: usize,
     /// An incomplete slice.
@@ -33,12 +33,12 @@ pub struct Packer {
     piece: Vec<u8>,
 }
 
-impl Packer {
+impl VectorPacker {
     /// Makes a packer for vectors of a form.
     ///
     /// # Errors
     /// [`VectorError::Packed`] when there is no memory for it.
-    pub fn new(form: &Form) -> Result<Self, VectorError> {
+    pub fn new(form: &VectorForm) -> Result<Self, VectorError> {
         let mut encoder = Encoder::new(LEVEL).map_err(|error| packed(&error))?;
         encoder.set_parameter(CParameter::WindowLog(WINDOW_LOG)).map_err(|error| packed(&error))?;
         Ok(Self { encoder, width: form.width(), slice: Vec::new(), sorted: Vec::new(), piece: vec![0; PIECE] })
@@ -121,7 +121,7 @@ pub(super) struct VectorUnpacker {
 }
 
 impl VectorUnpacker {
-    pub(super) fn new(form: &Form) -> Result<Self, VectorError> {
+    pub(super) fn new(form: &VectorForm) -> Result<Self, VectorError> {
         let mut decoder = Decoder::new().map_err(|error| packed(&error))?;
         decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).map_err(|error| packed(&error))?;
         Ok(Self {

@@ -2,21 +2,21 @@
 
 use super::code::{scaled, widened};
 use super::pack::VectorUnpacker;
-use super::{BLOCK, Form, VectorError};
+use super::{BLOCK, VectorError, VectorForm};
 use undertone_api::job::dp_sgd::Precision;
 
 /// Converts bytes to numbers, wherever the bytes are split.
-pub struct Reader {
+pub struct VectorReader {
     unpacker: Option<VectorUnpacker>,
     numbers: NumberDecoder,
 }
 
-impl Reader {
+impl VectorReader {
     /// Makes a reader of a vector with `size` bytes on the wire.
     ///
     /// # Errors
     /// [`VectorError::TooLong`] when it would be smaller without packing.
-    pub fn new(form: Form, size: u64) -> Result<Self, VectorError> {
+    pub fn new(form: VectorForm, size: u64) -> Result<Self, VectorError> {
         let most = form.bytes();
         if size > most {
             return Err(VectorError::TooLong { found: size, most });
@@ -54,7 +54,7 @@ impl Reader {
 
 /// The conversion of encoded bytes to numbers.
 struct NumberDecoder {
-    form: Form,
+    form: VectorForm,
     /// Bytes of an incomplete number or block.
     rest: Vec<u8>,
     /// The number of values so far.

@@ -5,11 +5,11 @@ use super::VectorError;
 /// Σ wᵢ xᵢ over a range of vectors, in f64 and in the order of addition. The same vectors in the same order give the
 /// same bits on every machine, wherever the ranges are split.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sum {
+pub struct WeightedSum {
     numbers: Vec<f64>,
 }
 
-impl Sum {
+impl WeightedSum {
     /// Makes an empty sum of `length` numbers.
     pub fn new(length: usize) -> Self {
         Self { numbers: vec![0.0; length] }
@@ -45,7 +45,7 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    use super::Sum;
+    use super::WeightedSum;
     use crate::vector::VectorError;
     use crate::vector::code::plain;
 
@@ -71,7 +71,7 @@ mod tests {
             let mut means = Vec::new();
             for start in (0..1000).step_by(length) {
                 let end = 1000.min(start + length);
-                let mut sum = Sum::new(end - start);
+                let mut sum = WeightedSum::new(end - start);
                 for (weight, vector) in weights.iter().zip(&vectors) {
                     sum.add(*weight, &bytes(&vector[start..end])).expect("as many");
                 }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn another_length_is_not_added() {
-        let mut sum = Sum::new(2);
+        let mut sum = WeightedSum::new(2);
         sum.add(1.0, &bytes(&[1.0, 2.0])).expect("as many");
         let before = sum.clone();
         assert_eq!(sum.add(1.0, &bytes(&[1.0])), Err(VectorError::TooShort { found: 4, expected: 8 }));

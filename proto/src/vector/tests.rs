@@ -2,7 +2,7 @@
 
 use undertone_api::job::dp_sgd::Precision;
 
-use super::{BLOCK, Form, MAX_LENGTH, Reader, SLICE, VectorError, code, pack, read, write};
+use super::{BLOCK, MAX_LENGTH, SLICE, VectorError, VectorForm, VectorReader, code, pack, read, write};
 
 const PRECISIONS: [Precision; 3] = [Precision::F32, Precision::Bf16, Precision::Int8];
 
@@ -24,8 +24,8 @@ impl SplitMix {
     }
 }
 
-fn form(precision: Precision, length: usize) -> Form {
-    Form::new(precision, length as u64).unwrap()
+fn form(precision: Precision, length: usize) -> VectorForm {
+    VectorForm::new(precision, length as u64).unwrap()
 }
 
 fn written(vector: &[f32], precision: Precision) -> Vec<u8> {
@@ -75,7 +75,7 @@ fn bytes_may_be_cut_anywhere() {
         for bytes in [written(&vector, precision), plain] {
             let whole = read(&bytes, form).unwrap();
             for size in [1, 7, 259, 65_537] {
-                let mut reader = Reader::new(form, bytes.len() as u64).unwrap();
+                let mut reader = VectorReader::new(form, bytes.len() as u64).unwrap();
                 let mut numbers = Vec::new();
                 for piece in bytes.chunks(size) {
                     reader.take(piece, &mut numbers).unwrap();
@@ -106,7 +106,7 @@ fn encoded_bytes_equal_the_format_for_any_split() {
         let packed = written(&vector, precision);
         assert!(zstd::decode_all(packed.as_slice()).unwrap() == sorted, "{precision:?}");
         for size in [1001, SLICE * width, SLICE * width + 4, encoded.len()] {
-            let mut packer = pack::Packer::new(&form).unwrap();
+            let mut packer = pack::VectorPacker::new(&form).unwrap();
             let mut pieces = Vec::new();
             encoded.chunks(size).try_for_each(|piece| packer.take(piece, &mut pieces)).unwrap();
             packer.finish(&mut pieces).unwrap();
@@ -134,7 +134,7 @@ fn truncated_and_extended_vectors_are_refused() {
         assert!(matches!(short, VectorError::TooShort { .. } | VectorError::Packed(_)), "{short}");
         let longer = vec![0; form.bytes() as usize + 1];
         assert!(matches!(read(&longer, form), Err(VectorError::TooLong { .. })));
-        let smaller = Form::new(precision, 5).unwrap();
+        let smaller = VectorForm::new(precision, 5).unwrap();
         assert!(matches!(read(&bytes, smaller), Err(VectorError::TooLong { .. })), "of another form");
     }
 }
@@ -150,7 +150,7 @@ fn decompression_bomb_is_refused_during_unpacking() {
     let form = form(Precision::F32, 1 << 14);
     assert!((bomb.len() as u64) < form.bytes());
     let mut numbers = Vec::new();
-    let mut reader = Reader::new(form, bomb.len() as u64).unwrap();
+    let mut reader = VectorReader::new(form, bomb.len() as u64).unwrap();
     let refused = reader.take(&bomb, &mut numbers).unwrap_err();
     let VectorError::TooLong { found, most } = refused else { panic!("{refused}") };
     assert!(found <= most + (64 << 10) && numbers.len() as u64 <= form.length(), "{found}");
@@ -189,7 +189,7 @@ fn a_number_that_is_not_finite_is_named() {
 #[test]
 fn no_vector_is_empty_or_endless() {
     for length in [0, MAX_LENGTH + 1, u64::MAX] {
-        assert_eq!(Form::new(Precision::Int8, length), Err(VectorError::Length(length)));
+        assert_eq!(VectorForm::new(Precision::Int8, length), Err(VectorError::Length(length)));
     }
-    assert_eq!(Form::new(Precision::Int8, 257).unwrap().bytes(), 257 + 8);
+    assert_eq!(VectorForm::new(Precision::Int8, 257).unwrap().bytes(), 257 + 8);
 }

@@ -11,7 +11,7 @@ mod tests;
 
 use std::time::Duration;
 
-use undertone_api::report::Level;
+use undertone_api::report::PrivacyLevel;
 
 use crate::error::Error;
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
@@ -43,7 +43,7 @@ pub struct ComputePool {
     /// ε at δ of a single charge; `None` if it has no tight value.
     pub(crate) tight_epsilons: ComputeCache<Option<f64>>,
     /// The guarantees of releases at the levels of reports.
-    pub levels: ComputeCache<Vec<Level>>,
+    pub levels: ComputeCache<Vec<PrivacyLevel>>,
 }
 
 impl ComputePool {

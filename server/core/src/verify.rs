@@ -14,10 +14,10 @@ pub mod report;
 use std::collections::BTreeMap;
 
 use ed25519_dalek::VerifyingKey;
-use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
+use undertone_api::log::bundle::{BundleLine, BundleScope, FORMAT, VERSION};
 use undertone_api::log::leaf::AuditRecord;
-use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
-use undertone_api::signed::{Head, Restoration, Signed, key_id, public_key};
+use undertone_api::log::{Frontier, LogLeaf, TreeHash, from_hex, leaf_hash};
+use undertone_api::signed::{LogHead, Restoration, Signed, key_id, public_key};
 use uuid::Uuid;
 
 use account::Account;
@@ -43,8 +43,8 @@ pub struct Examiner {
     pins: Pins,
     report: Report,
     server_key: Option<VerifyingKey>,
-    scope: Option<Scope>,
-    kept: Option<Head>,
+    scope: Option<BundleScope>,
+    kept: Option<LogHead>,
     frontier: Frontier,
     /// Whether leaves and head have diverged, which is reported once.
     diverged: bool,
@@ -55,7 +55,7 @@ pub struct Examiner {
     /// The restoration whose statement must be next: position, digest, and root of the leaves before it.
     stated: Option<(u64, String, String)>,
     /// The commit whose receipt must be next.
-    unpaid: Option<(u64, Leaf)>,
+    unpaid: Option<(u64, LogLeaf)>,
     manifests: Manifests,
     sites: Sites,
     accounts: BTreeMap<Uuid, Account>,
@@ -88,39 +88,39 @@ impl Examiner {
     }
 
     /// Verifies the next line.
-    pub fn line(&mut self, line: &Line) {
-        if !matches!(line, Line::Receipt { .. }) {
+    pub fn line(&mut self, line: &BundleLine) {
+        if !matches!(line, BundleLine::Receipt { .. }) {
             self.unpaid_commit();
         }
-        if !matches!(line, Line::Restoration { .. }) {
+        if !matches!(line, BundleLine::Restoration { .. }) {
             self.unstated_restoration();
         }
-        if !matches!(line, Line::Audit { .. }) {
+        if !matches!(line, BundleLine::Audit { .. }) {
             self.missing_entry();
         }
         match line {
-            Line::Bundle { format, version, server_key, scope, .. } => {
+            BundleLine::Bundle { format, version, server_key, scope, .. } => {
                 self.begin(format, *version, server_key, *scope);
             }
-            Line::Worker { worker, public_key, rotations, .. } => {
+            BundleLine::Worker { worker, public_key, rotations, .. } => {
                 if let Err(what) = self.sites.enrol(*worker, public_key, rotations) {
                     self.found(format!("worker {worker}"), what);
                 }
             }
-            Line::Manifest { manifest } => {
+            BundleLine::Manifest { manifest } => {
                 let Some(key) = self.key() else { return };
                 match self.manifests.take(manifest, &key) {
                     Ok(()) => self.report.manifests += 1,
                     Err(what) => self.found(format!("manifest {}", manifest.digest()), what),
                 }
             }
-            Line::Leaf { position, content } => self.leaf(*position, content),
-            Line::Withheld { position, hash } => self.withheld(*position, hash),
-            Line::Receipt { receipt, countersignature } => self.receipt(receipt, countersignature),
-            Line::Restoration { statement } => self.restoration(statement),
-            Line::Audit { salt, content } => self.audit(salt, content),
-            Line::Head { head } => self.head(head),
-            Line::Account { account, balance, in_the_clear, entries, head } => {
+            BundleLine::Leaf { position, content } => self.leaf(*position, content),
+            BundleLine::Withheld { position, hash } => self.withheld(*position, hash),
+            BundleLine::Receipt { receipt, countersignature } => self.receipt(receipt, countersignature),
+            BundleLine::Restoration { statement } => self.restoration(statement),
+            BundleLine::Audit { salt, content } => self.audit(salt, content),
+            BundleLine::Head { head } => self.head(head),
+            BundleLine::Account { account, balance, in_the_clear, entries, head } => {
                 let claim = account::Claim { balance, in_the_clear: *in_the_clear, entries: *entries, head };
                 let what = match self.accounts.get_mut(account) {
                     Some(replayed) => replayed.compare(&claim),
@@ -130,7 +130,7 @@ impl Examiner {
                     self.found(format!("account {account}"), what);
                 }
             }
-            Line::Reservation { account, job, dataset, event, per_release, releases, committed, settled } => {
+            BundleLine::Reservation { account, job, dataset, event, per_release, releases, committed, settled } => {
                 let claim = account::Part::claimed(event, per_release, *releases, *committed, *settled);
                 let what = match self.accounts.get_mut(account) {
                     Some(replayed) => replayed.compare_part((*job, *dataset), &claim),
@@ -140,7 +140,7 @@ impl Examiner {
                     self.found(format!("reservation of job {job}, dataset {dataset}"), what);
                 }
             }
-            Line::End { .. } => {}
+            BundleLine::End { .. } => {}
         }
     }
 
@@ -185,7 +185,7 @@ impl Examiner {
         self.report
     }
 
-    fn begin(&mut self, format: &str, version: u32, server_key: &str, scope: Scope) {
+    fn begin(&mut self, format: &str, version: u32, server_key: &str, scope: BundleScope) {
         if (format, version) != (FORMAT, VERSION) {
             self.found("the beginning", format!("this is {format} version {version}, not {FORMAT} version {VERSION}"));
         }
@@ -202,7 +202,7 @@ impl Examiner {
         self.report.server_key = hex::encode(key.as_bytes());
         self.scope = Some(scope);
         if let Some(signed) = self.pins.head.take() {
-            match signed.open::<Head>(&key) {
+            match signed.open::<LogHead>(&key) {
                 Ok(head) => self.kept = Some(head),
                 Err(error) => self.found("the head that was given", error.to_string()),
             }
@@ -221,25 +221,25 @@ impl Examiner {
         if !self.grow(position, leaf_hash(content.as_bytes())) {
             return;
         }
-        let leaf = match Leaf::parse(content) {
+        let leaf = match LogLeaf::parse(content) {
             Ok(leaf) => leaf,
             Err(error) => return self.found(format!("position {position}"), error.to_string()),
         };
         let (place, replayed) = match &leaf {
-            Leaf::Restoration(record) => {
+            LogLeaf::Restoration(record) => {
                 self.stated = Some((position, record.statement.clone(), hex::encode(root_before)));
                 return;
             }
-            Leaf::Audit(record) => {
+            LogLeaf::Audit(record) => {
                 self.sealed = Some((position, record.digest.clone()));
                 return;
             }
-            Leaf::WorkerKey(record) => {
+            LogLeaf::WorkerKey(record) => {
                 self.report.keys += 1;
                 let place = format!("event {} of the key of worker {}", record.number, record.worker);
                 (place, self.sites.log_key(record))
             }
-            Leaf::Account(began) => {
+            LogLeaf::Account(began) => {
                 let place = format!("account {}", began.account);
                 if self.accounts.contains_key(&began.account) {
                     return self.found(place, format!("it begins a second time at position {position}"));
@@ -247,15 +247,15 @@ impl Examiner {
                 let account = Account::new(began);
                 (place, account.map(|account| self.accounts.insert(began.account, account)).map(|_| ()))
             }
-            Leaf::Limit(limit) => {
+            LogLeaf::Limit(limit) => {
                 let place = format!("limit {} of account {}", limit.budget, limit.account);
                 let account = self.account(limit.account);
                 (place, account.and_then(|account| account.limit(limit).map(|()| account.place(position, None))))
             }
-            Leaf::Entry(entry) => {
+            LogLeaf::Entry(entry) => {
                 let place = format!("row {} of account {}", entry.sequence, entry.account);
                 let party = self.manifests.party(entry.job, entry.dataset).cloned();
-                if party.is_none() && self.scope == Some(Scope::Whole) {
+                if party.is_none() && self.scope == Some(BundleScope::Whole) {
                     self.found(
                         &place,
                         format!("no signed manifest gives dataset {} a part in job {}", entry.dataset, entry.job),
@@ -272,7 +272,7 @@ impl Examiner {
         if let Err(what) = replayed {
             self.found(format!("{place} (position {position})"), what);
         }
-        if matches!(&leaf, Leaf::Entry(entry) if entry.kind == "commit" && entry.receipt.is_some()) {
+        if matches!(&leaf, LogLeaf::Entry(entry) if entry.kind == "commit" && entry.receipt.is_some()) {
             self.unpaid = Some((position, leaf));
         }
     }
@@ -282,7 +282,7 @@ impl Examiner {
     }
 
     fn withheld(&mut self, position: u64, hash: &str) {
-        if self.scope == Some(Scope::Whole) {
+        if self.scope == Some(BundleScope::Whole) {
             self.found(format!("position {position}"), "what it says is missing or was changed; only its hash is left");
         }
         self.missing(position, hash);
@@ -301,7 +301,7 @@ impl Examiner {
     }
 
     /// Appends to the tree; returns false if the leaf is not the next one.
-    fn grow(&mut self, position: u64, hash: Hash) -> bool {
+    fn grow(&mut self, position: u64, hash: TreeHash) -> bool {
         let expected = self.frontier.size();
         if position != expected {
             if !self.diverged {
@@ -331,7 +331,7 @@ impl Examiner {
         let Some(key) = self.key() else { return };
         let size = self.frontier.size();
         let place = format!("the head after position {}", size.saturating_sub(1));
-        let head: Head = match signed.open(&key) {
+        let head: LogHead = match signed.open(&key) {
             Ok(head) => head,
             Err(error) => return self.found(place, error.to_string()),
         };
@@ -414,7 +414,7 @@ impl Examiner {
 
     fn unpaid_commit(&mut self) {
         if let Some((position, leaf)) = self.unpaid.take() {
-            let Leaf::Entry(entry) = leaf else { return };
+            let LogLeaf::Entry(entry) = leaf else { return };
             self.found(
                 format!("row {} of account {} (position {position})", entry.sequence, entry.account),
                 "the receipt that pays for it, or its countersignature, is missing",

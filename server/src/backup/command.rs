@@ -12,7 +12,7 @@ use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, at, read, write};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
-use undertone_server_core::service::audit_log::{self, What};
+use undertone_server_core::service::audit_log::{self, AuditAction};
 use undertone_server_core::verify::Report;
 
 /// Where a backup is, and what opens it.
@@ -100,7 +100,7 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
 async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), undertone_server_core::error::Error> {
     let db = Db::connect(&config.database()).await?;
     let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
-    let noted = audit_log::note_command(&db, Clock::system().now(), What::BackupMade, detail).await;
+    let noted = audit_log::note_command(&db, Clock::system().now(), AuditAction::BackupMade, detail).await;
     db.close().await?;
     noted
 }

@@ -7,11 +7,11 @@ use age::secrecy::SecretString;
 use ed25519_dalek::SigningKey;
 use tempfile::TempDir;
 use undertone_api::id::DatasetId;
-use undertone_api::job::{Job, State};
+use undertone_api::job::{Job, JobState};
 use undertone_api::log::witness::MOST_RECEIPTS;
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
-use undertone_api::signed::{Head, HeadObservation, Manifest, Signed};
+use undertone_api::signed::{HeadObservation, LogHead, Manifest, Signed};
 use undertone_api::worker::Worker;
 
 use crate::App;
@@ -145,7 +145,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 
     let ctx = restored.ctx();
     let job = row(ctx, restored.job.summary.id).await;
-    assert_eq!(undertone_server_core::service::job::state::of(&job).unwrap(), State::Failed);
+    assert_eq!(undertone_server_core::service::job::state::of(&job).unwrap(), JobState::Failed);
     let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, false), "the rest is held until the site ends its part");
     let lease = restored.world.lease(1).await;
@@ -212,7 +212,7 @@ async fn head_of_the_lost_log_is_not_relayed() {
 }
 
 /// Returns the newest head of the log.
-async fn newest_head(ctx: &Ctx) -> Head {
+async fn newest_head(ctx: &Ctx) -> LogHead {
     let newest = log::newest_of(&ctx.db).await.unwrap().unwrap();
     newest.open(&ctx.signer.verifying_key()).unwrap()
 }

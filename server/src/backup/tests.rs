@@ -116,7 +116,7 @@ async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backup_and_restore_are_entries_of_the_audit_log() {
     use undertone_server_core::db::Db;
-    use undertone_server_core::service::audit_log::{What, count};
+    use undertone_server_core::service::audit_log::{AuditAction, count};
 
     let app = TestApp::sqlite().await;
     app.operator().await;
@@ -125,12 +125,12 @@ async fn backup_and_restore_are_entries_of_the_audit_log() {
     fs::write(&secret, "a passphrase of a test").expect("the folder is writable");
     let options = super::command::Options::new(file.clone(), secret);
     super::command::backup(&app.ctx.config, &options).await.expect("made");
-    assert_eq!(count(&app.ctx.db, What::BackupMade).await, 1);
+    assert_eq!(count(&app.ctx.db, AuditAction::BackupMade).await, 1);
     let (place, restored) = restore(&app, &file).await;
     restored.expect("it holds");
     let restored = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
     let db = Db::inspect(&restored.database()).await.expect("connected");
-    assert_eq!(count(&db, What::BackupRestored).await, 1);
+    assert_eq!(count(&db, AuditAction::BackupRestored).await, 1);
     db.close().await.expect("closed");
     app.close().await;
 }

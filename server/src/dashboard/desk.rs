@@ -5,20 +5,20 @@ mod account;
 use async_trait::async_trait;
 use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, NewApiKey};
-use undertone_api::budget::{Account, Entry, NewBudget};
+use undertone_api::budget::{Account, LedgerEntry, NewBudget};
 use undertone_api::consortium::{Consortium, NewConsortium, NewOverlap, OverlapRule};
 use undertone_api::dataset::Dataset;
 use undertone_api::freeze::{ClearFreeze, Freeze};
 use undertone_api::id::{ApiKeyId, ConsortiumId, DatasetId, IdentityId, JobId, OrganizationId, QuestionId};
 use undertone_api::job::audit::AuditView;
-use undertone_api::job::{Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::job::{AskingJob, Job, JobProgress, JobSummary, NewJob, RefuseRequest};
 use undertone_api::member::{Member, NewMember};
 use undertone_api::model::Artifact;
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Organization};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::{Code, Problem};
-use undertone_api::question::{Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Queue};
+use undertone_api::question::{Annotation, AnnotationQueue, ExportFormat, ImportResult, NewAnnotation};
 use undertone_api::report::ReportFile;
 use undertone_api::session::{LinkedIdentity, SignIn};
 use undertone_api::signed::Certificate;
@@ -180,7 +180,7 @@ impl Backend for Desk {
         budget::set(&self.ctx, self.actor()?, id, new).await.map_err(Error::into_problem)
     }
 
-    async fn entries(&self, id: DatasetId, page: PageQuery) -> Answer<Page<Entry>> {
+    async fn entries(&self, id: DatasetId, page: PageQuery) -> Answer<Page<LedgerEntry>> {
         ledger::entries(&self.ctx, self.actor()?, id, &page).await.map_err(Error::into_problem)
     }
 
@@ -200,7 +200,7 @@ impl Backend for Desk {
         job::get(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn progress(&self, id: JobId) -> Answer<Progress> {
+    async fn progress(&self, id: JobId) -> Answer<JobProgress> {
         job::progress(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
@@ -208,7 +208,7 @@ impl Backend for Desk {
         approval::approve(&self.ctx, self.actor()?, id, dataset).await.map_err(Error::into_problem)
     }
 
-    async fn refuse(&self, id: JobId, dataset: DatasetId, refusal: Refuse) -> Answer<Job> {
+    async fn refuse(&self, id: JobId, dataset: DatasetId, refusal: RefuseRequest) -> Answer<Job> {
         approval::refuse(&self.ctx, self.actor()?, id, dataset, &refusal).await.map_err(Error::into_problem)
     }
 
@@ -261,7 +261,7 @@ impl Backend for Desk {
         question::asking(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn queue(&self, id: JobId) -> Answer<Queue> {
+    async fn queue(&self, id: JobId) -> Answer<AnnotationQueue> {
         question::next(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
@@ -273,7 +273,7 @@ impl Backend for Desk {
         question::take_back(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn import_labels(&self, id: JobId, name: Option<&str>, labels: &str) -> Answer<Imported> {
+    async fn import_labels(&self, id: JobId, name: Option<&str>, labels: &str) -> Answer<ImportResult> {
         question::import(&self.ctx, self.actor()?, id, name, labels).await.map_err(Error::into_problem)
     }
 

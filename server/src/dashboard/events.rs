@@ -10,7 +10,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::Event;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use undertone_api::event::Changed;
+use undertone_api::event::ChangeNotice;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::{Code, Violation};
 
@@ -68,7 +68,7 @@ async fn begin(
     };
     let events = event::watch(ctx, actor, from, subject, operation, known).await?;
     Ok(stream(events, |seen| {
-        let changed = Changed { version: seen.version.clone() };
+        let changed = ChangeNotice { version: seen.version.clone() };
         // Two short fields always have a JSON form.
         Event::default().data(serde_json::to_string(&changed).unwrap_or_default())
     }))

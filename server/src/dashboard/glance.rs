@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use undertone_api::freeze::Freeze;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::ledger::{AccountHistory, EntryFilter};
-use undertone_api::model::Model;
+use undertone_api::model::JobModel;
 use undertone_api::organization::Organization;
 use undertone_api::page::{Page, PageQuery};
 use undertone_app::{Answer, Glance, Newest, Standing, Waiting};
@@ -63,7 +63,7 @@ impl Glance for Desk {
         Ok(standings.map(|(dataset, accounts)| (dataset, accounts.into_iter().map(told).collect())).collect())
     }
 
-    async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<Model>> {
+    async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobModel>> {
         let all = job::Wanted::default();
         model::in_consortium(self.ctx(), self.actor()?, consortium, &all, &page).await.map_err(Error::into_problem)
     }

@@ -1,8 +1,8 @@
 //! The backend of pages about the audit log and the ledger.
 
 use async_trait::async_trait;
-use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Where};
-use undertone_api::budget::Entry;
+use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditPlace, AuditQuery};
+use undertone_api::budget::LedgerEntry;
 use undertone_api::id::{AccountId, ConsortiumId, DatasetId};
 use undertone_api::ledger::{AccountHistory, EntryFilter, EntryProof};
 use undertone_api::page::{Page, PageQuery};
@@ -18,7 +18,12 @@ impl Insight for Desk {
         ledger::history(self.ctx(), self.actor()?, dataset).await.map_err(Error::into_problem)
     }
 
-    async fn search_entries(&self, dataset: DatasetId, wanted: EntryFilter, page: PageQuery) -> Answer<Page<Entry>> {
+    async fn search_entries(
+        &self,
+        dataset: DatasetId,
+        wanted: EntryFilter,
+        page: PageQuery,
+    ) -> Answer<Page<LedgerEntry>> {
         let EntryFilter { kind, job, since, until } = wanted;
         let wanted = ledger::Wanted { kind, job, since, until };
         ledger::search(self.ctx(), self.actor()?, dataset, &wanted, &page).await.map_err(Error::into_problem)
@@ -36,19 +41,19 @@ impl Insight for Desk {
         format!("/api/v1/consortia/{consortium}/ledger/bundle")
     }
 
-    async fn audit_log(&self, place: Where, wanted: AuditQuery, page: PageQuery) -> Answer<Page<AuditEntry>> {
+    async fn audit_log(&self, place: AuditPlace, wanted: AuditQuery, page: PageQuery) -> Answer<Page<AuditEntry>> {
         audit_log::list(self.ctx(), self.actor()?, place, &wanted, &page).await.map_err(Error::into_problem)
     }
 
-    async fn check_audit_log(&self, place: Where) -> Answer<AuditCheck> {
+    async fn check_audit_log(&self, place: AuditPlace) -> Answer<AuditCheck> {
         audit_log::check(self.ctx(), self.actor()?, place).await.map_err(Error::into_problem)
     }
 
-    fn audit_log_file(&self, place: Where) -> String {
+    fn audit_log_file(&self, place: AuditPlace) -> String {
         match place {
-            Where::Server => "/api/v1/audit-log/export".to_owned(),
-            Where::Consortium(id) => format!("/api/v1/consortia/{id}/audit-log/export"),
-            Where::Organization(id) => format!("/api/v1/organizations/{id}/audit-log/export"),
+            AuditPlace::Server => "/api/v1/audit-log/export".to_owned(),
+            AuditPlace::Consortium(id) => format!("/api/v1/consortia/{id}/audit-log/export"),
+            AuditPlace::Organization(id) => format!("/api/v1/organizations/{id}/audit-log/export"),
         }
     }
 }

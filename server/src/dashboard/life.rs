@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
-use undertone_api::job::{ApprovalLimit, Draft, Job, NewApprovalLimit, NewDraft, Pause, Review};
+use undertone_api::job::{ApprovalLimit, Job, JobDraft, JobReview, NewApprovalLimit, NewDraft, PauseRequest};
 use undertone_api::signed::{SignedApproval, SiteApproval};
 use undertone_app::{Answer, Life};
 
@@ -13,7 +13,7 @@ use undertone_server_core::service::{approval, job};
 
 #[async_trait]
 impl Life for Desk {
-    async fn review(&self, id: JobId, dataset: DatasetId) -> Answer<Review> {
+    async fn review(&self, id: JobId, dataset: DatasetId) -> Answer<JobReview> {
         approval::review(self.ctx(), self.actor()?, id, dataset).await.map_err(Error::into_problem)
     }
 
@@ -37,7 +37,7 @@ impl Life for Desk {
         approved.map_err(Error::into_problem)
     }
 
-    async fn pause(&self, id: JobId, pause: Pause) -> Answer<Job> {
+    async fn pause(&self, id: JobId, pause: PauseRequest) -> Answer<Job> {
         job::pause(self.ctx(), self.actor()?, id, &pause).await.map_err(Error::into_problem)
     }
 
@@ -45,7 +45,7 @@ impl Life for Desk {
         job::resume(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn hold(&self, id: JobId, dataset: DatasetId, pause: Pause) -> Answer<Job> {
+    async fn hold(&self, id: JobId, dataset: DatasetId, pause: PauseRequest) -> Answer<Job> {
         job::hold_dataset(self.ctx(), self.actor()?, id, dataset, &pause).await.map_err(Error::into_problem)
     }
 
@@ -57,23 +57,23 @@ impl Life for Desk {
         job::retry(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn clone_job(&self, id: JobId) -> Answer<Draft> {
+    async fn clone_job(&self, id: JobId) -> Answer<JobDraft> {
         job::clone_spec(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn drafts(&self, id: ConsortiumId) -> Answer<Vec<Draft>> {
+    async fn drafts(&self, id: ConsortiumId) -> Answer<Vec<JobDraft>> {
         job::draft_list(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn draft(&self, id: DraftId) -> Answer<Draft> {
+    async fn draft(&self, id: DraftId) -> Answer<JobDraft> {
         job::draft_get(self.ctx(), self.actor()?, id).await.map_err(Error::into_problem)
     }
 
-    async fn begin_draft(&self, id: ConsortiumId, new: NewDraft) -> Answer<Draft> {
+    async fn begin_draft(&self, id: ConsortiumId, new: NewDraft) -> Answer<JobDraft> {
         job::draft_create(self.ctx(), self.actor()?, id, &new).await.map_err(Error::into_problem)
     }
 
-    async fn write_draft(&self, id: DraftId, new: NewDraft, version: u64) -> Answer<Draft> {
+    async fn write_draft(&self, id: DraftId, new: NewDraft, version: u64) -> Answer<JobDraft> {
         let written = job::draft_update(self.ctx(), self.actor()?, id, &new, Some(version), &Expected::Anything).await;
         written.map_err(Error::into_problem)
     }

@@ -4,7 +4,7 @@
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::{NewJob, Spec, dp_sgd};
-use undertone_api::plan::{Knob, NewPlan, Plan};
+use undertone_api::plan::{NewPlan, Plan, PlanParameter};
 use undertone_api::problem::Code;
 use undertone_app::Standing;
 use undertone_app::kind::dp_sgd::{PartyVerdict, price_plan};
@@ -41,7 +41,7 @@ on_both! {
         let refused = planned(&world, asked).await;
         assert!(!refused.admitted && !refused.refusals.is_empty());
         let knobs: Vec<_> = refused.offers.iter().map(|offer| offer.knob).collect();
-        assert!(knobs.starts_with(&[Knob::Rounds, Knob::Noise]), "{knobs:?}");
+        assert!(knobs.starts_with(&[PlanParameter::Rounds, PlanParameter::Noise]), "{knobs:?}");
         for offer in refused.offers {
             let again = NewPlan { consortium: world.consortium, job: offer.job.clone() };
             assert!(plan(&app.ctx, &world.sites[0].steward, &again).await.unwrap().admitted, "{}", offer.sentence);

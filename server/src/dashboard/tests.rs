@@ -3,9 +3,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use time::Duration;
 use undertone_api::consortium::NewConsortium;
-use undertone_api::member::Join;
-use undertone_api::organization::Purpose;
-use undertone_api::session::{SignIn, Tokens};
+use undertone_api::member::JoinRequest;
+use undertone_api::organization::InvitationPurpose;
+use undertone_api::session::{SignIn, TokenPair};
 
 use crate::rest::cookie;
 use crate::testing::{HERE, PASSWORD, newcomer, on_both};
@@ -38,7 +38,7 @@ on_both! {
 
     async fn who_only_answers_questions_sees_nothing_else(app: &TestApp) {
         let founded = app.founded().await;
-        let purpose = Purpose::Annotator { consortium: founded.consortium };
+        let purpose = InvitationPurpose::Annotator { consortium: founded.consortium };
         let link = app.link(&founded.operator, purpose).await;
         let annotator = app.accept(&link, newcomer("Annotator", None)).await;
         let set = cookie::set(&app.ctx, &annotator.session.tokens);
@@ -77,9 +77,9 @@ on_both! {
         };
         let operator = founded.operator.actor(app).await;
         let second = consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
-        let link = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: second }).await;
         let secret = link.rsplit('/').next().expect("a link has parts");
-        let own = Join { organization: Some(founded.north.0), organization_name: None };
+        let own = JoinRequest { organization: Some(founded.north.0), organization_name: None };
         invitation::join(&app.ctx, &founded.north.1.actor(app).await, secret, &own).await.expect("joined");
         let set = cookie::set(&app.ctx, &founded.north.1.session.tokens);
         let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
@@ -121,7 +121,7 @@ on_both! {
     }
     async fn secret_for_next_page_is_sealed_for_its_session(app: &TestApp) {
         let person = app.operator().await;
-        let jar = |tokens: &Tokens, word: &str| {
+        let jar = |tokens: &TokenPair, word: &str| {
             let set = cookie::set(&app.ctx, tokens);
             let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
             format!("{}; {word}", pairs.join("; "))
@@ -133,7 +133,7 @@ on_both! {
         let mut set = sent.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
         let word = set.find(|cookie| cookie.starts_with("undertone-word=")).expect("word is left");
         let word = word.split(';').next().unwrap_or_default().to_owned();
-        let get = async |tokens: &Tokens, word: &str| {
+        let get = async |tokens: &TokenPair, word: &str| {
             let request = app.server.get("/settings/security").add_header(header::COOKIE, jar(tokens, word));
             request.add_header(header::ACCEPT, "text/html").await.text()
         };

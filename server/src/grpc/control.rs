@@ -13,7 +13,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{NewDraft, NewJob, Pause, Refuse};
+use undertone_api::job::{NewDraft, NewJob, PauseRequest, RefuseRequest};
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
@@ -67,7 +67,7 @@ impl control_server::Control for Control {
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Result<Response<v1::WhoAmIReply>, Status> {
         let actor = self.caller(&request).await?;
         let member = member::me(&actor).map_err(fail)?;
-        let document = document::of(&member);
+        let document = document::to_struct(&member);
         Ok(Response::new(v1::WhoAmIReply { id: member.id.to_string(), name: member.name, document }))
     }
 
@@ -182,7 +182,7 @@ impl control_server::Control for Control {
         let v1::PlanJobRequest { consortium, job } = request.into_inner();
         let new = NewPlan { consortium: id(&consortium, "consortium")?, job: struct_of::<NewJob>(job, "job")? };
         let plan = plan::plan(&self.ctx, &actor, &new).await.map_err(fail)?;
-        Ok(Response::new(v1::PlanJobReply { admitted: plan.admitted, document: document::of(&plan) }))
+        Ok(Response::new(v1::PlanJobReply { admitted: plan.admitted, document: document::to_struct(&plan) }))
     }
 
     async fn propose_job(&self, request: Request<v1::ProposeJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -211,7 +211,7 @@ impl control_server::Control for Control {
         let consortium = id(&message.consortium, "consortium")?;
         let Page { items, next } =
             job::search(&self.ctx, &actor, consortium, &wanted, &page(message.page)?).await.map_err(fail)?;
-        let jobs = items.iter().map(|summary| message::job(summary, document::of(summary))).collect();
+        let jobs = items.iter().map(|summary| message::job(summary, document::to_struct(summary))).collect();
         Ok(Response::new(v1::ListJobsReply { jobs, next: next.unwrap_or_default() }))
     }
 
@@ -237,7 +237,7 @@ impl control_server::Control for Control {
         let v1::RefuseJobRequest { job, dataset, reason } = request.into_inner();
         texts([&*reason])?;
         let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
-        let job = approval::refuse(&self.ctx, &actor, job, dataset, &Refuse { reason }).await.map_err(fail)?;
+        let job = approval::refuse(&self.ctx, &actor, job, dataset, &RefuseRequest { reason }).await.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
 
@@ -245,7 +245,7 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
         texts([&*reason])?;
-        let (job, pause) = (id(&job, "job")?, Pause { reason });
+        let (job, pause) = (id(&job, "job")?, PauseRequest { reason });
         let held = match optional(&dataset, "dataset")? {
             Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
             None => job::pause(&self.ctx, &actor, job, &pause).await,

@@ -3,18 +3,18 @@
 use tonic::Status;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::Signed;
-use undertone_proto::{status_of, v1};
+use undertone_proto::{to_status, v1};
 
 use super::worker_gateway::{json_texts, texts};
 
 /// Returns the refusal of an unreadable request.
 pub(super) fn malformed(detail: &str) -> Status {
-    status_of(&Problem::new(Code::Malformed, detail))
+    to_status(&Problem::new(Code::Malformed, detail))
 }
 
 /// Reads a required signed document.
 pub(super) fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
-    let missing = || status_of(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
+    let missing = || to_status(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
     kept(document.ok_or_else(missing)?)
 }
 

@@ -18,7 +18,7 @@ use prost_types::FileDescriptorSet;
 use tonic::Status;
 use undertone_api::id::{MemberId, WorkerId};
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::{DESCRIPTOR, status_of};
+use undertone_proto::{DESCRIPTOR, to_status};
 
 use super::LARGEST_MESSAGE;
 use super::auth::{self, Recognized};
@@ -113,7 +113,7 @@ impl MessageGate {
         }
         let path = request.uri().path();
         if path.strip_prefix(GATEWAY).is_some_and(|method| !OPEN_METHODS.contains(&method)) {
-            return Err(status_of(&auth::refused()));
+            return Err(to_status(&auth::refused()));
         }
         if path.starts_with(CONTROL) {
             let actor = session::authenticate(&self.ctx, bearer(request.headers())?).await.map_err(fail)?;
@@ -162,7 +162,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
     let text = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     token.map(|(_, token)| token.trim()).ok_or_else(|| {
-        status_of(&Problem::new(Code::Unauthenticated, "send an API key as `authorization: Bearer udk_...`"))
+        to_status(&Problem::new(Code::Unauthenticated, "send an API key as `authorization: Bearer udk_...`"))
     })
 }
 

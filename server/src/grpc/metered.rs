@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::status_later;
+use undertone_proto::to_retry_status;
 
 use super::messages::{MESSAGE_RATE, MessageSender};
 use undertone_server_core::exchange::budget::ByteCharge;
@@ -47,7 +47,7 @@ fn charge_bytes(charge: &SharedCharge, metrics: &Metrics, bytes: usize) -> Resul
     }
     metrics.reach(Limit::MessageBytes);
     let detail = "too many bytes of messages are under way: send it again in a moment";
-    Err(status_later(&Problem::new(Code::Unavailable, detail), LATER))
+    Err(to_retry_status(&Problem::new(Code::Unavailable, detail), LATER))
 }
 
 /// The position of a body in its messages.
@@ -268,7 +268,7 @@ mod tests {
     async fn bytes_over_the_budget_are_refused_until_later() {
         let refused = read(vec![message(100)], false, 100, 104, false).await.expect_err("five more than there are");
         assert_eq!(refused.code(), Code::Unavailable);
-        assert!(undertone_proto::later(&refused).is_some());
+        assert!(undertone_proto::retry_delay(&refused).is_some());
     }
 
     #[tokio::test]

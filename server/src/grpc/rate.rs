@@ -13,7 +13,7 @@ use http::{Request, Response, header};
 use tonic::Status;
 use tower::{Layer, Service};
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::status_later;
+use undertone_proto::to_retry_status;
 
 use super::{auth, messages};
 use crate::rate::Rates;
@@ -93,5 +93,5 @@ where
 
 fn turned_away(wait: Duration) -> Status {
     let detail = format!("more calls came than are answered: come again in {} s", wait.as_secs() + 1);
-    status_later(&Problem::new(Code::RateLimited, detail), wait)
+    to_retry_status(&Problem::new(Code::RateLimited, detail), wait)
 }

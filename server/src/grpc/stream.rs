@@ -5,7 +5,7 @@ use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use tonic::Status;
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::{CHUNK, status_of};
+use undertone_proto::{CHUNK, to_status};
 
 use undertone_server_core::ctx::Ctx;
 
@@ -56,7 +56,7 @@ pub(super) fn objects<T: Send + 'static>(
                 Ok(bytes) => Ok(data(bytes.to_vec())),
                 Err(error) => {
                     tracing::error!(error = %error, "a stored object could not be read");
-                    Err(status_of(&Problem::new(Code::Unavailable, "the stored bytes cannot be read just now")))
+                    Err(to_status(&Problem::new(Code::Unavailable, "the stored bytes cannot be read just now")))
                 }
             }
         }

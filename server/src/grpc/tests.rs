@@ -19,11 +19,11 @@ use tonic::Request;
 use tonic::transport::Channel;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::problem::Code;
-use undertone_api::signed::{KeyChange, Presence, Signed};
+use undertone_api::signed::{KeyChange, PresenceProof, Signed};
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_chunk, submit_chunk};
-use undertone_proto::vector::{Form, read};
-use undertone_proto::{CHUNK, problem_of};
+use undertone_proto::vector::{VectorForm, read};
+use undertone_proto::{CHUNK, to_problem};
 
 use crate::testing::on_both;
 use undertone_server_core::ctx::Ctx;
@@ -66,7 +66,7 @@ async fn frail(server: SocketAddr) -> (SocketAddr, JoinHandle<std::io::Result<(u
 async fn sign_in(client: &mut Client, site: &Site) -> Result<String, Code> {
     let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
     let challenge = client.challenge(ask).await.unwrap().into_inner().challenge;
-    let presence = Signed::new(&Presence { worker: site.worker, challenge }, &site.key).unwrap();
+    let presence = Signed::new(&PresenceProof { worker: site.worker, challenge }, &site.key).unwrap();
     let answer = v1::SignInRequest {
         presence: Some(presence.into()),
         version: "1.0".to_owned(),
@@ -74,7 +74,7 @@ async fn sign_in(client: &mut Client, site: &Site) -> Result<String, Code> {
     };
     match client.sign_in(answer).await {
         Ok(reply) => Ok(reply.into_inner().session),
-        Err(status) => Err(problem_of(&status).code),
+        Err(status) => Err(to_problem(&status).code),
     }
 }
 
@@ -145,7 +145,7 @@ on_both! {
         restarted.next_offer(with(&session, v1::NextOfferRequest::default())).await.expect("the session holds");
         app.clock.advance(time::Duration::hours(13));
         let over = restarted.next_offer(with(&session, v1::NextOfferRequest::default())).await.unwrap_err();
-        assert_eq!(problem_of(&over).code, Code::Unauthenticated);
+        assert_eq!(to_problem(&over).code, Code::Unauthenticated);
         again.ctx.shutdown.cancel();
         again.ctx.db.clone().close().await.unwrap();
     }
@@ -175,7 +175,7 @@ on_both! {
         let renewal = client.renew(with(&stolen, v1::RenewRequest { lease: "none".to_owned() })).await.map(drop);
         let sent = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
         for refused in [offer, renewal, sent] {
-            assert_eq!(problem_of(&refused.unwrap_err()).code, Code::Unauthenticated);
+            assert_eq!(to_problem(&refused.unwrap_err()).code, Code::Unauthenticated);
         }
         assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated), "nor does the old key open another");
         site.key = new;
@@ -189,10 +189,10 @@ on_both! {
         let site = &world.sites[1];
         let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
         let challenge = client.challenge(ask).await.unwrap().into_inner().challenge;
-        let presence = Signed::new(&Presence { worker: site.worker, challenge }, &site.key).unwrap();
+        let presence = Signed::new(&PresenceProof { worker: site.worker, challenge }, &site.key).unwrap();
         let answer = v1::SignInRequest { presence: Some(presence.into()), version: String::new(), kinds: vec![] };
         client.sign_in(answer.clone()).await.unwrap();
-        assert_eq!(problem_of(&client.sign_in(answer).await.unwrap_err()).code, Code::Unauthenticated);
+        assert_eq!(to_problem(&client.sign_in(answer).await.unwrap_err()).code, Code::Unauthenticated);
     }
 
     async fn nothing_is_answered_without_a_session(app: &TestApp) {
@@ -216,7 +216,7 @@ on_both! {
             client.finish(v1::FinishRequest::default()).await.err(),
         ];
         for (call, status) in refused.into_iter().enumerate() {
-            assert_eq!(problem_of(&status.expect("refused")).code, Code::Unauthenticated, "{call}");
+            assert_eq!(to_problem(&status.expect("refused")).code, Code::Unauthenticated, "{call}");
         }
     }
 
@@ -238,7 +238,7 @@ on_both! {
         let (header, data) = average(&mut client, session, lease, 0).await;
         assert_eq!((header.ready, header.contributors, header.length), (true, 2, vector.len() as u64));
         assert_eq!((header.digest, header.size), (hex::encode(Sha256::digest(&data)), data.len() as u64));
-        let form = Form::new(Precision::F32, header.length).unwrap();
+        let form = VectorForm::new(Precision::F32, header.length).unwrap();
         assert!(header.size < form.bytes(), "packed");
         assert_eq!(read(&data, form).unwrap(), vector, "the mean of two equal vectors");
         let (_, rest) = average(&mut client, session, lease, 1000).await;
@@ -303,7 +303,7 @@ on_both! {
 
         let ahead = submission_from(offset + 1, &lease, &data, vec![]);
         let refused = client.submit(with(&session, futures::stream::iter(ahead))).await.unwrap_err();
-        assert_eq!(problem_of(&refused).code, Code::Unavailable, "nobody goes on beyond what is there");
+        assert_eq!(to_problem(&refused).code, Code::Unavailable, "nobody goes on beyond what is there");
         let receipt = world.sites[1].receipt(&job, 1, 1);
         let rest = submission_from(offset, &lease, &data, vec![receipt.into()]);
         let reply = client.submit(with(&session, futures::stream::iter(rest))).await.unwrap().into_inner();
@@ -333,7 +333,7 @@ on_both! {
             let part = Some(submit_chunk::Part::Header(header(length, size)));
             let begun = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
             let refused = client.submit(with(&session, begun)).await.unwrap_err();
-            assert_eq!(problem_of(&refused).code, Code::TooLarge, "{length} numbers in {size} bytes");
+            assert_eq!(to_problem(&refused).code, Code::TooLarge, "{length} numbers in {size} bytes");
         }
     }
 
@@ -356,7 +356,7 @@ on_both! {
         let other = sign_in(&mut client, &world.sites[1]).await.unwrap();
         let (lead_lease, other_lease) = (work(&mut client, &lead).await.lease, work(&mut client, &other).await.lease);
         let refused = client.put_artifact(with(&other, put(&other_lease))).await.unwrap_err();
-        assert_eq!(problem_of(&refused).code, Code::Forbidden);
+        assert_eq!(to_problem(&refused).code, Code::Forbidden);
         client.put_artifact(with(&lead, put(&lead_lease))).await.unwrap();
         let ask = v1::GetArtifactRequest { lease: other_lease, name: "warm.safetensors".to_owned(), wait_seconds: 0, offset: 7 };
         let mut answer = client.get_artifact(with(&other, ask)).await.unwrap().into_inner();

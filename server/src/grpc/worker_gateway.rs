@@ -6,11 +6,11 @@ use std::time::Duration;
 use tonic::{Request, Response, Status, Streaming};
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::Rotation;
+use undertone_api::signed::KeyRotation;
 use undertone_proto::v1::worker_gateway_server::WorkerGateway;
 use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artifact_chunk, next_offer_reply};
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
-use undertone_proto::{status_later, status_of, v1::average_chunk};
+use undertone_proto::{to_retry_status, to_status, v1::average_chunk};
 
 use super::documents::{all_kept, kept, malformed, signed};
 use super::stream::{self, Answer};
@@ -49,12 +49,12 @@ impl Gateway {
         let detail = format!(
             "the workers of your organization register, decide, ask, store and finish more often than `rates.by_organization` allows: come again in {seconds} s"
         );
-        Err(status_later(&Problem::new(Code::RateLimited, detail), wait))
+        Err(to_retry_status(&Problem::new(Code::RateLimited, detail), wait))
     }
 
     /// Returns the calling worker. The request is read before the first await, because a stream cannot be shared.
     fn caller<T>(&self, request: &Request<T>) -> impl Future<Output = Result<WorkerId, Status>> + Send {
-        let presented = auth::presented(&self.ctx, request).map_err(|problem| status_of(&problem));
+        let presented = auth::presented(&self.ctx, request).map_err(|problem| to_status(&problem));
         async move { auth::worker(&self.ctx, presented?).await.map_err(fail) }
     }
 }
@@ -63,8 +63,8 @@ impl Gateway {
 pub(super) fn fail(error: Error) -> Status {
     let problem = error.into_problem();
     match problem.retry_after {
-        Some(seconds) => status_later(&problem, Duration::from_secs(seconds.into())),
-        None => status_of(&problem),
+        Some(seconds) => to_retry_status(&problem, Duration::from_secs(seconds.into())),
+        None => to_status(&problem),
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
     json_texts(text.as_bytes())?;
     serde_json::from_str(text)
-        .map_err(|error| status_of(&Problem::validation(vec![Violation::new(field, error.to_string())])))
+        .map_err(|error| to_status(&Problem::validation(vec![Violation::new(field, error.to_string())])))
 }
 
 #[tonic::async_trait]
@@ -115,7 +115,7 @@ impl WorkerGateway for Gateway {
         texts(kinds.iter().chain([&version]).map(String::as_str))?;
         let presence = signed(presence, "presence")?;
         // The payload names the worker of the challenge; the signature below proves that this worker's key signed it.
-        let claimed: undertone_api::signed::Presence = json(&presence.payload, "presence")?;
+        let claimed: undertone_api::signed::PresenceProof = json(&presence.payload, "presence")?;
         let signing = presence::sign_in(&self.ctx, claimed.worker, &presence, &version, &kinds);
         let key = signing.await.map_err(fail)?;
         let session = auth::session(&self.ctx, claimed.worker, &key).await.map_err(fail)?;
@@ -133,7 +133,7 @@ impl WorkerGateway for Gateway {
 
     async fn rotate_key(&self, request: Request<v1::RotateKeyRequest>) -> Result<Response<v1::RotateKeyReply>, Status> {
         let v1::RotateKeyRequest { by_old, by_new } = request.into_inner();
-        let rotation = Rotation { by_old: signed(by_old, "by_old")?, by_new: signed(by_new, "by_new")? };
+        let rotation = KeyRotation { by_old: signed(by_old, "by_old")?, by_new: signed(by_new, "by_new")? };
         site_key::rotate(&self.ctx, &rotation).await.map_err(fail)?;
         Ok(Response::new(v1::RotateKeyReply {}))
     }

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::account::{
-    ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
-    Reset, ResetPreview,
+    ChangePassword, FactorCode, FactorOffer, FactorProof, FactorStatus, NewPassword, NewReset, OpenSession,
+    PasswordReset, RecoveryCodes, ResetPreview,
 };
 use undertone_api::id::SessionId;
 use undertone_api::page::{Page, PageQuery};
@@ -17,8 +17,8 @@ use undertone_server_core::service::{factor, password, reset, sessions};
 
 /// Show the state of the caller's second factor
 #[utoipa::path(get, path = "/me/second-factor", tag = "account", operation_id = "show_second_factor",
-    responses((status = 200, body = Factor), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn factor(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Factor>, Rejection> {
+    responses((status = 200, body = FactorStatus), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn factor(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<FactorStatus>, Rejection> {
     Ok(Json(factor::state(&ctx, &actor).await?))
 }
 
@@ -125,12 +125,12 @@ pub(super) async fn password(
 /// For operators. Only this response contains the link; it works once, for 24 hours, and ends every session of the
 /// member. The member's second factor stays unless `clear_second_factor` is true, which is recorded.
 #[utoipa::path(post, path = "/password-resets", tag = "account", operation_id = "create_password_reset", request_body = NewReset,
-    responses((status = 201, body = Reset), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = PasswordReset), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn reset(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Json(new): Json<NewReset>,
-) -> Result<(StatusCode, Json<Reset>), Rejection> {
+) -> Result<(StatusCode, Json<PasswordReset>), Rejection> {
     Ok((StatusCode::CREATED, Json(reset::create(&ctx, &actor, &new).await?)))
 }
 

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditQuery, Where};
+use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditPlace, AuditQuery};
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
@@ -36,7 +36,7 @@ pub(super) async fn of_server(
     Query(wanted): Query<AuditQuery>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AuditEntry>>, Rejection> {
-    Ok(Json(audit_log::list(&ctx, &actor, Where::Server, &wanted, &page).await?))
+    Ok(Json(audit_log::list(&ctx, &actor, AuditPlace::Server, &wanted, &page).await?))
 }
 
 /// List the actions in a consortium, newest first
@@ -49,7 +49,7 @@ pub(super) async fn of_consortium(
     Query(wanted): Query<AuditQuery>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AuditEntry>>, Rejection> {
-    Ok(Json(audit_log::list(&ctx, &actor, Where::Consortium(id), &wanted, &page).await?))
+    Ok(Json(audit_log::list(&ctx, &actor, AuditPlace::Consortium(id), &wanted, &page).await?))
 }
 
 /// List the actions in an organization, newest first
@@ -62,14 +62,14 @@ pub(super) async fn of_organization(
     Query(wanted): Query<AuditQuery>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AuditEntry>>, Rejection> {
-    Ok(Json(audit_log::list(&ctx, &actor, Where::Organization(id), &wanted, &page).await?))
+    Ok(Json(audit_log::list(&ctx, &actor, AuditPlace::Organization(id), &wanted, &page).await?))
 }
 
 /// Check the chain of hashes of the server's whole audit log
 #[utoipa::path(get, path = "/audit-log/check", tag = "audit log", operation_id = "check_server_log",
     responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn check_server(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<AuditCheck>, Rejection> {
-    Ok(Json(audit_log::check(&ctx, &actor, Where::Server).await?))
+    Ok(Json(audit_log::check(&ctx, &actor, AuditPlace::Server).await?))
 }
 
 /// Check the chain of hashes of a consortium's whole audit log
@@ -80,7 +80,7 @@ pub(super) async fn check_consortium(
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
 ) -> Result<Json<AuditCheck>, Rejection> {
-    Ok(Json(audit_log::check(&ctx, &actor, Where::Consortium(id)).await?))
+    Ok(Json(audit_log::check(&ctx, &actor, AuditPlace::Consortium(id)).await?))
 }
 
 /// Check the chain of hashes of an organization's whole audit log
@@ -91,7 +91,7 @@ pub(super) async fn check_organization(
     Caller(actor): Caller,
     Path(id): Path<OrganizationId>,
 ) -> Result<Json<AuditCheck>, Rejection> {
-    Ok(Json(audit_log::check(&ctx, &actor, Where::Organization(id)).await?))
+    Ok(Json(audit_log::check(&ctx, &actor, AuditPlace::Organization(id)).await?))
 }
 
 /// Export the server's audit log
@@ -106,7 +106,7 @@ pub(super) async fn export_server(
     Query(wanted): Query<AuditQuery>,
     Query(query): Query<FormatQuery>,
 ) -> Result<Response, Rejection> {
-    export(&ctx, &actor, Where::Server, wanted, query).await
+    export(&ctx, &actor, AuditPlace::Server, wanted, query).await
 }
 
 /// Export a consortium's audit log
@@ -122,7 +122,7 @@ pub(super) async fn export_consortium(
     Query(wanted): Query<AuditQuery>,
     Query(query): Query<FormatQuery>,
 ) -> Result<Response, Rejection> {
-    export(&ctx, &actor, Where::Consortium(id), wanted, query).await
+    export(&ctx, &actor, AuditPlace::Consortium(id), wanted, query).await
 }
 
 /// Export an organization's audit log
@@ -138,13 +138,13 @@ pub(super) async fn export_organization(
     Query(wanted): Query<AuditQuery>,
     Query(query): Query<FormatQuery>,
 ) -> Result<Response, Rejection> {
-    export(&ctx, &actor, Where::Organization(id), wanted, query).await
+    export(&ctx, &actor, AuditPlace::Organization(id), wanted, query).await
 }
 
 async fn export(
     ctx: &Ctx,
     actor: &Actor,
-    place: Where,
+    place: AuditPlace,
     wanted: AuditQuery,
     query: FormatQuery,
 ) -> Result<Response, Rejection> {

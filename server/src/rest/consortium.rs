@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use undertone_api::consortium::{Consortium, EditConsortium, NewConsortium, NewOverlap, OverlapRule};
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::organization::{Invitation, Organization, Purpose};
+use undertone_api::organization::{Invitation, InvitationPurpose, Organization};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -114,7 +114,7 @@ pub(super) async fn invitations(
     Path(id): Path<ConsortiumId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Invitation>>, Rejection> {
-    let purpose = Purpose::Organization { consortium: id };
+    let purpose = InvitationPurpose::Organization { consortium: id };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
@@ -128,7 +128,7 @@ pub(super) async fn annotators(
     Path(id): Path<ConsortiumId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Invitation>>, Rejection> {
-    let purpose = Purpose::Annotator { consortium: id };
+    let purpose = InvitationPurpose::Annotator { consortium: id };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
@@ -145,7 +145,7 @@ pub(super) struct DatasetQuery {
     /// Only datasets of this visibility.
     visibility: Option<Visibility>,
     /// Only datasets of this content.
-    content: Option<Content>,
+    content: Option<DatasetContent>,
     /// Only datasets whose name contains this text, ignoring case.
     text: Option<String>,
 }

@@ -9,7 +9,7 @@ use axum_extra::extract::cookie::{Cookie, SameSite};
 use undertone_api::account::HalfSession;
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
-use undertone_api::session::Tokens;
+use undertone_api::session::TokenPair;
 
 use crate::connections::ConnectionHandle;
 use undertone_server_core::auth::{Access, Actor, KNOWN, open_device, sign_device};
@@ -23,7 +23,7 @@ pub fn secure(ctx: &Ctx) -> bool {
 }
 
 /// Returns the `Set-Cookie` values that store a session.
-pub fn set(ctx: &Ctx, tokens: &Tokens) -> Vec<String> {
+pub fn set(ctx: &Ctx, tokens: &TokenPair) -> Vec<String> {
     let access = tokens.access_expires_at - ctx.now();
     let refresh = time::Duration::days(i64::from(ctx.config.session_days));
     let mut cookies = vec![

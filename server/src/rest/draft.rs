@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::{ConsortiumId, DraftId, JobId};
-use undertone_api::job::{Draft, Job, NewDraft};
+use undertone_api::job::{Job, JobDraft, NewDraft};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -15,37 +15,37 @@ use undertone_server_core::service::job;
 
 /// List the drafts of the caller's organization in a consortium, the last changed first
 #[utoipa::path(get, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "list_drafts", params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<Draft>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<JobDraft>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Page<Draft>>, Rejection> {
+) -> Result<Json<Page<JobDraft>>, Rejection> {
     let drafts = job::draft_list(&ctx, &actor, id).await?;
     Ok(Json(cut(drafts, &page, |draft| draft.id.0)?))
 }
 
 /// Create a draft of a job
 #[utoipa::path(post, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "create_draft", params(("id" = ConsortiumId, Path)), request_body = NewDraft,
-    responses((status = 201, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
     Json(new): Json<NewDraft>,
-) -> Result<(StatusCode, Json<Draft>), Rejection> {
+) -> Result<(StatusCode, Json<JobDraft>), Rejection> {
     Ok((StatusCode::CREATED, Json(job::draft_create(&ctx, &actor, id, &new).await?)))
 }
 
 /// Show a draft and the violations that prevent its proposal
 #[utoipa::path(get, path = "/drafts/{id}", tag = "jobs", operation_id = "get_draft", params(("id" = DraftId, Path)),
-    responses((status = 200, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DraftId>,
-) -> Result<Json<Draft>, Rejection> {
+) -> Result<Json<JobDraft>, Rejection> {
     Ok(Json(job::draft_get(&ctx, &actor, id).await?))
 }
 
@@ -53,14 +53,14 @@ pub(super) async fn show(
 #[utoipa::path(put, path = "/drafts/{id}", tag = "jobs", operation_id = "update_draft", params(("id" = DraftId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the draft that the caller has read; absent to accept any version")),
     request_body = NewDraft,
-    responses((status = 200, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn update(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DraftId>,
     IfMatch(expected): IfMatch,
     Json(new): Json<NewDraft>,
-) -> Result<Json<Draft>, Rejection> {
+) -> Result<Json<JobDraft>, Rejection> {
     Ok(Json(job::draft_update(&ctx, &actor, id, &new, None, &expected).await?))
 }
 
@@ -89,11 +89,11 @@ pub(super) async fn propose(
 
 /// Create a draft with a job's title and spec
 #[utoipa::path(post, path = "/jobs/{id}/clone", tag = "jobs", operation_id = "clone_job", params(("id" = JobId, Path)),
-    responses((status = 201, body = Draft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn of_job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<JobId>,
-) -> Result<(StatusCode, Json<Draft>), Rejection> {
+) -> Result<(StatusCode, Json<JobDraft>), Rejection> {
     Ok((StatusCode::CREATED, Json(job::clone_spec(&ctx, &actor, id).await?)))
 }

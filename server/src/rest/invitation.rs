@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use undertone_api::member::{Join, Member, NewMember};
+use undertone_api::member::{JoinRequest, Member, NewMember};
 use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation};
 use undertone_api::problem::Problem;
 use undertone_api::session::Session;
@@ -54,13 +54,13 @@ pub(super) async fn accept(
 ///
 /// A link that brings an organization into a consortium needs an organization of which the caller is an admin, or the
 /// name of a new one.
-#[utoipa::path(post, path = "/invitations/{token}/join", tag = "invitations", operation_id = "join_by_invitation", params(("token" = String, Path, description = "The last part of the link")), request_body = Join,
+#[utoipa::path(post, path = "/invitations/{token}/join", tag = "invitations", operation_id = "join_by_invitation", params(("token" = String, Path, description = "The last part of the link")), request_body = JoinRequest,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn join(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(token): Path<String>,
-    Json(join): Json<Join>,
+    Json(join): Json<JoinRequest>,
 ) -> Result<Json<Member>, Rejection> {
     Ok(Json(invitation::join(&ctx, &actor, &token, &join).await?))
 }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, MemberId};
-use undertone_api::job::{self as jobs, Approve, Job, JobSummary, NewJob, Progress, Refuse};
+use undertone_api::job::{self as jobs, ApproveRequest, Job, JobProgress, JobSummary, NewJob, RefuseRequest};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -22,7 +22,7 @@ pub(super) struct JobQuery {
     /// Items on a page: 1 to 200, 50 by default.
     limit: Option<u32>,
     /// Only jobs in this state.
-    state: Option<jobs::State>,
+    state: Option<jobs::JobState>,
     /// Only jobs of this kind: `dp_sgd`, `active_learning`, `transcription`.
     kind: Option<String>,
     /// Only jobs that use this dataset.
@@ -84,12 +84,12 @@ pub(super) async fn show(
 
 /// Show the progress of a job
 #[utoipa::path(get, path = "/jobs/{id}/progress", tag = "jobs", operation_id = "get_progress", params(("id" = JobId, Path)),
-    responses((status = 200, body = Progress), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobProgress), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn progress(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<JobId>,
-) -> Result<Json<Progress>, Rejection> {
+) -> Result<Json<JobProgress>, Rejection> {
     Ok(Json(job::progress(&ctx, &actor, id).await?))
 }
 
@@ -106,28 +106,28 @@ pub(super) async fn cancel(
 
 /// Approve a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
-    request_body(content = Option<Approve>, description = "The steward's signed approval, if the dataset's site verifies signatures"),
+    request_body(content = Option<ApproveRequest>, description = "The steward's signed approval, if the dataset's site verifies signatures"),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
     Query(Exactly { manifest }): Query<Exactly>,
-    OptionalJson(body): OptionalJson<Approve>,
+    OptionalJson(body): OptionalJson<ApproveRequest>,
 ) -> Result<Json<Job>, Rejection> {
-    let Approve { signature } = body.unwrap_or_default();
+    let ApproveRequest { signature } = body.unwrap_or_default();
     let (manifest, signature) = (manifest.as_deref(), signature.as_ref());
     Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
 }
 
 /// Refuse a job for a dataset, as a steward
-#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", operation_id = "refuse_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Refuse,
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", operation_id = "refuse_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = RefuseRequest,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn refuse(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
-    Json(refuse): Json<Refuse>,
+    Json(refuse): Json<RefuseRequest>,
 ) -> Result<Json<Job>, Rejection> {
     Ok(Json(approval::refuse(&ctx, &actor, id, dataset, &refuse).await?))
 }

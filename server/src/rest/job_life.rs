@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::{Job, Pause, Review};
+use undertone_api::job::{Job, JobReview, PauseRequest};
 use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
@@ -12,13 +12,13 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
 
 /// Pause a job: its workers suspend their parts, no deadline runs, its reservations stay
-#[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = Pause,
+#[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = PauseRequest,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn pause(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<JobId>,
-    Json(pause): Json<Pause>,
+    Json(pause): Json<PauseRequest>,
 ) -> Result<Json<Job>, Rejection> {
     Ok(Json(job::pause(&ctx, &actor, id, &pause).await?))
 }
@@ -35,13 +35,13 @@ pub(super) async fn resume(
 }
 
 /// Hold a job for a dataset, as a steward, which pauses the job
-#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/hold", tag = "jobs", operation_id = "hold_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = Pause,
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/hold", tag = "jobs", operation_id = "hold_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = PauseRequest,
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn hold(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
-    Json(pause): Json<Pause>,
+    Json(pause): Json<PauseRequest>,
 ) -> Result<Json<Job>, Rejection> {
     Ok(Json(job::hold_dataset(&ctx, &actor, id, dataset, &pause).await?))
 }
@@ -70,11 +70,11 @@ pub(super) async fn retry(
 
 /// Show a job's request to a dataset: the manifest byte for byte, its cost, and its disclosures
 #[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
-    responses((status = 200, body = Review), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobReview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn review(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
-) -> Result<Json<Review>, Rejection> {
+) -> Result<Json<JobReview>, Rejection> {
     Ok(Json(approval::review(&ctx, &actor, id, dataset).await?))
 }

@@ -7,10 +7,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use time::OffsetDateTime;
-use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::log::bundle::Line;
-use undertone_api::log::view::{Consistency, ConsistencyQuery, SignedHead};
+use undertone_api::log::bundle::BundleLine;
+use undertone_api::log::view::{ConsistencyProof, ConsistencyQuery, SignedHead};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -42,13 +42,13 @@ pub(super) struct EntryQuery {
 
 /// Read a dataset's ledger, newest first
 #[utoipa::path(get, path = "/datasets/{id}/ledger", tag = "datasets", operation_id = "list_entries", params(("id" = DatasetId, Path), EntryQuery),
-    responses((status = 200, body = Page<Entry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<LedgerEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn entries(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
     Query(query): Query<EntryQuery>,
-) -> Result<Json<Page<Entry>>, Rejection> {
+) -> Result<Json<Page<LedgerEntry>>, Rejection> {
     let EntryQuery { cursor, limit, kind, job, since, until } = query;
     let wanted = ledger::Wanted { kind, job, since, until };
     Ok(Json(ledger::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
@@ -74,12 +74,12 @@ pub(super) async fn heads(
 
 /// Prove that one size of the log continues another
 #[utoipa::path(get, path = "/log/consistency", tag = "log", operation_id = "prove_consistency", params(ConsistencyQuery),
-    responses((status = 200, body = Consistency), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConsistencyProof), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn consistency(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Query(asked): Query<ConsistencyQuery>,
-) -> Result<Json<Consistency>, Rejection> {
+) -> Result<Json<ConsistencyProof>, Rejection> {
     Ok(Json(log::consistency(&ctx, &actor, asked).await?))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn consistency(
 /// One JSON object on each line, a `Line`. `undertone-server verify --bundle FILE` examines it. It is complete only
 /// with its last line, `end`.
 #[utoipa::path(get, path = "/consortia/{id}/ledger/bundle", tag = "consortia", operation_id = "export_ledger", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = Line, content_type = "application/x-ndjson"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = BundleLine, content_type = "application/x-ndjson"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn bundle(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

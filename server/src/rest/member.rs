@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId};
-use undertone_api::member::{Member, NewConsortiumMember, Roles};
-use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::member::{Member, NewConsortiumMember, RoleAssignment};
+use undertone_api::organization::{Invitation, InvitationPurpose};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -18,13 +18,13 @@ use undertone_server_core::service::{invitation, role};
 ///
 /// The new roles replace the previous ones. The last admin must remain an admin.
 #[utoipa::path(put, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "assign_roles",
-    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = Roles,
+    params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = RoleAssignment,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn assign(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, member)): Path<(OrganizationId, MemberId)>,
-    Json(roles): Json<Roles>,
+    Json(roles): Json<RoleAssignment>,
 ) -> Result<Json<Member>, Rejection> {
     Ok(Json(role::assign(&ctx, &actor, id, member, &roles).await?))
 }
@@ -91,13 +91,13 @@ pub(super) async fn add_over(
 ///
 /// The new roles replace the previous ones; an empty list removes all. The last admin must remain an admin.
 #[utoipa::path(put, path = "/consortia/{id}/members/{member}", tag = "consortia", operation_id = "assign_consortium_roles",
-    params(("id" = ConsortiumId, Path), ("member" = MemberId, Path)), request_body = Roles,
+    params(("id" = ConsortiumId, Path), ("member" = MemberId, Path)), request_body = RoleAssignment,
     responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn assign_over(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, member)): Path<(ConsortiumId, MemberId)>,
-    Json(roles): Json<Roles>,
+    Json(roles): Json<RoleAssignment>,
 ) -> Result<Json<Member>, Rejection> {
     Ok(Json(role::assign_over(&ctx, &actor, id, member, &roles).await?))
 }
@@ -110,7 +110,7 @@ pub(super) async fn operator_links(
     Caller(actor): Caller,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Invitation>>, Rejection> {
-    let all = invitation::list(&ctx, &actor, &Purpose::Operator).await?;
+    let all = invitation::list(&ctx, &actor, &InvitationPurpose::Operator).await?;
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }
 

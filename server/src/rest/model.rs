@@ -8,7 +8,7 @@ use object_store::ObjectStoreExt as _;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, MemberId};
-use undertone_api::model::{Artifact, Model};
+use undertone_api::model::{Artifact, JobModel};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
@@ -41,13 +41,13 @@ pub(super) struct ModelQuery {
 
 /// List the files of a consortium's finished jobs, newest first
 #[utoipa::path(get, path = "/consortia/{id}/models", tag = "jobs", operation_id = "list_models", params(("id" = ConsortiumId, Path), ModelQuery),
-    responses((status = 200, body = Page<Model>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<JobModel>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn in_consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
     Query(query): Query<ModelQuery>,
-) -> Result<Json<Page<Model>>, Rejection> {
+) -> Result<Json<Page<JobModel>>, Rejection> {
     let ModelQuery { cursor, limit, kind, dataset, proposer, since, text } = query;
     let wanted = job::Wanted { state: None, kind, dataset, proposer, since, text };
     Ok(Json(model::in_consortium(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use undertone_api::id::NotificationId;
-use undertone_api::notification::{Notification, NotificationQuery, NotificationSwitches, Unread};
+use undertone_api::notification::{Notification, NotificationQuery, NotificationSwitches, UnreadCount};
 use undertone_api::page::Page;
 use undertone_api::problem::Problem;
 
@@ -24,9 +24,9 @@ pub(super) async fn list(
 
 /// Count the caller's unread notifications
 #[utoipa::path(get, path = "/me/notifications/unread", tag = "notifications", operation_id = "count_unread_notifications",
-    responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn unread(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
-    Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
+    responses((status = 200, body = UnreadCount), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn unread(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<UnreadCount>, Rejection> {
+    Ok(Json(UnreadCount { unread: notification::unread(&ctx, &actor).await? }))
 }
 
 /// Mark a notification as read
@@ -42,10 +42,10 @@ pub(super) async fn read(
 
 /// Mark all notifications as read
 #[utoipa::path(post, path = "/me/notifications/read", tag = "notifications", operation_id = "read_all_notifications",
-    responses((status = 200, body = Unread), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn read_all(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Unread>, Rejection> {
+    responses((status = 200, body = UnreadCount), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn read_all(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<UnreadCount>, Rejection> {
     notification::read_all(&ctx, &actor).await?;
-    Ok(Json(Unread { unread: notification::unread(&ctx, &actor).await? }))
+    Ok(Json(UnreadCount { unread: notification::unread(&ctx, &actor).await? }))
 }
 
 /// Show which notifications the caller receives

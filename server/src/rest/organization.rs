@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
-use undertone_api::organization::{Invitation, Organization, Purpose};
+use undertone_api::organization::{Invitation, InvitationPurpose, Organization};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 use undertone_api::worker::{Enrolment, NewEnrolment, Worker};
@@ -61,7 +61,7 @@ pub(super) async fn invitations(
     Path(id): Path<OrganizationId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Invitation>>, Rejection> {
-    let purpose = Purpose::Member { organization: id, roles: Vec::new() };
+    let purpose = InvitationPurpose::Member { organization: id, roles: Vec::new() };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
     Ok(Json(cut(all, &page, |item| item.id.0)?))
 }

@@ -6,10 +6,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, QuestionId};
+use undertone_api::job::AskingJob;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 use undertone_api::question::{
-    Annotation, AskingJob, ExportFormat, Imported, NewAnnotation, Question, QuestionState, Queue,
+    Annotation, AnnotationQueue, ExportFormat, ImportResult, NewAnnotation, Question, QuestionState,
 };
 
 use super::extract::{Caller, Json, Path, Query};
@@ -83,12 +84,12 @@ pub(super) async fn list(
 /// The most uncertain first. The listed questions are reserved for the caller for five minutes: other annotators
 /// receive others, if there are any.
 #[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", operation_id = "next_questions", params(("id" = JobId, Path)),
-    responses((status = 200, body = Queue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AnnotationQueue), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn next(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<JobId>,
-) -> Result<Json<Queue>, Rejection> {
+) -> Result<Json<AnnotationQueue>, Rejection> {
     Ok(Json(question::next(&ctx, &actor, id).await?))
 }
 
@@ -147,14 +148,14 @@ pub(super) async fn export(
 /// counts among the unknown labels. At most 20,000 lines and 16 MiB.
 #[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", operation_id = "import_answers", params(("id" = JobId, Path), ImportQuery),
     request_body(content((String = "application/x-ndjson"), (String = "application/json"))),
-    responses((status = 200, body = Imported), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ImportResult), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn import(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<JobId>,
     Query(query): Query<ImportQuery>,
     text: String,
-) -> Result<Json<Imported>, Rejection> {
+) -> Result<Json<ImportResult>, Rejection> {
     nul::refuse_in_json(text.as_bytes())?;
     Ok(Json(question::import(&ctx, &actor, id, query.name.as_deref(), &text).await?))
 }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use undertone_api::account::{HalfSession, IdentityProof, SecondStep};
 use undertone_api::problem::{Code, Problem};
-use undertone_api::session::{Refresh, Session, SignIn, Tokens};
+use undertone_api::session::{RefreshRequest, Session, SignIn, TokenPair};
 
 use super::extract::{Caller, Json, Whence};
 use super::problem::Rejection;
@@ -49,9 +49,12 @@ pub(super) async fn finish(
 ///
 /// A refresh token works once. If its response was lost, it works again after 30 seconds, until a token of that
 /// response is used. Using an older one ends the session.
-#[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = Refresh,
-    responses((status = 200, body = Tokens), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn refresh(State(ctx): State<Ctx>, Json(refresh): Json<Refresh>) -> Result<Json<Tokens>, Rejection> {
+#[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = RefreshRequest,
+    responses((status = 200, body = TokenPair), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn refresh(
+    State(ctx): State<Ctx>,
+    Json(refresh): Json<RefreshRequest>,
+) -> Result<Json<TokenPair>, Rejection> {
     match session::refresh(&ctx, &refresh.refresh_token).await? {
         Renewed::Pair(_, tokens) => Ok(Json(tokens)),
         Renewed::Late(_) => Err(Rejection::new(

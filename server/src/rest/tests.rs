@@ -11,7 +11,7 @@ use axum_test::TestResponse;
 use serde_json::{Value, json};
 use time::Duration;
 use undertone_api::member::Role;
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::{Code, Problem};
 
 use crate::testing::{PASSWORD, Person, newcomer, on_both};
@@ -241,7 +241,7 @@ pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &World, site
     let steward = &world.sites[site].steward;
     let organization = steward.organizations()[0];
     let roles = vec![Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
-    let purpose = Purpose::Member { organization, roles };
+    let purpose = InvitationPurpose::Member { organization, roles };
     let new = NewInvitation { purpose, label: "for a test".to_owned() };
     let made = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
     app.accept(&made.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await

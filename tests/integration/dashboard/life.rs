@@ -14,7 +14,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let spec = scene::small_job(&stage, 200, 300).await?.job().spec;
-    let spec = serde_json::to_string(&NewDraft::of("", &spec)?.spec)?;
+    let spec = serde_json::to_string(&NewDraft::from_spec("", &spec)?.spec)?;
     let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
     let browser = &visitor.browser;
     visitor.sign_in("one").await?;

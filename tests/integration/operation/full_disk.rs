@@ -10,7 +10,7 @@ use support::scene;
 use support::small_disk::SmallDisk;
 use support::stage::{Database, PATIENCE, Site, Stage, Staged, wait_until_so};
 use undertone_api::budget::EntryKind;
-use undertone_api::job::{Draft, NewDraft};
+use undertone_api::job::{JobDraft, NewDraft};
 use undertone_api::problem::Code;
 
 const JOB: Duration = Duration::from_secs(400);
@@ -47,7 +47,7 @@ async fn write_until_refused(stage: &Stage) -> Staged<Code> {
     let spec = json!({ "note": "x".repeat(DRAFT_BYTES) });
     for number in 0..MOST_DRAFTS {
         let draft = NewDraft { title: format!("draft {number}"), kind: "dp_sgd".to_owned(), spec: spec.clone() };
-        let written = stage.operator.post::<Draft>(&path, &draft).await;
+        let written = stage.operator.post::<JobDraft>(&path, &draft).await;
         if let Some(problem) = written.as_ref().err().and_then(CallError::problem) {
             return Ok(problem.code);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use support::balancer::Balancer;
 use support::stage::{Database, Staged};
 use undertone_api::budget::EntryKind;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 
 use support::scene;
 
@@ -44,7 +44,7 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
     // The crashed server's workers connect to the other, and continue with their leases.
     stage.operator = stage.operator.at(&replica.address);
     let job = stage.finish(job, JOB).await?;
-    assert_eq!(job.summary.state, State::Finished);
+    assert_eq!(job.summary.state, JobState::Finished);
     for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;

@@ -13,7 +13,7 @@ use support::client::{Called, Client};
 use support::stage::{Database, PATIENCE, Staged};
 use undertone_api::event::JobEvent;
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Draft, NewDraft, State};
+use undertone_api::job::{JobDraft, JobState, NewDraft};
 use undertone_api::page::Page;
 
 use support::scene;
@@ -76,7 +76,7 @@ async fn write(client: Client, consortium: ConsortiumId, is_over: Arc<AtomicBool
     while !is_over.load(Ordering::SeqCst) && record.calls < MOST_DRAFTS {
         let (key, title) = (format!("draft-{}", record.calls), title(record.calls));
         let draft = NewDraft { title, kind: "dp_sgd".to_owned(), spec: serde_json::json!({}) };
-        record.call(|| client.post_once::<Draft>(&path, &key, &draft)).await;
+        record.call(|| client.post_once::<JobDraft>(&path, &key, &draft)).await;
         tokio::time::sleep(PAUSE * 3).await;
     }
     record
@@ -101,7 +101,7 @@ impl EventRecord {
                 let event: JobEvent = serde_json::from_str(data)?;
                 self.last = Some(id.to_owned());
                 self.rounds.push(event.job.rounds_done);
-                self.is_finished = event.job.state == State::Finished;
+                self.is_finished = event.job.state == JobState::Finished;
             }
             rest = after;
         }
@@ -197,7 +197,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
             Err(_) => tokio::time::sleep(PAUSE * 2).await,
         }
     };
-    assert_eq!(finished.summary.state, State::Finished);
+    assert_eq!(finished.summary.state, JobState::Finished);
     is_over.store(true, Ordering::SeqCst);
 
     let reads = reader.await?;
@@ -205,7 +205,8 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     assert!(reads.calls > 10, "{} calls", reads.calls);
     let writes = writer.await?;
     assert_eq!(writes.failed, [""; 0], "{} calls, {} repeated", writes.calls, writes.repeated);
-    let drafts: Page<Draft> = stage.operator.get(&format!("/consortia/{}/drafts?limit=200", stage.consortium)).await?;
+    let drafts: Page<JobDraft> =
+        stage.operator.get(&format!("/consortia/{}/drafts?limit=200", stage.consortium)).await?;
     let mut titles: Vec<String> = drafts.items.into_iter().map(|draft| draft.content.title).collect();
     titles.sort();
     let mut expected: Vec<String> = (0..writes.calls).map(title).collect();

@@ -8,7 +8,7 @@ use support::annotator::Annotator;
 use support::line::Line;
 use support::stage::{Database, QueryLog, Staged};
 use support::wire::{Call, calls};
-use undertone_api::dataset::Registration;
+use undertone_api::dataset::DatasetRegistration;
 use undertone_proto::{question, v1};
 use undertone_worker::queries::dataset::{Reader, Subset};
 
@@ -99,7 +99,7 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
             packed.extend(data);
         }
     }
-    let posed: Vec<question::Posed> = question::read(&packed)?.collect::<Result<_, _>>()?;
+    let posed: Vec<question::QuestionLine> = question::read(&packed)?.collect::<Result<_, _>>()?;
     let texts: BTreeSet<&str> = posed.iter().map(|posed| posed.text.as_str()).collect();
     assert_eq!(texts, log.often.iter().map(String::as_str).collect(), "what is asked often, and nothing else");
     assert!(posed.iter().all(|posed| posed.count.is_none()), "the job pays for the set, not for counts");
@@ -112,7 +112,7 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
     for call in of("RegisterDataset") {
         for message in &call.messages {
             let told = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
-            let read: Registration = serde_json::from_str(&told)?;
+            let read: DatasetRegistration = serde_json::from_str(&told)?;
             assert_eq!(serde_json::to_string(&read)?, told, "nothing beside the form");
             assert_eq!((read.records.0, read.classes), (10_000, 0));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 
 use super::Attacked;
 use crate::scene;
@@ -85,7 +85,7 @@ async fn proposed(stage: &Stage) -> Staged<JobId> {
 /// Waits until the site refuses or holds the job for this reason, or pays for it; returns 1 if it paid.
 async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId, reason: &str) -> Staged<u64> {
     let before = commits(stage, dataset).await?;
-    let over = |state: State| state.is_over() || state == State::Paused;
+    let over = |state: JobState| state.is_over() || state == JobState::Paused;
     let seen = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
     let paid = commits(stage, dataset).await? > before;
     let said = format!("{:?} {:?}", seen.reason, seen.holds);

@@ -17,7 +17,7 @@ use crate::stage::{Database, Holding, Stage, Staged};
 use crate::{ear, workspace};
 use undertone_api::budget::NewBudget;
 use undertone_api::job::transcription::{
-    Crowded, Dummies, Party, Protocol, Provider, Recognizer, Spec, Vocabulary, Voice,
+    CrowdedPieces, DummyOptions, OutputVoice, Party, Provider, ProviderProtocol, SiteRecognizer, Spec, Vocabulary,
 };
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
@@ -125,7 +125,7 @@ pub async fn set() -> Staged<Option<Scene>> {
 pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
-        protocol: if place == 0 { Protocol::Deepgram } else { Protocol::Openai },
+        protocol: if place == 0 { ProviderProtocol::Deepgram } else { ProviderProtocol::Openai },
         price: None,
     };
     let spec = Spec {
@@ -139,10 +139,10 @@ pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
         colluding: NonZeroU32::MIN,
         language: "en".to_owned(),
         vocabulary: Vocabulary::Public { words: VOCABULARY.map(str::to_owned).to_vec() },
-        dummies: Dummies::default(),
-        voice: Voice::default(),
-        crowded: Crowded::Keep,
-        recognizer: Recognizer::Pocketsphinx,
+        dummies: DummyOptions::default(),
+        voice: OutputVoice::default(),
+        crowded: CrowdedPieces::Keep,
+        recognizer: SiteRecognizer::Pocketsphinx,
     };
     Ok(NewJob { title: "What was said on the round".to_owned(), spec: AnySpec::Transcription(spec) })
 }

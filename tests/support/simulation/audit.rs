@@ -9,7 +9,7 @@ mod sums;
 use std::collections::BTreeMap;
 
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 
 use self::server::Consortium;
 use self::site::Standing;
@@ -98,5 +98,5 @@ pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, work
 }
 
 fn word(consortium: &Consortium, place: &(JobId, DatasetId)) -> &'static str {
-    consortium.jobs.get(&place.0).copied().map_or("unknown", State::label)
+    consortium.jobs.get(&place.0).copied().map_or("unknown", JobState::label)
 }

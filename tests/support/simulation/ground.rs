@@ -11,10 +11,10 @@ use time::OffsetDateTime;
 use time::macros::datetime;
 use undertone_api::budget::NewBudget;
 use undertone_api::consortium::NewConsortium;
-use undertone_api::dataset::{Registration, Visibility};
+use undertone_api::dataset::{DatasetRegistration, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, WorkerId};
-use undertone_api::member::{NewMember, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{NewMember, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::signed::ApprovalKey;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
@@ -176,7 +176,7 @@ impl Ground {
         let operator = refreshed(&ctx, &operator).await?;
         let mut parties = Vec::new();
         for (name, approval, names) in PARTIES {
-            let purpose = Purpose::Organization { consortium };
+            let purpose = InvitationPurpose::Organization { consortium };
             let new = NewInvitation { purpose, label: name.to_owned() };
             let link = invitation::create(&ctx, &operator, &new).await?.link.ok_or("no link")?;
             let admin = accept(&ctx, &link, &format!("{name}Admin"), Some(name)).await?;
@@ -263,8 +263,8 @@ async fn enrol(
         .grants
         .iter()
         .find_map(|grant| match grant.scope {
-            Scope::Organization(id) => Some(id),
-            Scope::Consortium(_) => None,
+            RoleScope::Organization(id) => Some(id),
+            RoleScope::Consortium(_) => None,
         })
         .ok_or("the first member has no role")?;
     let number = PARTIES.iter().position(|(known, ..)| *known == name).unwrap_or_default();
@@ -303,7 +303,8 @@ async fn enrol(
     let mut holdings = Vec::new();
     for local in opened.find_datasets()? {
         let approval = Some(opened.approval_of(&local.name)?);
-        let id = dataset::register(ctx, config.worker, &Registration { approval, ..local.registration() }).await?.id;
+        let id =
+            dataset::register(ctx, config.worker, &DatasetRegistration { approval, ..local.registration() }).await?.id;
         note_registered(opened.store(), &local.name, id)?;
         holdings.push(Holding { id, visibility: local.visibility });
     }

@@ -6,8 +6,10 @@ use time::Duration;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
-use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party as Part, Rounds, Spec, TestSet, WarmStart, Weights};
-use undertone_api::job::{NewJob, Refuse, Spec as AnySpec, State};
+use undertone_api::job::dp_sgd::{
+    AcousticModel, AverageWeights, Noise, Optimizer, Party as Part, Rounds, Spec, TestSet, WarmStart,
+};
+use undertone_api::job::{JobState, NewJob, RefuseRequest, Spec as AnySpec};
 use undertone_api::problem::Code;
 use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -236,7 +238,7 @@ impl<'g> World<'g> {
         };
         let spec = Spec {
             unit: PrivacyUnit::Record,
-            model: Model::lstm(1, None),
+            model: AcousticModel::lstm(1, None),
             participants,
             tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
@@ -244,7 +246,7 @@ impl<'g> World<'g> {
             private: Some(private),
             audit: None,
             selection: None,
-            weights: Weights::Equal,
+            weights: AverageWeights::Equal,
             spare_releases: dice.below(4) as u32,
             checkpoint_every: dice.between(1, 3) as u32,
         };
@@ -282,7 +284,7 @@ impl<'g> World<'g> {
                     let signature = SignedApproval::sign(&statement, &approval_key()).ok();
                     approval::approve_signed(ctx, &party.admin, job, dataset, Some(&manifest), signature.as_ref()).await
                 } else {
-                    let refuse = Refuse { reason: "no".to_owned() };
+                    let refuse = RefuseRequest { reason: "no".to_owned() };
                     approval::refuse(ctx, &party.admin, job, dataset, &refuse).await
                 }
             })
@@ -445,7 +447,7 @@ impl<'g> World<'g> {
             releases: self.sites.iter().map(|site| site.books.standing.receipts.len() as u64).sum(),
             counted: consortium.receipts.values().map(|chain| chain.len() as u64).sum(),
             jobs: self.jobs.len() as u64,
-            finished: consortium.jobs.values().filter(|state| **state == State::Finished).count() as u64,
+            finished: consortium.jobs.values().filter(|state| **state == JobState::Finished).count() as u64,
             deaths: self.deaths,
             restores: self.restores,
         };

@@ -3,7 +3,8 @@
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
-    Audit, Model, Noise, Optimizer, Party, Precision, Rounds as Series, Spec, TestSet, WarmStart, Weights,
+    AcousticModel, AuditOptions, AverageWeights, Noise, Optimizer, Party, Precision, Rounds as Series, Spec, TestSet,
+    WarmStart,
 };
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -53,7 +54,7 @@ impl Plan {
         let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
         let spec = Spec {
             unit,
-            model: Model::lstm(hidden, None),
+            model: AcousticModel::lstm(hidden, None),
             participants: vec![lead],
             tests: Vec::new(),
             warm_start,
@@ -61,7 +62,7 @@ impl Plan {
             private: None,
             audit: None,
             selection: None,
-            weights: Weights::ExpectedBatch,
+            weights: AverageWeights::ExpectedBatch,
             spare_releases: 4,
             checkpoint_every: 5,
         };
@@ -134,7 +135,7 @@ impl Plan {
 
     /// Audits the private arm.
     #[must_use]
-    pub const fn audit(mut self, audit: Audit) -> Self {
+    pub const fn audit(mut self, audit: AuditOptions) -> Self {
         self.spec.audit = Some(audit);
         self
     }

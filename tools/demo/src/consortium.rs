@@ -6,8 +6,8 @@ use std::path::Path;
 use ed25519_dalek::SigningKey;
 use undertone_api::consortium::NewConsortium;
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::member::{NewMember, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{NewMember, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::session::Session;
 use undertone_api::signed::ApprovalKey;
 use undertone_server_core::auth::Actor;
@@ -67,7 +67,7 @@ impl DemoConsortium {
         let mut people = vec![person(ctx, first, &operator, password).await?];
         for party in others {
             let new = NewInvitation {
-                purpose: Purpose::Organization { consortium: created.id },
+                purpose: InvitationPurpose::Organization { consortium: created.id },
                 label: party.name.to_owned(),
             };
             let invited = invitation::create(ctx, &people[0].actor, &new).await.map_err(explain_refusal("inviting"))?;
@@ -118,8 +118,8 @@ async fn person(
         .grants
         .iter()
         .find_map(|grant| match grant.scope {
-            Scope::Organization(id) => Some(id),
-            Scope::Consortium(_) => None,
+            RoleScope::Organization(id) => Some(id),
+            RoleScope::Consortium(_) => None,
         })
         .ok_or_else(|| DemoError::Job("'s people have no organization".to_owned()))?;
     let approval_key = SigningKey::from_bytes(&ctx.random.bytes());

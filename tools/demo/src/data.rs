@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use undertone_api::budget::NewBudget;
-use undertone_api::dataset::Content;
+use undertone_api::dataset::DatasetContent;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use undertone_server_core::ctx::Ctx;
@@ -212,8 +212,8 @@ async fn set_budgets(ctx: &Ctx, consortium: &DemoConsortium) -> Result<(), DemoE
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
             let units: &[PrivacyUnit] = match dataset.content {
                 // The unit that the demo's jobs protect: a limit for speakers would refuse them.
-                Content::Speech | Content::Queries => &[PrivacyUnit::Record],
-                Content::Recordings => &[PrivacyUnit::Words],
+                DatasetContent::Speech | DatasetContent::Queries => &[PrivacyUnit::Record],
+                DatasetContent::Recordings => &[PrivacyUnit::Words],
             };
             for &unit in units {
                 let new = NewBudget { unit, epsilon, delta };

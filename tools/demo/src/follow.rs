@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use undertone_api::id::JobId;
-use undertone_api::job::{Job, Measurement, Progress, State};
+use undertone_api::job::{Job, JobProgress, JobState, Measurement};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::job;
 
@@ -23,8 +23,13 @@ pub(super) async fn follow_job(
     began: Instant,
 ) -> Result<Job, DemoError> {
     let actor = &consortium.people[0].actor;
-    let tests =
-        job::get(ctx, actor, id).await.map_err(explain_refusal("looking at the job"))?.spec.measured().tests.len();
+    let tests = job::get(ctx, actor, id)
+        .await
+        .map_err(explain_refusal("looking at the job"))?
+        .spec
+        .allowed_measurements()
+        .tests
+        .len();
     let mut waiter = ctx.wake().listen();
     let mut count = 0;
     let mut shown_wait = String::new();
@@ -44,7 +49,7 @@ pub(super) async fn follow_job(
         if now.state.is_over() {
             let job = job::get(ctx, actor, id).await.map_err(explain_refusal("looking at the job"))?;
             return match now.state {
-                State::Finished => Ok(job),
+                JobState::Finished => Ok(job),
                 other => Err(DemoError::Job(format!("is {}: {}", other.label(), job.reason.unwrap_or_default()))),
             };
         }
@@ -54,7 +59,7 @@ pub(super) async fn follow_job(
 
 /// Returns a line for each complete round after the first `count` figures, and updates `count`. A round is complete if
 /// all its figures are present or another round follows.
-fn take_complete_rounds(now: &Progress, tests: usize, count: &mut usize) -> Vec<String> {
+fn take_complete_rounds(now: &JobProgress, tests: usize, count: &mut usize) -> Vec<String> {
     let new = &now.measurements[(*count).min(now.measurements.len())..];
     let mut lines = Vec::new();
     for round in new.chunk_by(|a, b| (&a.series, a.round) == (&b.series, b.round)) {
@@ -68,7 +73,7 @@ fn take_complete_rounds(now: &Progress, tests: usize, count: &mut usize) -> Vec<
     lines
 }
 
-fn line(now: &Progress, figures: &[Measurement]) -> String {
+fn line(now: &JobProgress, figures: &[Measurement]) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let place = now.series.iter().find(|series| series.series == first.series).map_or_else(
         || format!("epoch {:>3}", first.round),
@@ -83,7 +88,7 @@ fn line(now: &Progress, figures: &[Measurement]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::{Measurement, Progress, SeriesProgress, State};
+    use undertone_api::job::{JobProgress, JobState, Measurement, SeriesProgress};
 
     use super::take_complete_rounds;
 
@@ -93,8 +98,8 @@ mod tests {
 
     #[test]
     fn complete_round_is_printed_once_with_all_tests() {
-        let mut now = Progress {
-            state: State::Running,
+        let mut now = JobProgress {
+            state: JobState::Running,
             now: String::new(),
             series: vec![SeriesProgress { series: "private".to_owned(), done: 1, rounds: 7 }],
             rounds: Vec::new(),

@@ -2,7 +2,9 @@
 
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec as DpSgd, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{
+    AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, Spec as DpSgd, TestSet, WarmStart,
+};
 use undertone_api::job::{Job, NewJob, Spec};
 use undertone_api::signed::{ApprovalStatement, SignedApproval};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, UnitError};
@@ -73,7 +75,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     }
     Ok(DpSgd {
         unit: PrivacyUnit::Record,
-        model: Model::lstm(scale.hidden, None),
+        model: AcousticModel::lstm(scale.hidden, None),
         participants,
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
@@ -81,7 +83,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         private: Some(rounds(NOISY)),
         audit: None,
         selection: None,
-        weights: Weights::ExpectedBatch,
+        weights: AverageWeights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 5,
     })

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use undertone_api::job::dp_sgd::{Arm, Report as DpSgd, Spec as DpSgdSpec};
-use undertone_api::job::{Job, Participant, Purpose, Report, Spec};
+use undertone_api::job::{DatasetUse, Job, JobParticipant, Report, Spec};
 use undertone_privacy::PrivacyUnit;
 
 /// Formats the report of a finished job.
@@ -45,7 +45,7 @@ fn arms(report: &DpSgd, spec: &DpSgdSpec) -> String {
 }
 
 /// Formats the spent and the reserved ε of each charged party, from the ledgers.
-fn parties(parts: &[Participant], unit: PrivacyUnit) -> String {
+fn parties(parts: &[JobParticipant], unit: PrivacyUnit) -> String {
     let (one, many) = match unit {
         PrivacyUnit::Record => ("one utterance", "record"),
         PrivacyUnit::Speaker => ("one speaker with all utterances", "speaker"),
@@ -53,7 +53,7 @@ fn parties(parts: &[Participant], unit: PrivacyUnit) -> String {
         PrivacyUnit::Words => ("as many counts of pieces by word as stated", "count"),
     };
     let mut text = format!("privacy by party: {many} level, {one} more or less changes what was sent by at most\n");
-    for part in parts.iter().filter(|part| part.purpose == Purpose::Participate && part.charge.is_some()) {
+    for part in parts.iter().filter(|part| part.purpose == DatasetUse::Participate && part.charge.is_some()) {
         let epsilon =
             |epsilon: Option<f64>| epsilon.map_or_else(|| "infinite".to_owned(), |value| format!("{value:.3}"));
         let delta = part.delta.map_or_else(|| "-".to_owned(), |delta| format!("{delta:e}"));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::Content;
+use undertone_api::dataset::DatasetContent;
 use undertone_privacy::PrivacyUnit;
 
 use super::log::ColumnMap;
@@ -62,8 +62,8 @@ pub struct SubsetCounts {
 /// The description of a dataset, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Always [`Content::Queries`]: tells it from a dataset of speech.
-    pub content: Content,
+    /// Always [`DatasetContent::Queries`]: tells it from a dataset of speech.
+    pub content: DatasetContent,
     /// Version of the columns, see [`FORMAT`].
     pub format: u32,
     /// The name its owner gave it.
@@ -199,12 +199,12 @@ pub fn read_meta(folder: &Path) -> Result<Meta, DatasetError> {
     /// The fields that every version has.
     #[derive(Deserialize)]
     struct FormatVersion {
-        content: Content,
+        content: DatasetContent,
         format: u32,
     }
     let path = folder.join(META_FILE);
     let text = fs::read(&path).map_err(DatasetError::io("read", &path))?;
-    let Ok(FormatVersion { content: Content::Queries, format: found }) = serde_json::from_slice(&text) else {
+    let Ok(FormatVersion { content: DatasetContent::Queries, format: found }) = serde_json::from_slice(&text) else {
         return Err(DatasetError::Foreign { path, reason: "it does not hold queries" });
     };
     if found != FORMAT {

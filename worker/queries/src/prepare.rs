@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use undertone_api::dataset::{Content, Visibility};
+use undertone_api::dataset::{DatasetContent, Visibility};
 
 use super::dataset::part::PartWriter;
 use super::dataset::user::UserHasher;
@@ -193,7 +193,7 @@ fn meta(options: &PrepareOptions, state: &JournalState) -> Meta {
     let labels = columns.label.is_some().then(|| "--label-column".to_owned());
     let preparation = PreparationRecord { across_units: labels.into_iter().collect(), ..PreparationRecord::default() };
     Meta {
-        content: Content::Queries,
+        content: DatasetContent::Queries,
         format: FORMAT,
         name: options.name.clone(),
         train: state.counts(Subset::Train),

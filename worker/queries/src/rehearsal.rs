@@ -21,7 +21,7 @@ mod tests;
 use std::num::NonZeroU32;
 
 use rayon::prelude::*;
-use undertone_api::job::active_learning::{Gate, Rehearsal, Rehearsed, RehearsedPoint};
+use undertone_api::job::active_learning::{Gate, Rehearsal, RehearsalResult, RehearsedPoint};
 use undertone_privacy::{Adjacency, SamplingRate, mechanism};
 
 use super::acquire::derive_seed;
@@ -86,7 +86,7 @@ pub fn rehearse(
     plan: RehearsalPlan<'_>,
     sieve: &mut dyn GateTrial,
     watch: &(dyn Fn(u64, u64) -> bool + Sync),
-) -> Result<Vec<Rehearsed>, RehearsalError> {
+) -> Result<Vec<RehearsalResult>, RehearsalError> {
     let (repeats, learner) = (plan.rehearsal.repeats, plan.learner);
     let pairs = pairs(plan.rehearsal)?;
     let trial = |repeat: u32| TrialSettings {
@@ -137,11 +137,16 @@ fn pairs(rehearsal: &Rehearsal) -> Result<Vec<GridPair>, RehearsalError> {
 }
 
 /// Computes the figures of one pair.
-fn summarize(pair: &GridPair, outputs: &[&TrialOutput], curves: &[LearningCurve], gate: Option<&Gate>) -> Rehearsed {
+fn summarize(
+    pair: &GridPair,
+    outputs: &[&TrialOutput],
+    curves: &[LearningCurve],
+    gate: Option<&Gate>,
+) -> RehearsalResult {
     let repeats = outputs.len().max(1) as f64;
     let pools: usize = outputs.iter().map(|output| output.texts.len()).sum();
     let gate = gate.filter(|_| !pair.baseline);
-    Rehearsed {
+    RehearsalResult {
         sampling_rate: pair.stated,
         threshold: pair.threshold.get(),
         baseline: pair.baseline,

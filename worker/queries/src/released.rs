@@ -60,7 +60,7 @@ impl Released {
     /// # Errors
     /// [`QuestionError`] when the bytes are not a pool.
     pub fn pool(job: JobId, dataset: DatasetId, bytes: &[u8]) -> Result<Vec<Self>, QuestionError> {
-        let released = |posed: question::Posed| Self {
+        let released = |posed: question::QuestionLine| Self {
             id: question::id(job, dataset, &posed.text),
             dataset,
             text: posed.text,
@@ -95,7 +95,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
     use undertone_api::id::{DatasetId, JobId};
-    use undertone_proto::question::{self, Posed};
+    use undertone_proto::question::{self, QuestionLine};
     use uuid::Uuid;
 
     use super::Released;
@@ -104,7 +104,7 @@ mod tests {
     fn released_pool_round_trips_over_the_wire() {
         let job = JobId(Uuid::from_u128(1));
         let dataset = DatasetId(Uuid::from_u128(2));
-        let posed = |text: &str, count| Posed { text: text.to_owned(), count };
+        let posed = |text: &str, count| QuestionLine { text: text.to_owned(), count };
         let bytes = question::write(vec![posed("where is my card", Some(20)), posed("block it", None)]).unwrap();
         let back = Released::pool(job, dataset, &bytes).unwrap();
         let questions: Vec<_> = back.iter().map(|question| (question.text(), question.count())).collect();

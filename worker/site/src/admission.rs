@@ -8,9 +8,9 @@
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
-use undertone_api::job::{Charge, Purpose};
+use undertone_api::job::{Charge, DatasetUse};
 use undertone_api::problem::Violation;
-use undertone_api::signed::{Limits, Manifest, ManifestParticipant, Signed, SignedError};
+use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 
 use super::datasets::LocalDataset;
@@ -173,7 +173,7 @@ impl ExaminedManifest {
 
     /// Returns whether this participant sends a batch to a recipient other than the server under `series`, in round 1.
     pub fn sends_outside(&self, series: &str) -> bool {
-        let outside = self.manifest.spec.outside();
+        let outside = self.manifest.spec.external_release();
         outside.is_some_and(|said| said.series == series && said.sending.contains(&self.dataset.id))
     }
 
@@ -240,7 +240,7 @@ fn own(
     let not_named = || ManifestFault::NotNamed(local.name.clone());
     let (own, party) = entries.next().ok_or_else(not_named)?;
     let ours = party.worker == site.worker && party.dataset_name == local.name;
-    if entries.next().is_some() || !ours || party.purpose != Purpose::Participate {
+    if entries.next().is_some() || !ours || party.purpose != DatasetUse::Participate {
         return Err(not_named());
     }
     if party.lineage != local.lineage {
@@ -255,7 +255,7 @@ fn own(
 /// Checks, against this site's facts, a spec that sends something to recipients other than the server. The spec's rules
 /// for private data are part of the promise, and a malicious server may not have checked them.
 fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), ManifestFault> {
-    if manifest.spec.outside().is_none() {
+    if manifest.spec.external_release().is_none() {
         return Ok(());
     }
     let violation = manifest.spec.check(std::slice::from_ref(dataset)).into_iter().next();
@@ -268,7 +268,7 @@ fn check_limits(manifest: &Manifest, local: &LocalDataset, now: OffsetDateTime) 
         return Err(ManifestFault::Model(local.name.clone()));
     }
     let limits = manifest.limits.as_ref().ok_or(ManifestFault::NoLimits)?;
-    if !limits.agree_with(&Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at)) {
+    if !limits.agree_with(&JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at)) {
         return Err(ManifestFault::Limits);
     }
     if manifest.issued_at > now.saturating_add(CLOCKS) {
@@ -297,7 +297,7 @@ fn check_other(
     if party.worker != site.worker || party.lineage != local.lineage {
         return Err(ManifestFault::Lineage(local.name.clone()));
     }
-    if party.purpose == Purpose::Evaluate && local.visibility != Visibility::Public {
+    if party.purpose == DatasetUse::Evaluate && local.visibility != Visibility::Public {
         return Err(ManifestFault::NotPublic(local.name.clone()));
     }
     Ok(())

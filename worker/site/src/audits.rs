@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
-use undertone_api::job::audit::{AssessError, Assessment, Audited, Finding, Verdict};
+use undertone_api::job::audit::{AssessError, Assessment, AuditFinding, AuditPlan, AuditVerdict};
 use undertone_api::signed::{AuditStatement, Receipt, Signed, SignedError};
 use undertone_privacy::Delta;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
@@ -53,7 +53,7 @@ pub struct AccountFreeze {
 /// The basis of an assessment: the promised audit, the charge, and the δ of the claim.
 #[derive(Debug, Clone)]
 pub struct AssessmentBasis {
-    audited: Audited,
+    audited: AuditPlan,
     under: ReleaseContext,
     worker: WorkerId,
     delta: Delta,
@@ -65,7 +65,7 @@ impl AssessmentBasis {
     /// # Errors
     /// [`AuditsError::NotPromised`] when the manifest promises no audit.
     pub fn new(examined: &ExaminedManifest, delta: Delta) -> Result<Self, AuditsError> {
-        let audited = examined.manifest.spec.audited(&examined.dataset).ok_or(AuditsError::NotPromised)?;
+        let audited = examined.manifest.spec.audit_plan(&examined.dataset).ok_or(AuditsError::NotPromised)?;
         let under = examined.release_context().ok_or(AuditsError::NotPromised)?;
         Ok(Self { audited, under, worker: examined.own().worker, delta })
     }
@@ -80,9 +80,9 @@ pub fn state(
     store: &Store,
     key: &SiteKey,
     ground: &AssessmentBasis,
-    finding: &Finding,
+    finding: &AuditFinding,
     at: OffsetDateTime,
-) -> Result<(Signed, Verdict), AuditsError> {
+) -> Result<(Signed, AuditVerdict), AuditsError> {
     let AssessmentBasis { audited, under, worker, delta } = ground;
     if let Some(before) = statement(store, under.job, under.dataset)? {
         let stated: AuditStatement = serde_json::from_str(&before.payload).map_err(StoreError::row)?;
@@ -93,7 +93,7 @@ pub fn state(
     }
     let charge = &under.charge;
     let releases = store.read(|db| count_paid(db, under, &audited.series))?;
-    let assessment = Assessment::of(&finding.trials, &charge.event, charge.adjacency, releases, *delta)?;
+    let assessment = Assessment::assess(&finding.trials, &charge.event, charge.adjacency, releases, *delta)?;
     let document = AuditStatement {
         worker: *worker,
         job: under.job,
@@ -118,12 +118,12 @@ pub fn state(
             params![job, dataset, signed.payload, signed.signature],
         )
         .map_err(StoreError::sqlite("keep a statement"))?;
-        if assessment.verdict == Verdict::Disproved {
+        if assessment.verdict == AuditVerdict::Disproved {
             note(tx, under.lineage, true, &job, &describe_disproof(&assessment), "audit", at)?;
         }
         Ok::<_, StoreError>(())
     })?;
-    if assessment.verdict == Verdict::Disproved {
+    if assessment.verdict == AuditVerdict::Disproved {
         tracing::error!(
             job.id = %under.job, dataset.id = %under.dataset, claim = assessment.tight, measured = assessment.blocking,
             "AN AUDIT DISPROVES WHAT THIS SITE CLAIMS: its account is frozen; find out what is broken before you clear it"

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
-use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::PrivacyUnit;
 
@@ -47,7 +47,7 @@ pub struct LocalDataset {
     /// The visibility by the site's policy.
     pub visibility: Visibility,
     /// The kind of content.
-    pub content: Content,
+    pub content: DatasetContent,
     /// The folder.
     pub folder: PathBuf,
     /// The number of coefficients in a frame; 0 for queries.
@@ -70,19 +70,19 @@ pub struct LocalDataset {
 
 impl LocalDataset {
     /// Returns the facts disclosed to the server: sizes only as size classes.
-    pub fn registration(&self) -> Registration {
-        Registration {
+    pub fn registration(&self) -> DatasetRegistration {
+        DatasetRegistration {
             name: self.name.clone(),
             lineage: self.lineage,
             visibility: self.visibility,
             content: self.content,
             inputs: self.inputs,
             classes: self.classes,
-            records: SizeClass::of(self.records),
-            speakers: SizeClass::of(self.speakers),
-            test_records: if self.test_records == 0 { 0 } else { SizeClass::of(self.test_records).0 },
-            users: self.users.map(SizeClass::of),
-            seconds: self.seconds.map(SizeClass::of),
+            records: SizeClass::from_count(self.records),
+            speakers: SizeClass::from_count(self.speakers),
+            test_records: if self.test_records == 0 { 0 } else { SizeClass::from_count(self.test_records).0 },
+            users: self.users.map(SizeClass::from_count),
+            seconds: self.seconds.map(SizeClass::from_count),
             units: self.units.clone(),
             approval: None,
         }
@@ -160,7 +160,7 @@ pub trait DatasetDescription: Sized {
 #[derive(Debug)]
 pub struct DatasetFacts {
     /// The kind of content.
-    pub content: Content,
+    pub content: DatasetContent,
     /// The number of coefficients in a frame.
     pub inputs: u32,
     /// The number of label classes.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::signed::{Decision, Signed};
+use undertone_api::signed::{Signed, SiteDecision};
 
 use super::store::{Store, StoreError};
 use crate::clock::format_time;
@@ -35,7 +35,7 @@ pub struct StoredDecision {
     /// Its number at this site.
     pub id: i64,
     /// The decision, to be signed.
-    pub decision: Decision,
+    pub decision: SiteDecision,
     /// Its origin: `policy` or `terminal`.
     pub by: String,
 }
@@ -147,7 +147,7 @@ pub fn first_manifest(store: &Store, job: JobId) -> Result<Option<String>, Store
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn decide(store: &Store, decision: &Decision, by: DecisionOrigin) -> Result<(), StoreError> {
+pub fn decide(store: &Store, decision: &SiteDecision, by: DecisionOrigin) -> Result<(), StoreError> {
     store.write(|tx| insert(tx, decision, by).map_err(StoreError::sqlite("note a decision")))
 }
 
@@ -156,7 +156,7 @@ pub fn decide(store: &Store, decision: &Decision, by: DecisionOrigin) -> Result<
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+pub fn approve(store: &Store, yes: &SiteDecision) -> Result<bool, StoreError> {
     store.write(|tx| insert_unless_decided(tx, yes).map_err(StoreError::sqlite("note a decision")))
 }
 
@@ -164,7 +164,7 @@ pub fn approve(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
+pub fn note(store: &Store, yes: &SiteDecision) -> Result<bool, StoreError> {
     let record = |tx: &Connection| -> rusqlite::Result<bool> {
         let is_new = insert_unless_decided(tx, yes)?;
         if is_new {
@@ -177,7 +177,7 @@ pub fn note(store: &Store, yes: &Decision) -> Result<bool, StoreError> {
 
 /// Records the policy's decision unless the terminal has decided. Another process may write the terminal's decision at
 /// any time.
-fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Result<bool> {
+fn insert_unless_decided(tx: &Connection, decision: &SiteDecision) -> rusqlite::Result<bool> {
     let is_decided: bool = tx.query_row(
         "SELECT EXISTS (SELECT 1 FROM decision WHERE job = ?1 AND dataset = ?2 AND manifest = ?3 AND by = ?4)",
         params![
@@ -194,7 +194,7 @@ fn insert_unless_decided(tx: &Connection, decision: &Decision) -> rusqlite::Resu
     Ok(!is_decided)
 }
 
-fn insert(tx: &Connection, decision: &Decision, by: DecisionOrigin) -> rusqlite::Result<()> {
+fn insert(tx: &Connection, decision: &SiteDecision, by: DecisionOrigin) -> rusqlite::Result<()> {
     tx.execute(
         "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
@@ -219,7 +219,7 @@ fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
 fn parse_decision(
     (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
 ) -> Result<StoredDecision, StoreError> {
-    let decision = Decision {
+    let decision = SiteDecision {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
         dataset: dataset.parse().map_err(StoreError::row)?,

@@ -4,7 +4,7 @@
 use std::fs;
 
 use ed25519_dalek::VerifyingKey;
-use undertone_api::signed::{Pins, Signed};
+use undertone_api::signed::{CertificatePins, Signed};
 
 use super::folder::{Folder, FolderError, write_durably};
 
@@ -23,14 +23,14 @@ pub enum PinsError {
 ///
 /// # Errors
 /// [`PinsError`] when the file cannot be read or was not signed by `server_key`.
-pub fn load(folder: &Folder, server_key: &VerifyingKey) -> Result<Option<Pins>, PinsError> {
+pub fn load(folder: &Folder, server_key: &VerifyingKey) -> Result<Option<CertificatePins>, PinsError> {
     let path = folder.pins();
     if !path.exists() {
         return Ok(None);
     }
     let text = fs::read_to_string(&path).map_err(FolderError::io("read", &path))?;
     let signed: Option<Signed> = serde_json::from_str(&text).ok();
-    let pins = signed.and_then(|signed| signed.open::<Pins>(server_key).ok());
+    let pins = signed.and_then(|signed| signed.open::<CertificatePins>(server_key).ok());
     pins.map(Some).ok_or(PinsError::Forged(path))
 }
 
@@ -44,7 +44,7 @@ pub fn keep(folder: &Folder, signed: &Signed) -> Result<(), FolderError> {
 }
 
 /// Returns the fingerprints in `pins` that can be decoded.
-pub fn fingerprints(pins: &Pins) -> Vec<[u8; 32]> {
+pub fn fingerprints(pins: &CertificatePins) -> Vec<[u8; 32]> {
     let bytes = |text: &str| hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok());
     pins.certificates.iter().filter_map(|pinned| bytes(&pinned.sha256)).collect()
 }
@@ -52,7 +52,7 @@ pub fn fingerprints(pins: &Pins) -> Vec<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use time::OffsetDateTime;
-    use undertone_api::signed::{Pinned, Pins, Signed};
+    use undertone_api::signed::{CertificatePins, PinnedCertificate, Signed};
 
     use super::{PinsError, fingerprints, keep, load};
     use crate::folder::Folder;
@@ -64,9 +64,9 @@ mod tests {
         let folder = Folder::new(dir.path());
         let key = server_key();
         assert!(load(&folder, &key.verifying_key()).expect("there is nothing to read").is_none());
-        let pins = Pins {
+        let pins = CertificatePins {
             challenge: "00".to_owned(),
-            certificates: vec![Pinned { sha256: "ab".repeat(32), until: None }],
+            certificates: vec![PinnedCertificate { sha256: "ab".repeat(32), until: None }],
             at: OffsetDateTime::UNIX_EPOCH,
         };
         keep(&folder, &Signed::new(&pins, &key).expect("JSON")).expect("the folder is writable");

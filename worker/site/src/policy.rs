@@ -407,7 +407,7 @@ impl DatasetRules {
         if let Some(period) = self.release_periods.of_kind(spec.kind()) {
             judge_period(spec, period)?;
         }
-        if !self.voices_may_leave && spec.outside().is_some_and(|outside| outside.voices) {
+        if !self.voices_may_leave && spec.external_release().is_some_and(|outside| outside.voices) {
             return Err(PolicyRefusal::Voices);
         }
         self.judge_event(&charge.event)?;

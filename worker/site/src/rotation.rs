@@ -12,7 +12,7 @@ use ed25519_dalek::VerifyingKey;
 use rusqlite::{Connection, params};
 use time::OffsetDateTime;
 use undertone_api::id::WorkerId;
-use undertone_api::signed::{KeyChange, Rotation, RotationError, Signed, SignedError, SiteKeys};
+use undertone_api::signed::{KeyChange, KeyRotation, RotationError, Signed, SignedError, SiteKeys};
 
 use super::books::{BooksError, LedgerBooks};
 use super::folder::{Folder, FolderError, sync_folder, write_durably};
@@ -55,10 +55,10 @@ pub enum ChangeError {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn rotations(db: &Connection) -> Result<Vec<Rotation>, StoreError> {
+pub fn rotations(db: &Connection) -> Result<Vec<KeyRotation>, StoreError> {
     let row = |row: &rusqlite::Row<'_>| {
         let payload: String = row.get(0)?;
-        Ok(Rotation {
+        Ok(KeyRotation {
             by_old: Signed { payload: payload.clone(), signature: row.get(1)? },
             by_new: Signed { payload, signature: row.get(2)? },
         })
@@ -112,7 +112,12 @@ pub fn is_pending(folder: &Folder) -> bool {
 ///
 /// # Errors
 /// [`ChangeError::Busy`] while jobs run, and other errors of reading and writing. A pending change remains.
-pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDateTime) -> Result<Rotation, ChangeError> {
+pub fn prepare(
+    folder: &Folder,
+    store: &Store,
+    worker: WorkerId,
+    now: OffsetDateTime,
+) -> Result<KeyRotation, ChangeError> {
     if is_pending(folder) {
         return pending(&folder.key_change());
     }
@@ -137,7 +142,7 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
         last: if books.receipts.sequence == 0 { no_receipt() } else { books.receipts.hash },
         at: now,
     };
-    let rotation = Rotation { by_old: old.sign(&change)?, by_new: new.sign(&change)? };
+    let rotation = KeyRotation { by_old: old.sign(&change)?, by_new: new.sign(&change)? };
     let text = serde_json::to_vec_pretty(&rotation).map_err(StoreError::row)?;
     write_durably(&folder.key_change(), &text)?;
     Ok(rotation)
@@ -148,7 +153,7 @@ pub fn prepare(folder: &Folder, store: &Store, worker: WorkerId, now: OffsetDate
 ///
 /// # Errors
 /// [`ChangeError`]. In that case the change is still pending, and may be finished later.
-pub fn finish(folder: &Folder, store: &Store, rotation: &Rotation) -> Result<KeyChange, ChangeError> {
+pub fn finish(folder: &Folder, store: &Store, rotation: &KeyRotation) -> Result<KeyChange, ChangeError> {
     let change = rotation.open()?;
     let (key, next) = (folder.key(), folder.next_key());
     let of = |path: &Path| -> Result<Option<String>, ChangeError> {
@@ -184,7 +189,7 @@ pub fn discard(folder: &Folder) -> Result<(), FolderError> {
     sync_folder(folder.root())
 }
 
-fn record(store: &Store, rotation: &Rotation, change: &KeyChange) -> Result<(), StoreError> {
+fn record(store: &Store, rotation: &KeyRotation, change: &KeyChange) -> Result<(), StoreError> {
     store.write(|tx| {
         tx.execute(
             "INSERT INTO key_change (number, payload, by_old, by_new) VALUES (?1, ?2, ?3, ?4)
@@ -196,9 +201,9 @@ fn record(store: &Store, rotation: &Rotation, change: &KeyChange) -> Result<(), 
     })
 }
 
-fn pending(path: &Path) -> Result<Rotation, ChangeError> {
+fn pending(path: &Path) -> Result<KeyRotation, ChangeError> {
     let text = fs::read_to_string(path).map_err(FolderError::io("read", path))?;
-    let rotation: Rotation = serde_json::from_str(&text).map_err(|_| ChangeError::Unfit(path.to_owned()))?;
+    let rotation: KeyRotation = serde_json::from_str(&text).map_err(|_| ChangeError::Unfit(path.to_owned()))?;
     rotation.open()?;
     Ok(rotation)
 }
@@ -255,8 +260,8 @@ mod tests {
         let verified = store.read(|db| verify(db, &key)).expect("old and new receipts hold");
         assert_eq!(verified.receipts, 4);
         let all = store.read(|db| keys(db, &key)).expect("they lead to the key in force");
-        assert_ne!(all.at(2), all.at(3));
-        assert!(store.read(|db| verify(db, all.at(1))).is_err(), "the old key is not in force any more");
+        assert_ne!(all.key_of_receipt(2), all.key_of_receipt(3));
+        assert!(store.read(|db| verify(db, all.key_of_receipt(1))).is_err(), "the old key is not in force any more");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl ServerTrust {
     /// Merges a state with the stored one, which other parts of this process may have extended; the stored root stays.
     fn with_stored(&self, state: &TrustedServer) -> Result<TrustedServer, ServerTrustError> {
         let stored = self.0.path.as_ref().map(|path| read(path, &self.0.first)).transpose()?.flatten();
-        Ok(stored.map_or_else(|| state.clone(), |stored| stored.merged(state)))
+        Ok(stored.map_or_else(|| state.clone(), |stored| stored.merge(state)))
     }
 
     fn store(&self, state: &TrustedServer) -> Result<(), ServerTrustError> {
@@ -130,7 +130,7 @@ mod tests {
     use time::{Duration, OffsetDateTime};
     use undertone_api::signed::server_keys::certified_signature;
     use undertone_api::signed::{
-        DocumentSigner, Head, KeyCertificate, KeyPurpose, RootIntroduction, SignatureChain, SignatureScope, Signed,
+        DocumentSigner, KeyCertificate, KeyPurpose, LogHead, RootIntroduction, SignatureChain, SignatureScope, Signed,
         SignedError, SignedIntroduction, key_id,
     };
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn head(signer: &dyn DocumentSigner) -> Signed {
-        let head = Head { size: 1, root: String::new(), at: NOW, server: key_id(&key(1).verifying_key()) };
+        let head = LogHead { size: 1, root: String::new(), at: NOW, server: key_id(&key(1).verifying_key()) };
         Signed::new(&head, signer).expect("it has a JSON form")
     }
 
@@ -183,14 +183,14 @@ mod tests {
         let folder = Folder::new(dir.path());
         let first = key(1).verifying_key();
         let trust = ServerTrust::load(&folder, &first).expect("nothing is stored yet");
-        head(&key(1)).open::<Head>(&trust).expect("the first key signs");
+        head(&key(1)).open::<LogHead>(&trust).expect("the first key signs");
         assert!(!folder.server_keys().exists(), "nothing was learned");
-        head(&online(3, 1, 0)).open::<Head>(&trust).expect("certified");
+        head(&online(3, 1, 0)).open::<LogHead>(&trust).expect("certified");
         let again = ServerTrust::load(&folder, &first).expect("stored");
         assert_eq!(again.state(), trust.state());
         assert_eq!(again.state().root(), Some(&*hex_of(2)));
-        assert!(head(&key(1)).open::<Head>(&again).is_err(), "the first key does not sign any more");
-        assert!(head(&key(1)).open::<Head>(again.first()).is_ok(), "what was accepted before stays verifiable");
+        assert!(head(&key(1)).open::<LogHead>(&again).is_err(), "the first key does not sign any more");
+        assert!(head(&key(1)).open::<LogHead>(again.first()).is_ok(), "what was accepted before stays verifiable");
     }
 
     #[test]
@@ -200,10 +200,10 @@ mod tests {
         let first = key(1).verifying_key();
         let trust = ServerTrust::load(&folder, &first).expect("nothing is stored yet");
         let other = ServerTrust::load(&folder, &first).expect("nothing is stored yet");
-        head(&online(4, 2, 2)).open::<Head>(&trust).expect("certified");
+        head(&online(4, 2, 2)).open::<LogHead>(&trust).expect("certified");
         assert_eq!(other.state().least_serial(), 0, "it has seen nothing of the revocation");
         for part in [&trust, &other, &ServerTrust::load(&folder, &first).expect("stored")] {
-            assert!(matches!(head(&online(3, 1, 0)).open::<Head>(part), Err(SignedError::Chain(_))));
+            assert!(matches!(head(&online(3, 1, 0)).open::<LogHead>(part), Err(SignedError::Chain(_))));
         }
     }
 
@@ -214,8 +214,8 @@ mod tests {
         let (first, root) = (key(1).verifying_key(), key(2).verifying_key());
         ServerTrust::pin(&folder, &first, &root).expect("stored");
         let trust = ServerTrust::load(&folder, &first).expect("stored");
-        assert!(matches!(head(&key(1)).open::<Head>(&trust), Err(SignedError::Chain(_))));
-        head(&online(3, 1, 0)).open::<Head>(&trust).expect("certified");
+        assert!(matches!(head(&key(1)).open::<LogHead>(&trust), Err(SignedError::Chain(_))));
+        head(&online(3, 1, 0)).open::<LogHead>(&trust).expect("certified");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         let trust = ServerTrust::load(&folder, &key(1).verifying_key()).expect("nothing is stored yet");
-        head(&online(3, 1, 0)).open::<Head>(&trust).expect("certified");
+        head(&online(3, 1, 0)).open::<LogHead>(&trust).expect("certified");
         let refused = ServerTrust::load(&folder, &key(9).verifying_key());
         assert!(matches!(refused, Err(ServerTrustError::Foreign(_))));
         std::fs::write(folder.server_keys(), "{}").expect("writable");

@@ -15,9 +15,11 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::active_learning::{self, Acquisition, Aggregation, Classifier, Gate, Label};
-use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
-use undertone_api::job::{Charge, Purpose, Spec};
-use undertone_api::signed::{Limits, Manifest, ManifestParticipant};
+use undertone_api::job::dp_sgd::{
+    self, AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, TestSet, WarmStart,
+};
+use undertone_api::job::{Charge, DatasetUse, Spec};
+use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
@@ -115,7 +117,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
         |dataset, noise| Party { dataset, sampling_rate: SamplingRate::new(0.125).expect("a probability"), noise };
     dp_sgd::Spec {
         unit: PrivacyUnit::Speaker,
-        model: Model::lstm(8, None),
+        model: AcousticModel::lstm(8, None),
         participants: vec![party(LEAD, None), party(OURS, Some(Noise::flat(z(4.0), 1.0)))],
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
@@ -123,7 +125,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
         private: Some(rounds()),
         audit: None,
         selection: None,
-        weights: Weights::Equal,
+        weights: AverageWeights::Equal,
         spare_releases: 2,
         checkpoint_every: 5,
     }
@@ -193,7 +195,7 @@ pub fn local(visibility: Visibility) -> LocalDataset {
         lineage: LINEAGE,
         id: Some(OURS),
         visibility,
-        content: undertone_api::dataset::Content::Speech,
+        content: undertone_api::dataset::DatasetContent::Speech,
         folder: "data/ward-7".into(),
         inputs: 13,
         classes: 40,
@@ -215,7 +217,7 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         organization: ORGANIZATION,
         organization_name: "North Hospital".to_owned(),
         worker,
-        purpose: Purpose::Participate,
+        purpose: DatasetUse::Participate,
         units,
         charge,
     };
@@ -233,7 +235,7 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         title: "senones".to_owned(),
         proposed_by: "somebody".to_owned(),
         model: spec.model(13),
-        limits: Some(Limits::of(&spec, &participants, issued_at)),
+        limits: Some(JobLimits::from_spec(&spec, &participants, issued_at)),
         spec,
         participants,
         issued_at,

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
-use undertone_api::log::Hash;
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError, Witnessed, countersigned};
-use undertone_api::signed::{Countersignature, Head, Receipt, Signed, SigningAuthority};
+use undertone_api::log::TreeHash;
+use undertone_api::log::witness::{MOST_RECEIPTS, VerifiedAnswer, WitnessAnswer, WitnessError, countersigned};
+use undertone_api::signed::{Countersignature, LogHead, Receipt, Signed, SigningAuthority};
 
 use super::clock::format_time;
 use super::store::{Store, StoreError, sql};
@@ -125,7 +125,7 @@ fn last_head(db: &Connection, epoch: i64) -> Result<Option<Signed>, StoreError> 
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn head(store: &Store) -> Result<Option<(Head, Signed)>, StoreError> {
+pub fn head(store: &Store) -> Result<Option<(LogHead, Signed)>, StoreError> {
     let signed = store.read(|db| last_head(db, alarm::epoch(db)?.0))?;
     signed.map(|signed| Ok((serde_json::from_str(&signed.payload).map_err(StoreError::row)?, signed))).transpose()
 }
@@ -169,10 +169,10 @@ pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
     question: &WitnessQuestion,
-    answer: &Answer,
+    answer: &WitnessAnswer,
     at: OffsetDateTime,
 ) -> Result<WitnessVerdict, StoreError> {
-    let last: Option<Head> = question
+    let last: Option<LogHead> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
@@ -208,8 +208,8 @@ fn contradicts(
 fn keep(
     tx: &Transaction<'_>,
     question: &WitnessQuestion,
-    answer: &Answer,
-    witnessed: &Witnessed,
+    answer: &WitnessAnswer,
+    witnessed: &VerifiedAnswer,
     at: OffsetDateTime,
 ) -> Result<Option<u64>, StoreError> {
     let (Some(head), Some(signed)) = (&witnessed.head, &answer.head) else { return Ok(None) };
@@ -339,7 +339,7 @@ pub fn record_countersignatures(
 }
 
 /// Encodes hashes as hex, one after another.
-fn join_hashes(hashes: &[Hash]) -> String {
+fn join_hashes(hashes: &[TreeHash]) -> String {
     hex::encode(hashes.concat())
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::{Content, usual_units};
+use undertone_api::dataset::{DatasetContent, usual_units};
 use undertone_privacy::PrivacyUnit;
 
 pub mod layout;
@@ -338,7 +338,7 @@ pub fn read_meta(dir: &Path) -> Result<Meta, DatasetError> {
     struct VersionFields {
         format: u32,
         #[serde(default)]
-        content: Content,
+        content: DatasetContent,
     }
     let path = dir.join(META_FILE);
     let text = fs::read(&path).map_err(DatasetError::io("read", &path))?;
@@ -346,9 +346,9 @@ pub fn read_meta(dir: &Path) -> Result<Meta, DatasetError> {
         return Err(DatasetError::Foreign { path, reason: "no layout version in its description" });
     };
     match content {
-        Content::Speech => {}
-        Content::Queries => return Err(DatasetError::Foreign { path, reason: "it holds queries, not speech" }),
-        Content::Recordings => {
+        DatasetContent::Speech => {}
+        DatasetContent::Queries => return Err(DatasetError::Foreign { path, reason: "it holds queries, not speech" }),
+        DatasetContent::Recordings => {
             return Err(DatasetError::Foreign { path, reason: "it holds recordings without labels" });
         }
     }

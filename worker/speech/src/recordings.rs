@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::Content;
+use undertone_api::dataset::DatasetContent;
 
 use super::audio::{AudioError, RATE, Stream, digest_of_file};
 use super::dataset::{DatasetError, META_FILE};
@@ -62,8 +62,8 @@ impl std::fmt::Debug for Recording {
 /// The description of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Always [`Content::Recordings`], which distinguishes it from other datasets.
-    pub content: Content,
+    /// Always [`DatasetContent::Recordings`], which distinguishes it from other datasets.
+    pub content: DatasetContent,
     /// Version, see [`FORMAT`].
     pub format: u32,
     /// The name its owner gave it.
@@ -210,12 +210,12 @@ pub fn read_meta(folder: &Path) -> Result<Meta, DatasetError> {
     /// The fields that every version has.
     #[derive(Deserialize)]
     struct VersionFields {
-        content: Content,
+        content: DatasetContent,
         format: u32,
     }
     let path = folder.join(META_FILE);
     let text = fs::read(&path).map_err(DatasetError::io("read", &path))?;
-    let Ok(VersionFields { content: Content::Recordings, format: found }) = serde_json::from_slice(&text) else {
+    let Ok(VersionFields { content: DatasetContent::Recordings, format: found }) = serde_json::from_slice(&text) else {
         return Err(DatasetError::Foreign { path, reason: "it does not hold recordings" });
     };
     if found != FORMAT {

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
-use undertone_api::signed::{Decision, Manifest, SiteHold};
+use undertone_api::signed::{Manifest, SiteDecision, SiteHold};
 
 use super::Failure;
 use super::table::table;
@@ -156,7 +156,7 @@ pub(super) fn decide(
             // The steward sees the content of the agreement.
             whole::review(folder, &store, &manifest, party, out)?;
         }
-        let decision = Decision {
+        let decision = SiteDecision {
             manifest: part.digest.clone(),
             job,
             dataset: part.dataset,

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use clap::Args;
-use undertone_api::plan::thresholds::{Asked, Line, csv};
+use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
 use super::Failure;
 use super::table::table;
@@ -35,7 +35,7 @@ pub(super) struct Thresholds {
 
 impl Thresholds {
     pub(super) fn show(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let asked = Asked::parse(&self.epsilon, &self.delta, &self.rate)?;
+        let asked = ThresholdRequest::parse(&self.epsilon, &self.delta, &self.rate)?;
         let lines = asked.lines()?;
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &lines)?;
@@ -57,9 +57,9 @@ impl Thresholds {
     }
 }
 
-fn row(line: &Line, rates: &[f64]) -> Vec<String> {
+fn row(line: &ThresholdRow, rates: &[f64]) -> Vec<String> {
     let cell = |rate: &f64| {
-        line.at(*rate).map_or_else(|| "-".to_owned(), |one| format!("{}/{}", one.threshold, one.threshold_tight))
+        line.find_rate(*rate).map_or_else(|| "-".to_owned(), |one| format!("{}/{}", one.threshold, one.threshold_tight))
     };
     let mut row = vec![line.epsilon.to_string(), format!("{:e}", line.delta)];
     row.extend(rates.iter().map(cell));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use undertone_api::job::Spec;
-use undertone_api::job::dp_sgd::{self, Optimizer, Part, Parts};
+use undertone_api::job::dp_sgd::{self, ModelPart, ModelParts, Optimizer};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::Failure;
@@ -87,7 +87,7 @@ pub(super) struct Tune {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Trained(Option<Parts>);
+struct Trained(Option<ModelParts>);
 
 #[derive(Debug, Clone, Copy)]
 struct Decay(Option<f64>);
@@ -170,10 +170,10 @@ fn parts(text: &str) -> Result<Trained, String> {
         return Ok(Trained(None));
     }
     let named = |name: &str| {
-        let known = Part::ALL.into_iter().find(|part| part.name() == name);
-        known.ok_or_else(|| format!("{name:?} is no part: {}", Part::ALL.map(Part::name).join(", ")))
+        let known = ModelPart::ALL.into_iter().find(|part| part.name() == name);
+        known.ok_or_else(|| format!("{name:?} is no part: {}", ModelPart::ALL.map(ModelPart::name).join(", ")))
     };
-    text.split('+').map(named).collect::<Result<Parts, _>>().map(|parts| Trained(Some(parts)))
+    text.split('+').map(named).collect::<Result<ModelParts, _>>().map(|parts| Trained(Some(parts)))
 }
 
 /// Parses `none` or a decay.

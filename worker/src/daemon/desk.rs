@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::signed::{Decision, Manifest, Signed};
+use undertone_api::signed::{Manifest, Signed, SiteDecision};
 
 use super::Site;
 use crate::gateway::Work;
@@ -168,7 +168,7 @@ fn answer(site: &Site, signed: &Signed, job: JobId, dataset: DatasetId, at: Offs
         }
         Verdict::Allowed(examined, rules) => match rules.approval {
             RequiredApproval::Automatic => {
-                let yes = Decision { approve: true, ..unsaid(signed, job, dataset, at) };
+                let yes = SiteDecision { approve: true, ..unsaid(signed, job, dataset, at) };
                 if by_itself(site, &examined, &rules, false, || jobs::approve(&site.store, &yes))? {
                     tracing::info!(job.id = %job, dataset.id = %dataset, "proposal approved by the site's policy");
                 } else {
@@ -216,8 +216,8 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Returns a negative decision about a manifest, without a reason yet.
-fn unsaid(signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> Decision {
-    Decision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at }
+fn unsaid(signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> SiteDecision {
+    SiteDecision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at }
 }
 
 /// Stores the refusal of a document; a repeated refusal for the same reason is sent again. The next [`tell`] sends it.
@@ -246,7 +246,7 @@ fn refuse_at(
     match jobs::decision(&site.store, job, dataset, &signed.digest())? {
         Some(said) if !said.decision.approve && said.decision.reason == reason => jobs::resend(&site.store, said.id),
         _ => {
-            let no = Decision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
+            let no = SiteDecision { reason: reason.to_owned(), ..unsaid(signed, job, dataset, at) };
             jobs::decide(&site.store, &no, DecisionOrigin::Policy)
         }
     }
@@ -342,7 +342,7 @@ pub(super) fn approval(
             let said = jobs::decision(&site.store, job, dataset, &examined.digest)?;
             let before = said.is_some_and(|said| said.decision.approve);
             // The server offers it already: it was approved before, was never proposed, or is allowed by now.
-            let yes = Decision { approve: true, ..unsaid(&examined.signed, job, dataset, (site.clock)()) };
+            let yes = SiteDecision { approve: true, ..unsaid(&examined.signed, job, dataset, (site.clock)()) };
             by_itself(site, examined, rules, before, || jobs::note(&site.store, &yes))?.then_some(Ok(()))
         }
         RequiredApproval::Server if work.steward.is_some() => Some(Ok(())),

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use rand_chacha::rand_core::Rng;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::Spec;
-use undertone_api::job::audit::Finding;
+use undertone_api::job::audit::AuditFinding;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::signed::{ReleaseTick, Signed};
 use undertone_proto::vector;
@@ -441,7 +441,7 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
-    pub fn state(&self, site: &Site, finding: &Finding) -> Result<Signed, RunError> {
+    pub fn state(&self, site: &Site, finding: &AuditFinding) -> Result<Signed, RunError> {
         let under = self.examined.release_context().ok_or_else(|| failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger

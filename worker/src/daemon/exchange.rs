@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tracing::{Instrument as _, Span};
 use undertone_api::dataset::{SizeClass, Visibility};
 use undertone_api::id::{DatasetId, QuestionId};
-use undertone_api::job::audit::{Audited, Finding};
+use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::job::{Measurement, Report};
 use undertone_api::problem::Code;
@@ -32,7 +32,7 @@ use crate::fault;
 use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::run::{Answered, Average, Exchange, Past, RunError, Transcribing};
+use crate::run::{AnswerLine, Average, Exchange, Past, RunError, Transcribing};
 use crate::site::admission::ExaminedManifest;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
@@ -352,12 +352,12 @@ impl Exchange for SiteExchange {
         Ok(())
     }
 
-    fn audited(&self) -> Option<Audited> {
+    fn audited(&self) -> Option<AuditPlan> {
         let examined = self.errand.examined();
-        examined.manifest.spec.audited(&examined.dataset)
+        examined.manifest.spec.audit_plan(&examined.dataset)
     }
 
-    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+    fn audit(&mut self, finding: AuditFinding) -> Result<(), RunError> {
         self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
         Ok(())
     }
@@ -393,7 +393,7 @@ impl Exchange for SiteExchange {
         self.put_questions(round, chosen)
     }
 
-    fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
+    fn answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         self.all_answers(round)
     }
 

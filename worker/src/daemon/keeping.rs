@@ -59,7 +59,7 @@ fn has_signed(site: &Site, page: &[Signed]) -> Result<bool, DaemonError> {
     let keys = site.store.read(|db| rotation::keys(db, &site.key.public()))?;
     let is_own = |signed: &Signed| {
         let claimed = serde_json::from_str::<Receipt>(&signed.payload);
-        claimed.is_ok_and(|claimed| signed.open::<Receipt>(keys.at(claimed.sequence)).is_ok())
+        claimed.is_ok_and(|claimed| signed.open::<Receipt>(keys.key_of_receipt(claimed.sequence)).is_ok())
     };
     Ok(page.iter().all(is_own))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex as Turn, Notify};
 use undertone_api::job::Spec;
-use undertone_api::job::log::{Fault, MOST_EVENTS, Phase, SiteEvent, series_of};
+use undertone_api::job::log::{Fault, MOST_EVENTS, Phase, SiteEvent, list_series};
 use undertone_api::signed::{Manifest, Signed};
 use undertone_proto::v1;
 
@@ -78,7 +78,7 @@ impl PartLog {
         Self(Some(Arc::new(Inner {
             site: Arc::clone(site),
             lease: Arc::clone(lease),
-            series: series_of(spec),
+            series: list_series(spec),
             waiting: Mutex::new(Waiting { last, ..Waiting::default() }),
             turn: Turn::new(()),
             bell: Notify::new(),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::job::Spec;
-use undertone_api::signed::{Decision, Manifest, Signed};
+use undertone_api::signed::{Manifest, Signed, SiteDecision};
 use undertone_proto::v1;
 use undertone_proto::v1::next_offer_reply::Offer;
 
@@ -350,7 +350,7 @@ fn offer(server: &Running, offer: Offer) {
     server.state.lock().expect("nobody panicked").offers.push(offer);
 }
 
-fn decided(server: &Running, place: &Place) -> Decision {
+fn decided(server: &Running, place: &Place) -> SiteDecision {
     let key = SiteKey::load(&place.folder().key()).expect("it is there").public();
     let state = server.state.lock().expect("nobody panicked");
     state.decisions[0].open(&key).expect("the site signed it")

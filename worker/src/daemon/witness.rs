@@ -3,7 +3,7 @@
 //! consequences.
 
 use time::{Duration, OffsetDateTime};
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS};
+use undertone_api::log::witness::{MOST_RECEIPTS, WitnessAnswer};
 use undertone_api::signed::Signed;
 
 use super::Site;
@@ -130,7 +130,7 @@ async fn once(site: &Site) -> Result<Once, StoreError> {
 }
 
 /// Sends a question to the server; returns `None` without an answer.
-async fn put(site: &Site, question: &WitnessQuestion) -> Option<Answer> {
+async fn put(site: &Site, question: &WitnessQuestion) -> Option<WitnessAnswer> {
     let numbers = question.numbers();
     match site.gateway.witness(question.known.as_ref(), &numbers, question.restored.as_deref()).await {
         Ok(answer) => Some(answer),
@@ -142,7 +142,7 @@ async fn put(site: &Site, question: &WitnessQuestion) -> Option<Answer> {
 }
 
 /// Judges the restorations that the server states, against the last head that the restored log must have.
-async fn accept_restoration(site: &Site, question: &WitnessQuestion, news: &Answer) -> Result<Once, StoreError> {
+async fn accept_restoration(site: &Site, question: &WitnessQuestion, news: &WitnessAnswer) -> Result<Once, StoreError> {
     let key = &site.identity.server_key;
     let rebased = restoration::rebase(&site.store, key, question, news)?;
     let Some(answer) = put(site, &rebased).await else { return Ok(Once::Unanswered) };

@@ -1,6 +1,6 @@
 //! The permitted uses of a dataset under the site's policy, by the record of its preparation.
 
-use undertone_api::dataset::{Content, Visibility, usual_units};
+use undertone_api::dataset::{DatasetContent, Visibility, usual_units};
 use undertone_privacy::PrivacyUnit;
 
 use super::Described;
@@ -61,14 +61,14 @@ impl LegacyNotice {
 /// and may distinguish none; their own units are registered then.
 pub(super) fn told_units(
     units: Vec<PrivacyUnit>,
-    content: Content,
+    content: DatasetContent,
     has_users: bool,
     visibility: Visibility,
 ) -> Vec<PrivacyUnit> {
     if visibility != Visibility::Public || !units.is_empty() {
         return units;
     }
-    let usual = if content == Content::Queries { vec![PrivacyUnit::Record] } else { usual_units() };
+    let usual = if content == DatasetContent::Queries { vec![PrivacyUnit::Record] } else { usual_units() };
     usual.into_iter().chain(has_users.then_some(PrivacyUnit::User)).collect()
 }
 

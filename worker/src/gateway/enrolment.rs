@@ -3,7 +3,7 @@
 
 use tonic::Request;
 use undertone_api::id::{OrganizationId, WorkerId};
-use undertone_api::signed::Rotation;
+use undertone_api::signed::KeyRotation;
 use undertone_proto::v1;
 
 use super::{CALL, GatewayError, VERSION, client, parse, trust, trusted, within};
@@ -63,7 +63,7 @@ fn server_of(token: &Token) -> ServerTrust {
 ///
 /// # Errors
 /// [`GatewayError`] when the server cannot be reached or does not accept it; it may be sent again.
-pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &Rotation) -> Result<(), GatewayError> {
+pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &KeyRotation) -> Result<(), GatewayError> {
     let trust = trusted(&config.server, &trust::server_keys(folder, &config.server_key)?, Some(folder))?;
     let request = || v1::RotateKeyRequest {
         by_old: Some(rotation.by_old.clone().into()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::{Code as GrpcCode, Status};
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::{PROBLEM_METADATA, later, problem_of};
+use undertone_proto::{PROBLEM_METADATA, retry_delay, to_problem};
 
 /// The reason of a failed call.
 #[derive(Debug, thiserror::Error)]
@@ -97,8 +97,8 @@ impl From<Status> for GatewayError {
             }
             return Self::Unreachable(said);
         }
-        let problem = Box::new(problem_of(&status));
-        match later(&status).filter(|_| problem.code == Code::RateLimited) {
+        let problem = Box::new(to_problem(&status));
+        match retry_delay(&status).filter(|_| problem.code == Code::RateLimited) {
             Some(wait) => Self::Later { problem, wait },
             None => Self::Problem(problem),
         }
@@ -111,7 +111,7 @@ mod tests {
 
     use tonic::{Code as GrpcCode, Status};
     use undertone_api::problem::{Code, Problem};
-    use undertone_proto::{status_later, status_of};
+    use undertone_proto::{to_retry_status, to_status};
 
     use super::GatewayError;
 
@@ -128,7 +128,7 @@ mod tests {
             (Code::RoundClosed, false),
             (Code::BadSignature, false),
         ] {
-            let error = GatewayError::from(status_of(&Problem::new(code, "why")));
+            let error = GatewayError::from(to_status(&Problem::new(code, "why")));
             assert_eq!((error.is_transient(), error.code()), (transient, Some(code)));
         }
     }
@@ -137,11 +137,11 @@ mod tests {
     fn a_server_that_has_too_much_to_do_says_when_to_come_again() {
         let (busy, wait) =
             (Problem::new(Code::RateLimited, "more calls came than are answered"), Duration::from_secs(2));
-        let error = GatewayError::from(status_later(&busy, wait));
+        let error = GatewayError::from(to_retry_status(&busy, wait));
         assert_eq!((error.is_transient(), error.code(), error.wait()), (true, Some(Code::RateLimited), Some(wait)));
         // A requested time beside another code has no effect.
-        let lost = GatewayError::from(status_later(&Problem::new(Code::LeaseLost, "another has begun"), wait));
+        let lost = GatewayError::from(to_retry_status(&Problem::new(Code::LeaseLost, "another has begun"), wait));
         assert_eq!((lost.is_transient(), lost.wait()), (false, None));
-        assert_eq!(GatewayError::from(status_of(&busy)).wait(), None);
+        assert_eq!(GatewayError::from(to_status(&busy)).wait(), None);
     }
 }

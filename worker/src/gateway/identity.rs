@@ -1,6 +1,6 @@
 //! The server's statements about itself and this site: its certificates, its time, its receipts of the site.
 
-use undertone_api::signed::{Pins, Signed};
+use undertone_api::signed::{CertificatePins, Signed};
 use undertone_proto::v1;
 
 use super::{CALL, Gateway, GatewayError, trust};
@@ -12,7 +12,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`].
-    pub async fn pins(&self) -> Result<Option<Pins>, GatewayError> {
+    pub async fn pins(&self) -> Result<Option<CertificatePins>, GatewayError> {
         match &self.trust {
             None => Ok(None),
             Some(trust) => trust::ask(self.client.clone(), trust).await.map(Some),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Streaming;
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::signed::Signed;
-use undertone_proto::question::{Answered, MAX_SIZE, read_answers};
+use undertone_proto::question::{AnswerLine, MAX_SIZE, read_answers};
 use undertone_proto::v1;
 
 use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, parse, stream, within_transfer};
@@ -85,7 +85,7 @@ impl Gateway {
         lease: &str,
         round: u32,
         wait: Duration,
-    ) -> Result<Option<Vec<Answered>>, GatewayError> {
+    ) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
         let make = || v1::AnswersRequest { lease: lease.to_owned(), round, wait_seconds: wait.as_secs() as u32 };
         let streaming =
             self.call(wait + CALL, make, |mut client, request| async move { client.answers(request).await }).await?;
@@ -130,7 +130,7 @@ async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Re
 }
 
 /// Reads the answers of a round; returns `None` while it is open.
-async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<Answered>>, GatewayError> {
+async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
     use v1::answers_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("answers without a header".to_owned()));

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio_stream::Stream;
 use tonic::Streaming;
 use undertone_api::job::dp_sgd::Precision;
-use undertone_proto::vector::{Form, VectorError, read};
+use undertone_proto::vector::{VectorError, VectorForm, read};
 use undertone_proto::{CHUNK, v1};
 
 use super::GatewayError;
@@ -62,7 +62,7 @@ pub(super) async fn average(
         return Ok(None);
     }
     let vector = |error: VectorError| GatewayError::Protocol(error.to_string());
-    let form = Form::new(precision, header.length).map_err(vector)?;
+    let form = VectorForm::new(precision, header.length).map_err(vector)?;
     if header.size > form.bytes() {
         return Err(vector(VectorError::TooLong { found: header.size, most: form.bytes() }));
     }

@@ -9,7 +9,7 @@ use undertone_api::id::QuestionId;
 use undertone_api::job::dp_sgd::Precision;
 use undertone_api::question::Answer;
 use undertone_api::worker::EnrolmentToken;
-use undertone_proto::question::Answered;
+use undertone_proto::question::AnswerLine;
 use uuid::Uuid;
 
 use super::fake::{Running, start};
@@ -232,7 +232,7 @@ async fn a_choice_arrives_in_its_order_and_answers_come_when_the_round_is_closed
     assert_eq!(told, [(two.to_string(), 0.9), (one.to_string(), 0.1)]);
     let wait = Duration::from_secs(1);
     assert_eq!(gateway.answers("lease", 1, wait).await.expect("it answers"), None);
-    let answer = Answered { question: one, annotator: 3, answer: Answer::Unsure };
+    let answer = AnswerLine { question: one, annotator: 3, answer: Answer::Unsure };
     state().answers.insert(1, vec![answer.clone()]);
     assert_eq!(gateway.answers("lease", 1, wait).await.expect("it answers"), Some(vec![answer]));
     state().lies = true;
@@ -240,7 +240,8 @@ async fn a_choice_arrives_in_its_order_and_answers_come_when_the_round_is_closed
 }
 
 fn announce(server: &Running, certificates: &[[u8; 32]]) {
-    let pinned = |sha256: &[u8; 32]| undertone_api::signed::Pinned { sha256: hex::encode(sha256), until: None };
+    let pinned =
+        |sha256: &[u8; 32]| undertone_api::signed::PinnedCertificate { sha256: hex::encode(sha256), until: None };
     server.state.lock().expect("nobody panicked").announced = certificates.iter().map(pinned).collect();
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use ed25519_dalek::VerifyingKey;
 use tonic::transport::{ClientTlsConfig, Endpoint};
-use undertone_api::signed::{Pins, Signed};
+use undertone_api::signed::{CertificatePins, Signed};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
@@ -72,10 +72,10 @@ impl Trust {
     }
 
     /// Accepts the server's announcement: its signature must be valid and answer `challenge`.
-    fn take(&self, signed: &Signed, challenge: &str) -> Result<Pins, GatewayError> {
+    fn take(&self, signed: &Signed, challenge: &str) -> Result<CertificatePins, GatewayError> {
         let wrong = |problem: &str| GatewayError::Protocol(format!("the server's certificates: {problem}"));
         let Some((key, folder)) = &self.authority else { return Err(wrong("nobody may say others here")) };
-        let said: Pins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
+        let said: CertificatePins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
         if said.challenge != challenge {
             return Err(wrong("it is the answer to another question"));
         }
@@ -102,7 +102,7 @@ pub(super) fn server_keys(folder: &Folder, first: &VerifyingKey) -> Result<Serve
 pub(super) async fn ask(
     mut client: WorkerGatewayClient<tonic::transport::Channel>,
     trust: &Trust,
-) -> Result<Pins, GatewayError> {
+) -> Result<CertificatePins, GatewayError> {
     let challenge = hex::encode(
         clock::entropy::<32>().map_err(|_| GatewayError::Protocol("there is no randomness to ask with".to_owned()))?,
     );
@@ -114,7 +114,7 @@ pub(super) async fn ask(
 
 /// Asks like [`ask`], without a check of the certificate at the server's address: for a site that was offline while the
 /// certificate changed.
-pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<Pins, GatewayError> {
+pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<CertificatePins, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
     let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);
     let endpoint =

@@ -1,6 +1,6 @@
 //! The calls about the server's log: its head with proofs, and the return of receipts to a restored server.
 
-use undertone_api::log::witness::Answer;
+use undertone_api::log::witness::WitnessAnswer;
 use undertone_api::signed::Signed;
 use undertone_proto::v1;
 
@@ -19,14 +19,14 @@ impl Gateway {
         known: Option<&Signed>,
         receipts: &[u64],
         restored: Option<&str>,
-    ) -> Result<Answer, GatewayError> {
+    ) -> Result<WitnessAnswer, GatewayError> {
         let make = || v1::WitnessRequest {
             known: known.cloned().map(Into::into),
             receipts: receipts.to_vec(),
             restored: restored.map(str::to_owned),
         };
         let reply = self.call(CALL, make, |mut client, request| async move { client.witness(request).await }).await?;
-        Answer::try_from(reply).map_err(|error| GatewayError::Protocol(error.to_string()))
+        WitnessAnswer::try_from(reply).map_err(|error| GatewayError::Protocol(error.to_string()))
     }
 
     /// Returns receipts to a server that was restored from an older copy. The result is its countersignatures of them,

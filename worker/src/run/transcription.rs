@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::transcription::window::ONE_WORD;
-use undertone_api::job::transcription::{Outcome, Report, Spec};
+use undertone_api::job::transcription::{Report, Spec, TranscriptionOutcome};
 
 use super::{Exchange, Run, RunError};
 use crate::speech::recordings::{Recordings, collision};
@@ -115,9 +115,9 @@ impl Run for Spec {
         };
         // This also removes files of an earlier process that died between its last file and this line.
         clear(&work)?;
-        let planned = Report::planned(self).map_err(failed)?;
+        let planned = Report::from_plan(self).map_err(failed)?;
         let public = exchange.published(dataset).is_ok();
-        exchange.report(AnyReport::Transcription(if public { planned.with(outcome) } else { planned }))
+        exchange.report(AnyReport::Transcription(if public { planned.with_outcome(outcome) } else { planned }))
     }
 }
 
@@ -146,7 +146,7 @@ fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
 }
 
 /// Runs all steps, from the point where an earlier process stopped; the transcripts are on disk when this returns.
-fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<Outcome, RunError> {
+fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<TranscriptionOutcome, RunError> {
     // Only public numbers: the recordings are not read before.
     let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
     exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;

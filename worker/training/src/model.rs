@@ -31,7 +31,7 @@ pub mod subset;
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use undertone_api::job::dp_sgd::Parts;
+use undertone_api::job::dp_sgd::ModelParts;
 
 use crate::layers::Layer as _;
 
@@ -82,7 +82,7 @@ impl Model {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut uniform = || (rng.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0;
         let mut parameters = vec![0.0; shape.parameters()];
-        shape.stack(Parts::default()).initialize(&mut parameters, &mut uniform);
+        shape.stack(ModelParts::default()).initialize(&mut parameters, &mut uniform);
         Self { shape, normalizer, parameters }
     }
 

@@ -8,7 +8,7 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::histogram::{Partition, TruncatedLaplace};
 
 use super::noise::DummyMechanism;
-use super::plan::{BatchItem, Candidate, Crowded, Plan, PlanRandomness};
+use super::plan::{BatchItem, Candidate, CrowdedPieces, Plan, PlanRandomness};
 use super::provider::SpeechProvider;
 use super::provider::deepgram::DeepgramProvider;
 use super::provider::google::GoogleProvider;
@@ -98,7 +98,7 @@ fn plan() -> Plan {
     let chance = PlanRandomness::new(random(Purpose::DummyWords), random(Purpose::Assignment)).expect("its purposes");
     let words = |piece| if piece % 3 == 2 { PieceWords::Nothing } else { PieceWords::One(piece % 3) };
     let pieces: Vec<Candidate> = (0..6).map(|piece| (piece, words(piece))).collect();
-    Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces, Crowded::Keep, &chance).expect("a plan")
+    Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces, CrowdedPieces::Keep, &chance).expect("a plan")
 }
 
 /// Parts of a plan may have been sent already, so a stored plan is followed or refused, and never replaced by another one.

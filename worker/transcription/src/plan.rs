@@ -30,7 +30,7 @@ use undertone_privacy::Event;
 use super::noise::{DummyMechanism, NoiseError};
 use super::vocabulary::{PieceWords, WordDisclosure};
 pub use keep::load_or_create;
-pub use undertone_api::job::transcription::Crowded;
+pub use undertone_api::job::transcription::CrowdedPieces;
 use undertone_worker_training::noise::below;
 use undertone_worker_training::randomness::{Purpose, Randomness};
 
@@ -148,7 +148,7 @@ impl Plan {
         words: u32,
         disclosure: WordDisclosure,
         pieces: &[Candidate],
-        crowded: Crowded,
+        crowded: CrowdedPieces,
         chance: &PlanRandomness,
     ) -> Result<Self, PlanError> {
         let providers = mechanism.partition().providers().get();
@@ -170,7 +170,7 @@ impl Plan {
         let mut staying = Vec::new();
         let mut assignment = chance.assignment.stream(0);
         for (piece, held) in pieces {
-            if *held == PieceWords::Several && crowded == Crowded::Keep {
+            if *held == PieceWords::Several && crowded == CrowdedPieces::Keep {
                 staying.push(*piece);
             } else {
                 orders[below(providers, &mut assignment) as usize].push(BatchItem::Piece(*piece));

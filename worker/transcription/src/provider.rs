@@ -10,7 +10,7 @@
 //! order, which was drawn at random before. Only an [`OutgoingSound`](super::outbound::OutgoingSound) is sent, and only a
 //! charged sound becomes one. No answer, word or key appears in an error or a log.
 //!
-//! To add a provider: add a file that implements [`SpeechProvider`], its variant of [`settings::Protocol`], its row here, and
+//! To add a provider: add a file that implements [`SpeechProvider`], its variant of [`settings::ProviderProtocol`], its row here, and
 //! its protocol in the test server (`tests/support/clouds.rs`).
 //!
 //! | protocol | request | key |

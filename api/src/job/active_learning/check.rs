@@ -6,7 +6,7 @@ mod party;
 use std::collections::HashSet;
 
 use super::Spec;
-use crate::dataset::{Content, Dataset, Visibility};
+use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::id::DatasetId;
 use crate::job::check::check_range;
 use crate::problem::Violation;
@@ -89,7 +89,7 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
             continue;
         };
         let name = &dataset.name;
-        if dataset.content != Content::Queries {
+        if dataset.content != DatasetContent::Queries {
             say(&at("dataset"), format!("`{name}` is of {}; measure on labelled queries", dataset.content.label()));
         } else if dataset.visibility != Visibility::Public {
             say(&at("dataset"), format!("`{name}` is not public; only public data are measured on"));

@@ -10,13 +10,13 @@ use super::{POOL, Spec};
 use crate::dataset::{Dataset, Visibility};
 use crate::job::Charge;
 
-/// Implements [`crate::job::Kind::cost`].
+/// Implements [`crate::job::JobKind::cost`].
 pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     let event = release(spec, dataset, POOL)?;
     Some(Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event, releases: 1 })
 }
 
-/// Implements [`crate::job::Kind::release`]. A dataset marked open is charged as a private one: it was opened for
+/// Implements [`crate::job::JobKind::release`]. A dataset marked open is charged as a private one: it was opened for
 /// gradients, not for reading.
 pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
     if dataset.visibility == Visibility::Public || series != POOL {

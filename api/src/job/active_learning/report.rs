@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::PrivacyUnit;
 
-use super::Content;
+use super::PublicContent;
 use crate::id::DatasetId;
 
-/// Bins of [`Uncertainty`].
+/// Bins of [`UncertaintyHistogram`].
 pub const BINS: usize = 20;
 
 /// A pool of questions as it was released.
@@ -62,8 +62,8 @@ pub struct TestResult {
 
 /// The classifier's uncertainty about the questions not yet asked, before a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Uncertainty {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Uncertainty))]
+pub struct UncertaintyHistogram {
     /// The round, from 1.
     pub round: u32,
     /// Questions by entropy over its maximum ln(labels), in 20 equal bins from 0 to 1.
@@ -72,8 +72,8 @@ pub struct Uncertainty {
 
 /// The number of queries by their occurrences, from released counts or from the lead's public log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Frequency {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Frequency))]
+pub struct FrequencyBin {
     /// The least occurrences of the bin, a power of two; the bin ends before the next power.
     pub occurrences: u64,
     /// Distinct queries in it.
@@ -82,8 +82,8 @@ pub struct Frequency {
 
 /// The result of the rehearsal for a pair (β, k).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Rehearsed {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Rehearsed))]
+pub struct RehearsalResult {
     /// β.
     pub sampling_rate: f64,
     /// k.
@@ -139,13 +139,13 @@ pub struct Report {
     /// The classifier after each round, from 0.
     pub learning: Vec<LearningPoint>,
     /// Uncertainty before each round.
-    pub uncertainty: Vec<Uncertainty>,
+    pub uncertainty: Vec<UncertaintyHistogram>,
     /// Frequencies, ascending; empty if no counts are released and the lead's log has none.
     #[serde(default)]
-    pub frequency: Vec<Frequency>,
+    pub frequency: Vec<FrequencyBin>,
     /// The results of the rehearsal; empty if none was requested.
     #[serde(default)]
-    pub rehearsal: Vec<Rehearsed>,
+    pub rehearsal: Vec<RehearsalResult>,
     /// The annotators, by number.
     #[serde(default)]
     pub annotators: Vec<AnnotatorResult>,
@@ -155,5 +155,5 @@ pub struct Report {
     /// The public data that the lead trained on and measured on. The report contains nothing about data of other
     /// participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contents: Vec<Content>,
+    pub contents: Vec<PublicContent>,
 }

@@ -5,10 +5,10 @@ use undertone_privacy::{Adjacency, Event, kanon, mechanism};
 use uuid::Uuid;
 
 use super::{Label, POOL, Party, Rehearsal, Spec};
-use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::spec_page::unnamed_fields;
-use crate::job::{Kind as _, Spec as AnySpec};
+use crate::job::{JobKind as _, Spec as AnySpec};
 use undertone_privacy::PrivacyUnit;
 
 /// Returns the documentation's example and the event that it states.
@@ -30,7 +30,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         worker: WorkerId(Uuid::from_u128(300 + id)),
         name: name.to_owned(),
         visibility,
-        content: Content::Queries,
+        content: DatasetContent::Queries,
         inputs: 0,
         classes,
         records: SizeClass(10_000),
@@ -116,7 +116,7 @@ fn server_learns_the_question_plan_only() {
     );
     assert_eq!((question_plan.labels, question_plan.guidelines), (spec.labels, spec.guidelines));
     assert_eq!(any.series(&[]), Vec::new());
-    assert_eq!(any.measured().series, [("classifier".to_owned(), 5)]);
+    assert_eq!(any.allowed_measurements().series, [("classifier".to_owned(), 5)]);
 }
 
 #[test]

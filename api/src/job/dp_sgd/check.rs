@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use undertone_privacy::PrivacyUnit;
 
 use super::{Arm, Spec};
-use crate::dataset::{Content, Dataset, Visibility};
+use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::id::DatasetId;
 use crate::job::check::{check_positive, check_range};
-use crate::job::{Kind, Purpose};
+use crate::job::{DatasetUse, JobKind};
 use crate::problem::Violation;
 
 /// The most participants in a job.
@@ -80,7 +80,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 
 /// Checks that the dataset is speech, because only speech has frames.
 fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    if dataset.content != Content::Speech {
+    if dataset.content != DatasetContent::Speech {
         let name = &dataset.name;
         let content = dataset.content.label();
         say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
@@ -108,7 +108,7 @@ fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Stri
 }
 
 /// Returns the most classes of any of the `used` datasets.
-pub(super) fn most_classes(used: &[(DatasetId, Purpose)], datasets: &[Dataset]) -> u32 {
+pub(super) fn most_classes(used: &[(DatasetId, DatasetUse)], datasets: &[Dataset]) -> u32 {
     let matches = datasets.iter().filter(|dataset| used.iter().any(|(id, _)| *id == dataset.id));
     matches.map(|dataset| dataset.classes).max().unwrap_or(1)
 }

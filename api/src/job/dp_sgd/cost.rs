@@ -12,7 +12,7 @@ use super::{Arm, Party, Spec};
 use crate::dataset::{Dataset, Visibility};
 use crate::job::Charge;
 
-/// Implements [`crate::job::Kind::cost`].
+/// Implements [`crate::job::JobKind::cost`].
 pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     if dataset.visibility == Visibility::Public {
         return None;
@@ -28,7 +28,7 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     Some(charge(Event::NonPrivate, u64::from(open.rounds)))
 }
 
-/// Implements [`crate::job::Kind::release`].
+/// Implements [`crate::job::JobKind::release`].
 pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
     let party = spec.party(dataset.id)?;
     match dataset.visibility {

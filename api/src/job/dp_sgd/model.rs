@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// The recurrent cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Cell))]
 #[serde(rename_all = "snake_case")]
-pub enum Cell {
+pub enum RecurrentCell {
     /// Long short-term memory, with one bias for each gate.
     #[default]
     Lstm,
@@ -22,7 +22,7 @@ pub enum Cell {
 /// those of the datasets. The default is one LSTM layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdModel))]
-pub struct Model {
+pub struct AcousticModel {
     /// Hidden units of each recurrent layer, and of each direction: 1 to 2,048.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
@@ -33,7 +33,7 @@ pub struct Model {
     pub classes: Option<u32>,
     /// The recurrent cell.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cell: Cell,
+    pub cell: RecurrentCell,
     /// Stacked recurrent layers: 1 to 4.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4))]
@@ -65,23 +65,31 @@ pub(super) const fn is_one(value: &u32) -> bool {
     *value == 1
 }
 
-impl Model {
+impl AcousticModel {
     /// Makes a model of one LSTM layer and nothing else.
     pub const fn lstm(hidden: u32, classes: Option<u32>) -> Self {
-        Self { hidden, classes, cell: Cell::Lstm, layers: 1, bidirectional: false, context: None, normalize: false }
+        Self {
+            hidden,
+            classes,
+            cell: RecurrentCell::Lstm,
+            layers: 1,
+            bidirectional: false,
+            context: None,
+            normalize: false,
+        }
     }
 
     /// Returns the model's parts, from the input to the output.
-    pub fn parts(&self) -> Parts {
-        let layers = Part::LAYERS.into_iter().take(self.layers as usize);
-        let context = self.context.is_some().then_some(Part::Context);
-        let normalize = self.normalize.then_some(Part::Normalize);
-        context.into_iter().chain(layers).chain(normalize).chain([Part::Output]).collect()
+    pub fn parts(&self) -> ModelParts {
+        let layers = ModelPart::LAYERS.into_iter().take(self.layers as usize);
+        let context = self.context.is_some().then_some(ModelPart::Context);
+        let normalize = self.normalize.then_some(ModelPart::Normalize);
+        context.into_iter().chain(layers).chain(normalize).chain([ModelPart::Output]).collect()
     }
 
     /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
     /// part. Saturates for an unchecked model.
-    pub fn part_parameters(&self, part: Part, inputs: u32, classes: u32) -> u64 {
+    pub fn part_parameters(&self, part: ModelPart, inputs: u32, classes: u32) -> u64 {
         let inputs = u64::from(inputs);
         let hidden = u64::from(self.hidden);
         let classes = u64::from(classes);
@@ -92,33 +100,33 @@ impl Model {
         }
         let layer = |fed: u64| {
             let gates = match self.cell {
-                Cell::Lstm => 4,
-                Cell::Gru => 3,
+                RecurrentCell::Lstm => 4,
+                RecurrentCell::Gru => 3,
             };
             (fed + hidden + 1).saturating_mul(hidden).saturating_mul(gates * directions)
         };
         match part {
-            Part::Context => {
+            ModelPart::Context => {
                 inputs.saturating_mul(self.context.unwrap_or(0).into()).saturating_add(1).saturating_mul(hidden)
             }
-            Part::Layer1 => layer(if self.context.is_some() { hidden } else { inputs }),
-            Part::Layer2 | Part::Layer3 | Part::Layer4 => layer(width),
-            Part::Normalize => 2 * width,
-            Part::Output => (width + 1).saturating_mul(classes),
+            ModelPart::Layer1 => layer(if self.context.is_some() { hidden } else { inputs }),
+            ModelPart::Layer2 | ModelPart::Layer3 | ModelPart::Layer4 => layer(width),
+            ModelPart::Normalize => 2 * width,
+            ModelPart::Output => (width + 1).saturating_mul(classes),
         }
     }
 
     /// Returns the parameters of several parts together.
-    pub fn parameters(&self, parts: Parts, inputs: u32, classes: u32) -> u64 {
+    pub fn parameters(&self, parts: ModelParts, inputs: u32, classes: u32) -> u64 {
         parts.iter().map(|part| self.part_parameters(part, inputs, classes)).fold(0, u64::saturating_add)
     }
 }
 
 /// A part of a model that can be trained or frozen separately, and that per-layer clipping clips separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Part))]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ModelPart {
     /// The convolution over neighbouring frames.
     Context,
     /// The first recurrent layer, both directions.
@@ -135,7 +143,7 @@ pub enum Part {
     Output,
 }
 
-impl Part {
+impl ModelPart {
     /// Every part, from the input to the output.
     pub const ALL: [Self; 7] =
         [Self::Context, Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4, Self::Normalize, Self::Output];
@@ -159,17 +167,17 @@ impl Part {
 /// A set of parts of a model; in JSON a list of their names, from the input to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<Part>", into = "Vec<Part>")]
-pub struct Parts(u8);
+pub struct ModelParts(u8);
 
-impl Parts {
+impl ModelParts {
     /// Returns whether a part is in the set.
-    pub const fn contains(self, part: Part) -> bool {
+    pub const fn contains(self, part: ModelPart) -> bool {
         self.0 & (1 << part as u8) != 0
     }
 
     /// Returns the set with the part added or removed.
     #[must_use]
-    pub const fn with(self, part: Part, there: bool) -> Self {
+    pub const fn with_part(self, part: ModelPart, there: bool) -> Self {
         let bit = 1 << part as u8;
         Self(if there { self.0 | bit } else { self.0 & !bit })
     }
@@ -185,25 +193,25 @@ impl Parts {
     }
 
     /// Iterates over the parts, from the input to the output.
-    pub fn iter(self) -> impl Iterator<Item = Part> {
-        Part::ALL.into_iter().filter(move |part| self.contains(*part))
+    pub fn iter(self) -> impl Iterator<Item = ModelPart> {
+        ModelPart::ALL.into_iter().filter(move |part| self.contains(*part))
     }
 }
 
-impl FromIterator<Part> for Parts {
-    fn from_iter<I: IntoIterator<Item = Part>>(parts: I) -> Self {
-        parts.into_iter().fold(Self::default(), |all, part| all.with(part, true))
+impl FromIterator<ModelPart> for ModelParts {
+    fn from_iter<I: IntoIterator<Item = ModelPart>>(parts: I) -> Self {
+        parts.into_iter().fold(Self::default(), |all, part| all.with_part(part, true))
     }
 }
 
-impl From<Vec<Part>> for Parts {
-    fn from(parts: Vec<Part>) -> Self {
+impl From<Vec<ModelPart>> for ModelParts {
+    fn from(parts: Vec<ModelPart>) -> Self {
         parts.into_iter().collect()
     }
 }
 
-impl From<Parts> for Vec<Part> {
-    fn from(parts: Parts) -> Self {
+impl From<ModelParts> for Vec<ModelPart> {
+    fn from(parts: ModelParts) -> Self {
         parts.iter().collect()
     }
 }
@@ -211,26 +219,26 @@ impl From<Parts> for Vec<Part> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "what a test writes can be read")]
-    use super::{Cell, Model, Part, Parts};
+    use super::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
 
     #[test]
     fn model_of_the_paper_has_its_parameters() {
-        let paper = Model::lstm(200, None);
+        let paper = AcousticModel::lstm(200, None);
         assert_eq!(paper.parameters(paper.parts(), 13, 9096), 4 * 200 * 214 + 9096 * 201);
-        assert_eq!(Vec::from(paper.parts()), [Part::Layer1, Part::Output]);
+        assert_eq!(Vec::from(paper.parts()), [ModelPart::Layer1, ModelPart::Output]);
     }
 
     #[test]
     fn options_add_parameters_and_absent_parts_none() {
-        let model = Model {
-            cell: Cell::Gru,
+        let model = AcousticModel {
+            cell: RecurrentCell::Gru,
             layers: 2,
             bidirectional: true,
             context: Some(5),
             normalize: true,
-            ..Model::lstm(7, None)
+            ..AcousticModel::lstm(7, None)
         };
-        let sizes: Vec<u64> = Part::ALL.into_iter().map(|part| model.part_parameters(part, 3, 11)).collect();
+        let sizes: Vec<u64> = ModelPart::ALL.into_iter().map(|part| model.part_parameters(part, 3, 11)).collect();
         let gru = |fed: u64| 2 * 3 * 7 * (fed + 7 + 1);
         assert_eq!(sizes, [7 * 3 * 5 + 7, gru(7), gru(14), 0, 0, 28, 11 * 15]);
         assert_eq!(model.parameters(model.parts(), 3, 11), sizes.iter().sum::<u64>());
@@ -238,18 +246,23 @@ mod tests {
 
     #[test]
     fn parameters_of_unchecked_model_saturate() {
-        let most = Model { context: Some(u32::MAX), bidirectional: true, layers: 4, ..Model::lstm(u32::MAX, None) };
+        let most = AcousticModel {
+            context: Some(u32::MAX),
+            bidirectional: true,
+            layers: 4,
+            ..AcousticModel::lstm(u32::MAX, None)
+        };
         assert_eq!(most.parameters(most.parts(), u32::MAX, u32::MAX), u64::MAX);
     }
 
     #[test]
     fn parts_serialize_in_one_order() {
-        let parts: Parts = serde_json::from_str(r#"["output","context","output"]"#).unwrap();
+        let parts: ModelParts = serde_json::from_str(r#"["output","context","output"]"#).unwrap();
         assert_eq!(serde_json::to_string(&parts).unwrap(), r#"["context","output"]"#);
         assert_eq!((parts.len(), parts.is_empty()), (2, false));
-        for part in Part::ALL {
+        for part in ModelPart::ALL {
             assert_eq!(serde_json::to_value(part).unwrap(), part.name());
-            assert!(!parts.with(part, false).contains(part) && parts.with(part, true).contains(part));
+            assert!(!parts.with_part(part, false).contains(part) && parts.with_part(part, true).contains(part));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::NoiseMultiplier;
 
-use super::{Party, Spec, Weights};
+use super::{AverageWeights, Party, Spec};
 use crate::id::DatasetId;
 
 /// The method that limits a unit's gradient to a norm of at most C. Noise and price are the same for each method: the
@@ -73,8 +73,8 @@ impl Spec {
     /// Returns a party's weight in the average; only ratios matter.
     pub fn weight(&self, party: &Party, units: u64) -> f64 {
         match self.weights {
-            Weights::Equal => 1.0,
-            Weights::ExpectedBatch => party.expected_batch(units),
+            AverageWeights::Equal => 1.0,
+            AverageWeights::ExpectedBatch => party.expected_batch(units),
         }
     }
 

@@ -18,7 +18,7 @@
 
 use super::{Arm, Optimizer, Party, Precision, Rounds, Spec};
 use crate::dataset::Dataset;
-use crate::job::Series;
+use crate::job::RoundSeries;
 
 /// The probability that an honest vector is rejected.
 pub const FALSE_REFUSAL: f64 = 1e-12;
@@ -30,8 +30,8 @@ const DP_ADAM_ROOT: f64 = 0.355;
 /// The greatest factor that f32 and the noise grid add.
 const ROUNDING: f64 = 1.001;
 
-/// Implements [`crate::job::Kind::most_norm`].
-pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &Series) -> Option<f64> {
+/// Implements [`crate::job::JobKind::most_norm`].
+pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
     let rounds = spec.private.as_ref().filter(|_| series.name == Arm::Private.series())?;
     let length = series.length? as f64;
     let party = spec.party(dataset.id)?;
@@ -106,7 +106,7 @@ mod tests {
     use super::super::tests::{older_spec, ours};
     use super::{Optimizer, Precision, Spec};
     use crate::dataset::{Dataset, SizeClass, Visibility};
-    use crate::job::{Kind as _, Series};
+    use crate::job::{JobKind as _, RoundSeries};
 
     /// Makes a private series of one step, with clip C, noise z and rate q.
     fn spec(clip: f64, noise: f64, rate: f64) -> Spec {
@@ -121,8 +121,8 @@ mod tests {
         spec
     }
 
-    fn series(length: u64, precision: Precision) -> Series {
-        Series {
+    fn series(length: u64, precision: Precision) -> RoundSeries {
+        RoundSeries {
             name: "private".to_owned(),
             rounds: 1,
             quorum: 1,
@@ -224,8 +224,8 @@ mod tests {
         let own = spec(1.0, 1.0, 0.1);
         let own_series = series(10, Precision::Int8);
         assert!(own.most_norm(&dataset, &own_series).is_some());
-        assert_eq!(own.most_norm(&dataset, &Series { name: "open".to_owned(), ..own_series.clone() }), None);
-        assert_eq!(own.most_norm(&dataset, &Series { length: None, ..own_series.clone() }), None);
+        assert_eq!(own.most_norm(&dataset, &RoundSeries { name: "open".to_owned(), ..own_series.clone() }), None);
+        assert_eq!(own.most_norm(&dataset, &RoundSeries { length: None, ..own_series.clone() }), None);
         let mut exact = own;
         exact.participants.iter_mut().for_each(|party| party.noise = None);
         let public = Dataset { visibility: Visibility::Public, ..dataset };

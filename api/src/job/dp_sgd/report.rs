@@ -35,8 +35,8 @@ pub struct TestResult {
 
 /// A public dataset, identified by its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Content {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Content))]
+pub struct PublicContent {
     /// The dataset.
     pub dataset: DatasetId,
     /// SHA-256 of its features and labels, hex.
@@ -54,5 +54,5 @@ pub struct Report {
     /// The public data that the lead trained on and measured on. The report contains nothing about data of other
     /// participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contents: Vec<Content>,
+    pub contents: Vec<PublicContent>,
 }

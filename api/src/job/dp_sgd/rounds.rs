@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{Model, Parts, is_one, one};
+use super::model::{AcousticModel, ModelParts, is_one, one};
 
 /// The optimizer that turns a mean gradient into a step. All participants use the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Optimizer {
 
     /// Returns the optimizer with another learning rate.
     #[must_use]
-    pub const fn at(self, learning_rate: f64) -> Self {
+    pub const fn with_learning_rate(self, learning_rate: f64) -> Self {
         match self {
             Self::Sgd { momentum, .. } => Self::Sgd { learning_rate, momentum },
             Self::Adam { .. } => Self::Adam { learning_rate },
@@ -62,9 +62,9 @@ impl Optimizer {
 /// The schedule of the learning rate over the rounds, as a factor of the optimizer's rate. All local steps of a round
 /// use the same factor.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Schedule))]
 #[serde(tag = "shape", rename_all = "snake_case")]
-pub enum Schedule {
+pub enum RateSchedule {
     /// Always 1.
     #[default]
     Constant,
@@ -88,7 +88,7 @@ pub enum Schedule {
     },
 }
 
-impl Schedule {
+impl RateSchedule {
     /// Returns the factor of `round`, numbered from 1, of `rounds`: 0 to 1. All machines compute the same bits.
     pub fn factor(self, round: u32, rounds: u32) -> f64 {
         let (warmup, last, down): (u32, f64, fn(f64) -> f64) = match self {
@@ -143,13 +143,13 @@ pub enum Precision {
 /// The transport of vectors between a site and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdExchange))]
-pub struct Exchange {
+pub struct VectorExchange {
     /// The width of numbers.
     #[serde(default)]
     pub precision: Precision,
 }
 
-impl Exchange {
+impl VectorExchange {
     /// Returns whether the transport is the default, which a spec may omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     const fn is_plain(&self) -> bool {
@@ -178,22 +178,22 @@ pub struct Rounds {
     pub quorum: u32,
     /// The learning rate over the rounds.
     #[serde(default, skip_serializing_if = "Schedule::is_constant")]
-    pub schedule: Schedule,
+    pub schedule: RateSchedule,
     /// Averaging of iterates. Absent: the parameters after the last round are the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Ema>,
     /// The trained parts; the other parts stay as after the warm start. Parts without training have no gradient, so
     /// clipping, noise and transport shrink, for the same price. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<super::Part>>))]
-    pub train: Option<Parts>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<super::ModelPart>>))]
+    pub train: Option<ModelParts>,
     /// The steps of each party between two averages: 1 to 10,000.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub local_steps: u32,
     /// The transport of vectors.
     #[serde(default, skip_serializing_if = "Exchange::is_plain")]
-    pub exchange: Exchange,
+    pub exchange: VectorExchange,
 }
 
 impl Rounds {
@@ -206,16 +206,16 @@ impl Rounds {
             evaluate_every: 10,
             deadline_seconds: 3600,
             quorum: 1,
-            schedule: Schedule::Constant,
+            schedule: RateSchedule::Constant,
             averaging: None,
             train: None,
             local_steps: 1,
-            exchange: Exchange { precision: Precision::F32 },
+            exchange: VectorExchange { precision: Precision::F32 },
         }
     }
 
     /// Returns the parts of `model` that it trains.
-    pub fn trained(&self, model: &Model) -> Parts {
+    pub fn trained(&self, model: &AcousticModel) -> ModelParts {
         self.train.unwrap_or_else(|| model.parts())
     }
 
@@ -232,18 +232,18 @@ impl Rounds {
 
 #[cfg(test)]
 mod tests {
-    use super::Schedule;
+    use super::RateSchedule;
 
-    fn factors(schedule: Schedule, rounds: u32) -> Vec<f64> {
+    fn factors(schedule: RateSchedule, rounds: u32) -> Vec<f64> {
         (1..=rounds).map(|round| schedule.factor(round, rounds)).collect()
     }
 
     #[test]
     fn schedule_rises_to_one_and_ends_at_final() {
-        assert_eq!(factors(Schedule::Constant, 2), [1.0, 1.0]);
-        let linear = Schedule::Linear { warmup: 3, r#final: 0.5 };
+        assert_eq!(factors(RateSchedule::Constant, 2), [1.0, 1.0]);
+        let linear = RateSchedule::Linear { warmup: 3, r#final: 0.5 };
         assert_eq!(factors(linear, 6), [0.25, 0.5, 0.75, 1.0, 0.75, 0.5]);
-        let cosine = factors(Schedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
+        let cosine = factors(RateSchedule::Cosine { warmup: 1, r#final: 0.2 }, 6);
         let close = |a: f64, b: f64| (a - b).abs() < 1e-15;
         assert!(close(cosine[0], 0.5) && close(cosine[1], 1.0) && close(cosine[3], 0.6) && close(cosine[5], 0.2));
         assert!(cosine[1..].is_sorted_by(|a, b| a > b), "{cosine:?}");
@@ -251,7 +251,9 @@ mod tests {
 
     #[test]
     fn a_schedule_of_one_round_takes_a_whole_step() {
-        for schedule in [Schedule::Linear { warmup: 0, r#final: 0.0 }, Schedule::Cosine { warmup: 0, r#final: 0.0 }] {
+        for schedule in
+            [RateSchedule::Linear { warmup: 0, r#final: 0.0 }, RateSchedule::Cosine { warmup: 0, r#final: 0.0 }]
+        {
             assert_eq!(factors(schedule, 1), [1.0]);
         }
     }

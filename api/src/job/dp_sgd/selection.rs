@@ -21,7 +21,7 @@ use undertone_privacy::unit::{RunShape, StoppingRate};
 /// from the run's release, so it costs nothing more. A coin decides between equal scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdSelection))]
-pub struct Selection {
+pub struct SelectionOptions {
     /// η, the shape of the truncated negative binomial number of runs: more than −1, at most 1. 1 is geometric, 0
     /// logarithmic; a smaller one is cheaper, and more often a single run.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.0))]
@@ -39,14 +39,14 @@ pub struct Selection {
     pub development: u32,
     /// The candidates: 2 to 64.
     #[cfg_attr(feature = "openapi", schema(max_items = 64))]
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SelectionCandidate>,
 }
 
 /// The parameters of one run. Only parameters that change no price can be chosen: z, q and the number of steps are
 /// those of the round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdCandidate))]
-pub struct Candidate {
+pub struct SelectionCandidate {
     /// The learning rate of the run, with the limits of the private arm's rate, which it replaces.
     pub learning_rate: f64,
     /// The clip relative to the party's own: greater than 0, at most 1. The noise shrinks with it.
@@ -59,7 +59,7 @@ const fn whole() -> f64 {
     1.0
 }
 
-impl Selection {
+impl SelectionOptions {
     /// Returns the distribution of the number of runs.
     pub const fn runs(&self) -> Runs {
         Runs::CappedNegativeBinomial { shape: self.shape, stopping: self.stopping, most: self.most_runs }

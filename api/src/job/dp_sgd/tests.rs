@@ -5,11 +5,11 @@ use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::{Adjacency, Event, mechanism};
 use uuid::Uuid;
 
-use super::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
-use crate::dataset::{Content, Dataset, SizeClass, Visibility, usual_units};
+use super::{Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, Spec};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::spec_page::unnamed_fields;
-use crate::job::{Kind as _, Spec as AnySpec};
+use crate::job::{JobKind as _, Spec as AnySpec};
 
 /// A spec from before models had any options, as it was signed and digested.
 const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
@@ -34,7 +34,7 @@ pub(super) fn ours() -> Dataset {
         worker: WorkerId(Uuid::from_u128(5)),
         name: "ours".to_owned(),
         visibility: Visibility::Private,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),
@@ -88,20 +88,20 @@ fn full() -> Spec {
     let Spec { unit, participants, tests, warm_start, private, .. } = older_spec();
     let noise = super::Noise { clipping: Clipping::PerLayer, ..participants[1].noise.unwrap() };
     let rounds = super::Rounds {
-        schedule: Schedule::Cosine { warmup: 2, r#final: 0.1 },
+        schedule: RateSchedule::Cosine { warmup: 2, r#final: 0.1 },
         averaging: Some(Ema { decay: 0.99 }),
-        train: Some(super::Parts::from(vec![Part::Output])),
+        train: Some(super::ModelParts::from(vec![ModelPart::Output])),
         local_steps: 20,
-        exchange: super::Exchange { precision: Precision::Int8 },
+        exchange: super::VectorExchange { precision: Precision::Int8 },
         ..private.unwrap()
     };
     let selection = r#"{"shape":0,"stopping":0.1,"most_runs":16,"development":50,"candidates":[]}"#;
     Spec {
         unit,
-        model: super::Model {
+        model: super::AcousticModel {
             hidden: 64,
             classes: Some(40),
-            cell: Cell::Gru,
+            cell: RecurrentCell::Gru,
             layers: 2,
             bidirectional: true,
             context: Some(5),
@@ -112,12 +112,12 @@ fn full() -> Spec {
         warm_start,
         open: None,
         private: Some(rounds),
-        audit: Some(super::Audit { canaries: 20, guesses: 10, recordings: 20 }),
-        selection: Some(super::Selection {
-            candidates: vec![super::Candidate { learning_rate: 0.1, clip: 0.5 }],
+        audit: Some(super::AuditOptions { canaries: 20, guesses: 10, recordings: 20 }),
+        selection: Some(super::SelectionOptions {
+            candidates: vec![super::SelectionCandidate { learning_rate: 0.1, clip: 0.5 }],
             ..serde_json::from_str(selection).unwrap()
         }),
-        weights: super::Weights::Equal,
+        weights: super::AverageWeights::Equal,
         spare_releases: 1,
         checkpoint_every: 1,
     }
@@ -142,11 +142,11 @@ fn every_option_survives_the_wire() {
             "candidates":[{"learning_rate":0.1},{"learning_rate":0.3,"clip":0.5}]}}"#;
     let spec: Spec = serde_json::from_str(full).unwrap();
     let rounds = spec.private.unwrap();
-    assert_eq!((spec.model.cell, spec.model.layers, spec.model.context), (Cell::Gru, 2, Some(5)));
+    assert_eq!((spec.model.cell, spec.model.layers, spec.model.context), (RecurrentCell::Gru, 2, Some(5)));
     assert_eq!(spec.participants[0].noise.unwrap().clipping, Clipping::PerLayer);
-    assert_eq!(rounds.schedule, Schedule::Cosine { warmup: 2, r#final: 0.1 });
+    assert_eq!(rounds.schedule, RateSchedule::Cosine { warmup: 2, r#final: 0.1 });
     assert_eq!((rounds.averaging, rounds.local_steps), (Some(Ema { decay: 0.99 }), 20));
-    assert_eq!(Vec::from(rounds.train.unwrap()), [Part::Layer2, Part::Output]);
+    assert_eq!(Vec::from(rounds.train.unwrap()), [ModelPart::Layer2, ModelPart::Output]);
     assert_eq!(rounds.exchange.precision, Precision::Int8);
     assert_eq!(spec.selection.as_ref().unwrap().candidates[1].clip.to_bits(), 0.5_f64.to_bits());
     let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
@@ -171,9 +171,9 @@ fn post_processing_costs_nothing() {
     let changes: [fn(&mut Spec); 7] = [
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::Automatic,
-        |spec| spec.private.as_mut().unwrap().train = Some([Part::Output].into_iter().collect()),
+        |spec| spec.private.as_mut().unwrap().train = Some([ModelPart::Output].into_iter().collect()),
         |spec| spec.private.as_mut().unwrap().averaging = Some(Ema { decay: 0.9 }),
-        |spec| spec.private.as_mut().unwrap().schedule = Schedule::Linear { warmup: 1, r#final: 0.0 },
+        |spec| spec.private.as_mut().unwrap().schedule = RateSchedule::Linear { warmup: 1, r#final: 0.0 },
         |spec| spec.private.as_mut().unwrap().exchange.precision = Precision::Int8,
         |spec| spec.model.layers = 2,
     ];
@@ -208,7 +208,7 @@ fn noise_of_average_is_weighted_sum_of_parts() {
     // Batches of 12.5 (exact) and 25 (σ = 1.5 · 0.5 / 25).
     let expected = 25.0 * 0.03 / 37.5;
     assert!((spec.noise_of_average(units) - expected).abs() < 1e-15);
-    let equal = changed(|spec| spec.weights = super::Weights::Equal);
+    let equal = changed(|spec| spec.weights = super::AverageWeights::Equal);
     assert!((equal.noise_of_average(units) - 0.015).abs() < 1e-15);
     let exact = changed(|spec| spec.participants[1].noise = None);
     assert_eq!(exact.noise_of_average(units).to_bits(), 0.0_f64.to_bits());

@@ -6,8 +6,8 @@ use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 
 use super::vocabulary::{LANGUAGES, LONGEST_WORD, MOST_WORDS};
 use super::window::{ONE_WORD, SPAN};
-use super::{Crowded, MOST_DUMMIES, Spec, Vocabulary, Voice};
-use crate::dataset::{Content, Dataset, Visibility};
+use super::{CrowdedPieces, MOST_DUMMIES, OutputVoice, Spec, Vocabulary};
+use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::check::check_range;
 use crate::problem::Violation;
 
@@ -38,7 +38,7 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
     };
     let name = &dataset.name;
     let of = dataset.content;
-    if of != Content::Recordings {
+    if of != DatasetContent::Recordings {
         say(
             "participant.dataset",
             format!(
@@ -147,7 +147,7 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
 }
 
 fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
-    if let Voice::Mcadams { alpha } = spec.voice {
+    if let OutputVoice::Mcadams { alpha } = spec.voice {
         if !(0.5..=1.5).contains(&alpha) {
             say("voice.alpha", format!("from 0.5 to 1.5, not {alpha}; 0.8 is usual"));
         } else if alpha > 0.95 && alpha < 1.05 {
@@ -157,7 +157,7 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
             );
         }
     }
-    if let Voice::Vocoder { detail } = spec.voice
+    if let OutputVoice::Vocoder { detail } = spec.voice
         && !(8..=20).contains(&detail)
     {
         say("voice.detail", format!("from 8 to 20 coefficients, not {detail}; 13 is usual"));
@@ -191,7 +191,7 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
         );
         say("vocabulary.from", message);
     }
-    if spec.crowded == Crowded::Send {
+    if spec.crowded == CrowdedPieces::Send {
         let message = format!(
             "`{name}` is not public: no dummy has two words of the vocabulary, so such a piece would be known for a true one; \
              use `keep`"

@@ -10,13 +10,13 @@ use super::{HISTOGRAM, Spec};
 use crate::dataset::{Dataset, Visibility};
 use crate::job::Charge;
 
-/// Implements [`crate::job::Kind::cost`].
+/// Implements [`crate::job::JobKind::cost`].
 pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     let event = release(spec, dataset, HISTOGRAM)?;
     Some(Charge { unit: PrivacyUnit::Words, adjacency: Adjacency::ZeroOut, event, releases: 1 })
 }
 
-/// Implements [`crate::job::Kind::release`]. A dataset marked open is charged as a private one: it was opened for
+/// Implements [`crate::job::JobKind::release`]. A dataset marked open is charged as a private one: it was opened for
 /// gradients, not for listening. A spec without noise, which `check` rejects, has a price that no account can pay.
 pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
     if dataset.visibility == Visibility::Public || series != HISTOGRAM || dataset.id != spec.participant.dataset {

@@ -10,7 +10,7 @@ use super::window::{SOUND, WINDOW};
 
 /// The expected load and cost of one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct ProviderEstimate {
     /// Its name.
     pub provider: String,
     /// True pieces.
@@ -27,7 +27,7 @@ pub struct Heard {
 
 /// The expected size and cost of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// E\[η\]: dummies of one word at one provider.
     pub each: f64,
     /// Standard deviation of that number.
@@ -41,25 +41,25 @@ pub struct Estimate {
     /// Seconds of dummies: made, converted to the one voice, and sent with the recordings.
     pub extra: f64,
     /// By provider, in the spec's order.
-    pub providers: Vec<Heard>,
+    pub providers: Vec<ProviderEstimate>,
 }
 
-impl Estimate {
+impl CostEstimate {
     /// Computes the estimate for recordings of `seconds` in all, with a piece in every window. Every piece counts as
     /// sent, so the sum is an upper bound: sensitive and crowded pieces stay at the site.
     ///
     /// # Errors
     /// [`HistogramError`] if the spec has no noise.
-    pub fn of(spec: &Spec, seconds: u64) -> Result<Self, HistogramError> {
-        Self::of_words(spec, spec.vocabulary.most(), seconds)
+    pub fn from_spec(spec: &Spec, seconds: u64) -> Result<Self, HistogramError> {
+        Self::from_word_count(spec, spec.vocabulary.most(), seconds)
     }
 
     /// Computes the estimate for `words` in the vocabulary, regardless of the spec's list: for a plan without a list of
     /// words.
     ///
     /// # Errors
-    /// As [`Estimate::of`].
-    pub fn of_words(spec: &Spec, words: u32, seconds: u64) -> Result<Self, HistogramError> {
+    /// As [`CostEstimate::from_spec`].
+    pub fn from_word_count(spec: &Spec, words: u32, seconds: u64) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let providers = spec.providers.len() as f64;
         let each = noise.mean();
@@ -74,7 +74,7 @@ impl Estimate {
             let cost = |requests: f64, seconds: f64| {
                 tariff.as_ref().map(|tariff| tariff.alike(requests.ceil() as u64, samples(seconds)))
             };
-            Heard {
+            ProviderEstimate {
                 provider: provider.name.clone(),
                 pieces,
                 dummies: theirs,

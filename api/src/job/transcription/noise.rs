@@ -15,7 +15,7 @@ pub const MOST_DUMMIES: f64 = 1_000_000.0;
 /// The promise against this number of providers that combine their parts. Its figures are rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionPromise))]
-pub struct Promise {
+pub struct NoisePromise {
     /// The number of colluding providers.
     #[cfg_attr(feature = "openapi", schema(value_type = u32))]
     pub colluding: NonZeroU32,
@@ -65,13 +65,13 @@ impl Spec {
     ///
     /// # Errors
     /// As [`Spec::noise`].
-    pub fn promises(&self) -> Result<Vec<Promise>, HistogramError> {
+    pub fn promises(&self) -> Result<Vec<NoisePromise>, HistogramError> {
         let noise = self.noise()?;
         let providers = self.partition()?.providers();
         let promise = |colluding| {
             let partition = Partition::new(providers, colluding).ok()?;
             let (epsilon, delta) = noise.guarantee(self.participant.distance, partition, Differences::Mixed);
-            Some(Promise { colluding, epsilon, delta })
+            Some(NoisePromise { colluding, epsilon, delta })
         };
         Ok((1..=providers.get()).filter_map(NonZeroU32::new).filter_map(promise).collect())
     }

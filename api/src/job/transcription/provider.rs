@@ -8,7 +8,7 @@ use super::price::Price;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionProtocol))]
 #[serde(rename_all = "snake_case")]
-pub enum Protocol {
+pub enum ProviderProtocol {
     /// `POST v1/audio/transcriptions`.
     Openai,
     /// `POST v1/speech:recognize`.
@@ -17,7 +17,7 @@ pub enum Protocol {
     Deepgram,
 }
 
-impl Protocol {
+impl ProviderProtocol {
     /// All protocols, in the order of forms.
     pub const ALL: [Self; 3] = [Self::Openai, Self::Google, Self::Deepgram];
 
@@ -59,7 +59,7 @@ pub struct Provider {
     /// The site's name for it: 1 to 40 letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// The protocol. The site's configuration must state the same, so that the approving steward knows the recipients.
-    pub protocol: Protocol,
+    pub protocol: ProviderProtocol,
     /// The assumed price, for the plan. The bill follows the site's own configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,

@@ -2,13 +2,13 @@
 //!
 //! For recordings that are not public the report holds only the content of the spec and the promises of the mechanism.
 //! The drawn noise is a secret of the site. A word error rate, a histogram or a number of pieces is computed from the
-//! recordings and has no price here. All of these are in [`Outcome`], which the site writes into a file of its own;
+//! recordings and has no price here. All of these are in [`TranscriptionOutcome`], which the site writes into a file of its own;
 //! only for public recordings is it part of the report.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::histogram::HistogramError;
 
-use super::noise::Promise;
+use super::noise::NoisePromise;
 use super::price::Money;
 use super::{Spec, Vocabulary};
 use crate::id::DatasetId;
@@ -26,7 +26,7 @@ pub struct Report {
     /// d: the hidden distance in counts of pieces by word, added and removed together.
     pub distance: u32,
     /// The promises by the number of providers that combine their parts: one, two, to all.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<NoisePromise>,
     /// The number of colluding providers that was assumed and charged for.
     pub colluding: u32,
     /// The providers, by name, in the spec's order.
@@ -37,7 +37,7 @@ pub struct Report {
     pub dummies: f64,
     /// The outcome; only for public recordings. For all others the site keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Box<Outcome>>,
+    pub outcome: Option<Box<TranscriptionOutcome>>,
 }
 
 impl Report {
@@ -46,7 +46,7 @@ impl Report {
     ///
     /// # Errors
     /// [`HistogramError`] for a spec without noise, of which there is no job.
-    pub fn planned(spec: &Spec) -> Result<Self, HistogramError> {
+    pub fn from_plan(spec: &Spec) -> Result<Self, HistogramError> {
         let noise = spec.noise()?;
         let words = match &spec.vocabulary {
             Vocabulary::Public { words } => u32::try_from(words.len()).unwrap_or(u32::MAX),
@@ -68,7 +68,7 @@ impl Report {
 
     /// Adds the outcome: only for recordings that their site declares public.
     #[must_use]
-    pub fn with(self, outcome: Outcome) -> Self {
+    pub fn with_outcome(self, outcome: TranscriptionOutcome) -> Self {
         Self { words: outcome.words, outcome: Some(Box::new(outcome)), ..self }
     }
 }
@@ -76,7 +76,7 @@ impl Report {
 /// The outcome of a job, computed from the recordings. It stays at the site unless they are public.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionOutcome))]
-pub struct Outcome {
+pub struct TranscriptionOutcome {
     /// Words in the vocabulary.
     pub words: u32,
     /// Recordings.
@@ -93,24 +93,24 @@ pub struct Outcome {
     pub unanswered: u64,
     /// Word errors against references; absent without references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub errors: Option<Errors>,
+    pub errors: Option<TranscriptErrors>,
     /// By provider, in the spec's order.
     pub providers: Vec<ProviderResult>,
     /// The attacks on the audio that a provider received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attacks: Vec<Attack>,
+    pub attacks: Vec<TranscriptionAttack>,
     /// Providers without an attack, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub untried: Vec<Untried>,
+    pub untried: Vec<UntriedAttack>,
     /// The duration of each step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageDuration>,
 }
 
 /// Word errors of three transcripts of the same recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionErrors))]
-pub struct Errors {
+pub struct TranscriptErrors {
     /// Errors of the assembled transcript.
     pub ours: WordErrors,
     /// Errors of the offline recognizer alone.
@@ -160,7 +160,7 @@ pub struct ProviderResult {
     pub cost: Option<Money>,
     /// The histogram of spoken and received words, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub histogram: Vec<Bin>,
+    pub histogram: Vec<HistogramBin>,
     /// The distance between the topics of the spoken and the received words: Jensen and Shannon's distance of the two
     /// histograms, 0 to 1. Absent if nothing was spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ pub struct ProviderResult {
 /// The number of words of the vocabulary by their occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionBin))]
-pub struct Bin {
+pub struct HistogramBin {
     /// Least occurrences of the bin: 0, or a power of two; the bin ends before the next power.
     pub occurrences: u64,
     /// Words with so many occurrences in the pieces that the provider received.
@@ -182,7 +182,7 @@ pub struct Bin {
 /// The success of an attack that distinguishes sounds that should look alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionAttack))]
-pub struct Attack {
+pub struct TranscriptionAttack {
     /// The attack.
     pub name: String,
     /// The share of correct decisions: 0 to 1.
@@ -196,7 +196,7 @@ pub struct Attack {
 /// A provider without an attack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionUntried))]
-pub struct Untried {
+pub struct UntriedAttack {
     /// Its name.
     pub provider: String,
     /// The reason.
@@ -206,7 +206,7 @@ pub struct Untried {
 /// A step of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionStage))]
-pub struct Stage {
+pub struct StageDuration {
     /// Its name.
     pub name: String,
     /// Its duration in seconds.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 /// The handling of pieces that have several words of the vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Crowded))]
 #[serde(rename_all = "snake_case")]
-pub enum Crowded {
+pub enum CrowdedPieces {
     /// They keep their offline text.
     #[default]
     Keep,
@@ -17,9 +17,9 @@ pub enum Crowded {
 
 /// The text after which dummies are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Corpus))]
 #[serde(rename_all = "snake_case")]
-pub enum Corpus {
+pub enum DummyCorpus {
     /// A small public-domain English text that is part of the worker.
     #[default]
     Bundled,
@@ -29,18 +29,18 @@ pub enum Corpus {
 
 /// The dummies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Dummies))]
 #[serde(default, deny_unknown_fields)]
-pub struct Dummies {
+pub struct DummyOptions {
     /// The text after which they are made.
-    pub corpus: Corpus,
+    pub corpus: DummyCorpus,
 }
 
 /// The voice with which true pieces and dummies leave: one for all of them, or each speaker's own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVoice))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Voice {
+pub enum OutputVoice {
     /// The McAdams coefficient: it moves the resonances of all vocal tracts in the same way.
     Mcadams {
         /// α: 0.5 to 0.95 or 1.05 to 1.5; 0.8 is usual.
@@ -72,13 +72,13 @@ const fn usual_detail() -> u32 {
     13
 }
 
-impl Default for Voice {
+impl Default for OutputVoice {
     fn default() -> Self {
         Self::Mcadams { alpha: usual_alpha() }
     }
 }
 
-impl Voice {
+impl OutputVoice {
     /// Returns the word in a spec.
     pub const fn word(self) -> &'static str {
         match self {
@@ -109,9 +109,9 @@ impl Voice {
 
 /// The site's recognizer, which makes the first transcript. Sensitive words keep their text only from this transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Recognizer))]
 #[serde(rename_all = "snake_case")]
-pub enum Recognizer {
+pub enum SiteRecognizer {
     /// The recognizer that the site's configuration names.
     #[default]
     Site,
@@ -121,7 +121,7 @@ pub enum Recognizer {
     Server,
 }
 
-impl Recognizer {
+impl SiteRecognizer {
     /// Returns the word in a spec.
     pub const fn word(self) -> &'static str {
         match self {

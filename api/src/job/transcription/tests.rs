@@ -6,11 +6,13 @@ use std::num::NonZeroU32;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit, mechanism};
 use uuid::Uuid;
 
-use super::{Estimate, HISTOGRAM, Outcome, Provider, Report, Spec, Vocabulary, Voice, WordErrors};
-use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use super::{
+    CostEstimate, HISTOGRAM, OutputVoice, Provider, Report, Spec, TranscriptionOutcome, Vocabulary, WordErrors,
+};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::spec_page::unnamed_fields;
-use crate::job::{Disclosed, Kind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
+use crate::job::{DisclosureForm, JobKind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
 use crate::vectors;
 
 /// Returns the documentation's example and the event that it states.
@@ -32,7 +34,7 @@ pub(crate) fn ward() -> Dataset {
         worker: WorkerId(Uuid::from_u128(302)),
         name: "ward".to_owned(),
         visibility: Visibility::Private,
-        content: Content::Recordings,
+        content: DatasetContent::Recordings,
         inputs: 0,
         classes: 0,
         records: SizeClass(50),
@@ -52,7 +54,7 @@ fn spec_page_names_each_field() {
     let (spec, _) = example();
     let words = vec!["insulin".to_owned()];
     let vocabulary = Vocabulary::Data { top_percent: 1.0, above: Some(0.5), most: 100, words };
-    let of_data = Spec { vocabulary, voice: Voice::Vocoder { detail: 13 }, ..spec.clone() };
+    let of_data = Spec { vocabulary, voice: OutputVoice::Vocoder { detail: 13 }, ..spec.clone() };
     let page = include_str!("spec.md");
     assert_eq!(unnamed_fields(page, &spec), [""; 0]);
     assert_eq!(unnamed_fields(page, &of_data), [""; 0]);
@@ -92,7 +94,7 @@ fn processing_and_vocabulary_do_not_change_the_cost() {
     let (spec, event) = example();
     let changed = Spec {
         vocabulary: Vocabulary::Public { words: vec!["one".to_owned()] },
-        voice: Voice::Command,
+        voice: OutputVoice::Command,
         language: "de".to_owned(),
         ..spec
     };
@@ -166,7 +168,7 @@ fn promises_grow_with_collusion_and_the_assumed_one_is_charged() {
 #[test]
 fn estimate_adds_up() {
     let (spec, _) = example();
-    let all = Estimate::of(&spec, 6000).unwrap();
+    let all = CostEstimate::from_spec(&spec, 6000).unwrap();
     let noise = spec.noise().unwrap();
     assert!((all.each - noise.mean()).abs() < 1e-12 && (all.per_word - 2.0 * noise.mean()).abs() < 1e-12);
     assert!((all.dummies - 6.0 * all.per_word).abs() < 1e-9, "five words, and none of them");
@@ -184,7 +186,7 @@ fn estimate_adds_up() {
     assert!(bare.nanos < sum.nanos);
     let free =
         Spec { providers: spec.providers.iter().map(|p| Provider { price: None, ..p.clone() }).collect(), ..spec };
-    assert!(Estimate::of(&free, 6000).unwrap().cost().is_empty());
+    assert!(CostEstimate::from_spec(&free, 6000).unwrap().cost().is_empty());
 }
 
 #[test]
@@ -193,45 +195,45 @@ fn disclosures_name_recognizers_and_uncovered_facts() {
     let any = AnySpec::Transcription(spec.clone());
     let learned = disclosures(&any, &ward(), &[ward()]);
     let outside = learned.iter().find(|one| one.observer == Observer::Providers).unwrap();
-    assert_eq!((outside.form, outside.times), (Disclosed::Protected, 1));
+    assert_eq!((outside.form, outside.times), (DisclosureForm::Protected, 1));
     for part in ["one, two", "6 counts", "not covered"] {
         assert!(outside.what.contains(part), "{part}: {}", outside.what);
     }
     assert!(!outside.what.contains("who speaks"), "{}", outside.what);
-    let cloned = AnySpec::Transcription(Spec { voice: Voice::Cloned, ..spec.clone() });
+    let cloned = AnySpec::Transcription(Spec { voice: OutputVoice::Cloned, ..spec.clone() });
     let with_cloned = disclosures(&cloned, &ward(), &[ward()]);
     assert!(
         with_cloned.iter().any(|one| one.observer == Observer::Providers && one.what.contains("can tell who speaks"))
     );
     let server = learned.iter().find(|one| one.observer == Observer::Server).unwrap();
-    assert_eq!(server.form, Disclosed::Fact, "nothing of the recordings comes to the server");
+    assert_eq!(server.form, DisclosureForm::Fact, "nothing of the recordings comes to the server");
     assert!(!learned.iter().any(|one| one.observer == Observer::Recipients), "there is no model");
     let public = Dataset { visibility: Visibility::Public, ..ward() };
     let learned = disclosures(&any, &public, std::slice::from_ref(&public));
-    assert!(learned.iter().any(|one| one.observer == Observer::Providers && one.form == Disclosed::Exact));
+    assert!(learned.iter().any(|one| one.observer == Observer::Providers && one.form == DisclosureForm::Exact));
 }
 
 #[test]
 fn server_learns_the_external_release_only() {
     let (spec, _) = example();
     let any = AnySpec::Transcription(spec.clone());
-    let outside = any.outside().unwrap();
+    let outside = any.external_release().unwrap();
     assert_eq!((outside.series.as_str(), &outside.sending[..]), (HISTOGRAM, &[spec.participant.dataset][..]));
     assert_eq!(
         (outside.recipients, outside.colluding, outside.distance),
         (vec!["one".to_owned(), "two".to_owned()], 1, 6)
     );
-    let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).outside().unwrap().voices;
-    let one = [Voice::default(), Voice::Vocoder { detail: 13 }, Voice::Command, Voice::Url];
-    assert_eq!((one.map(voices), voices(Voice::Cloned)), ([false; 4], true));
+    let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).external_release().unwrap().voices;
+    let one = [OutputVoice::default(), OutputVoice::Vocoder { detail: 13 }, OutputVoice::Command, OutputVoice::Url];
+    assert_eq!((one.map(voices), voices(OutputVoice::Cloned)), ([false; 4], true));
     assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
-    assert_eq!(any.clone().settled(&[ward()]), any, "a spec leaves nothing to the datasets");
+    assert_eq!(any.clone().settle(&[ward()]), any, "a spec leaves nothing to the datasets");
 }
 
 #[test]
 fn report_of_private_recordings_follows_from_the_spec() {
     let (spec, _) = example();
-    let report = Report::planned(&spec).unwrap();
+    let report = Report::from_plan(&spec).unwrap();
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
     assert_eq!((&value["kind"], value["report"].get("outcome")), (&"transcription".into(), None));
     assert_eq!((report.words, report.colluding, report.distance), (5, 1, 6));
@@ -239,8 +241,10 @@ fn report_of_private_recordings_follows_from_the_spec() {
     assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
     let changed = Report { dummies: report.dummies + 1.0, ..report.clone() };
     assert!(!AnyReport::Transcription(changed).tells_no_more(&spec), "how many dummies were drawn is a secret");
-    assert!(!AnyReport::Transcription(report.clone().with(Outcome::default())).tells_no_more(&spec));
-    let public = report.with(Outcome { words: 4, ..Outcome::default() });
+    assert!(
+        !AnyReport::Transcription(report.clone().with_outcome(TranscriptionOutcome::default())).tells_no_more(&spec)
+    );
+    let public = report.with_outcome(TranscriptionOutcome { words: 4, ..TranscriptionOutcome::default() });
     assert_eq!((public.words, public.outcome.is_some()), (4, true));
     let errors = WordErrors { words: 8, substitutions: 1, insertions: 2, deletions: 1 };
     assert_eq!((errors.rate(), WordErrors::default().rate()), (Some(0.5), None));

@@ -1,4 +1,4 @@
-//! The worst-case cost of a job. [`Estimate`](super::Estimate) holds expected figures; a single transmission does not
+//! The worst-case cost of a job. [`CostEstimate`](super::CostEstimate) holds expected figures; a single transmission does not
 //! exceed the figure here. Retransmissions, after a provider heard a sound and did not answer, come on top. It uses
 //! public numbers alone: the spec, prices, and the rough size of the recordings as declared by their owner.
 
@@ -62,7 +62,7 @@ mod tests {
     use undertone_privacy::histogram::TruncatedLaplace;
 
     use super::super::tests::example;
-    use super::super::{Estimate, Price, Spec};
+    use super::super::{CostEstimate, Price, Spec};
     use super::{Tariff, UNLIKELY, most_dummies, worst};
 
     fn tariffs(spec: &Spec) -> Vec<Tariff> {
@@ -115,7 +115,7 @@ mod tests {
             (money.currency.as_str(), money.nanos),
             ("USD", (16_000_000_u64 * 5 * 38).div_ceil(60) + dummy_cost)
         );
-        let expected = Estimate::of(&spec, 100).unwrap().cost();
+        let expected = CostEstimate::from_spec(&spec, 100).unwrap().cost();
         assert!(money.nanos > expected[0].nanos);
     }
 

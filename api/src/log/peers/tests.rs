@@ -6,7 +6,7 @@ use super::{PeerError, PeerHead};
 use crate::id::WorkerId;
 use crate::log::proof::{Subtree, assemble, consistency_path};
 use crate::log::{Frontier, leaf_hash};
-use crate::signed::{Head, HeadObservation, KeyChange, Rotation, Signed, key_id};
+use crate::signed::{HeadObservation, KeyChange, KeyRotation, LogHead, Signed, key_id};
 
 const PEER: WorkerId = WorkerId(Uuid::from_u128(7));
 
@@ -22,12 +22,12 @@ fn hex_of(key: &SigningKey) -> String {
 struct LogHistory(Vec<&'static str>);
 
 impl LogHistory {
-    fn head(&self, size: usize) -> Head {
+    fn head(&self, size: usize) -> LogHead {
         let mut frontier = Frontier::default();
         for leaf in &self.0[..size] {
             frontier.push(leaf_hash(leaf.as_bytes()));
         }
-        Head {
+        LogHead {
             size: size as u64,
             root: hex::encode(frontier.root()),
             at: OffsetDateTime::UNIX_EPOCH,
@@ -35,7 +35,7 @@ impl LogHistory {
         }
     }
 
-    fn consistency(&self, from: usize, to: usize) -> Vec<crate::log::Hash> {
+    fn consistency(&self, from: usize, to: usize) -> Vec<crate::log::TreeHash> {
         let mut frontier = Frontier::default();
         let mut nodes = std::collections::BTreeMap::new();
         for (position, leaf) in (0_u64..).zip(&self.0) {
@@ -49,7 +49,7 @@ impl LogHistory {
 }
 
 /// Returns the peer's observation of `head`, signed with `key` and relayed with `consistency`.
-fn relay(head: &Head, key: &SigningKey, consistency: Vec<crate::log::Hash>) -> PeerHead {
+fn relay(head: &LogHead, key: &SigningKey, consistency: Vec<crate::log::TreeHash>) -> PeerHead {
     let head = Signed::new(head, &signing_key(1)).expect("it has a JSON form");
     let observation = HeadObservation { worker: PEER, head, observed_at: OffsetDateTime::UNIX_EPOCH };
     PeerHead {
@@ -130,7 +130,7 @@ fn rotated_key_is_followed_by_its_signed_chain() {
             last: String::new(),
             at: OffsetDateTime::UNIX_EPOCH,
         };
-        Rotation {
+        KeyRotation {
             by_old: Signed::new(&change, old).expect("it has a JSON form"),
             by_new: Signed::new(&change, new).expect("it has a JSON form"),
         }

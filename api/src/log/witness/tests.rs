@@ -5,20 +5,20 @@ use time::OffsetDateTime;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use uuid::Uuid;
 
-use super::{Answer, Proof, WitnessError, Witnessed};
+use super::{ChargeProof, VerifiedAnswer, WitnessAnswer, WitnessError};
 use crate::id::{DatasetId, JobId, LineageId, WorkerId};
-use crate::log::leaf::Entry;
+use crate::log::leaf::EntryRecord;
 use crate::log::proof::{Subtree, assemble, consistency_path, inclusion_path};
-use crate::log::{Frontier, Hash, Leaf, leaf_hash};
-use crate::signed::{Countersignature, Head, Receipt, Signed, key_id};
+use crate::log::{Frontier, LogLeaf, TreeHash, leaf_hash};
+use crate::signed::{Countersignature, LogHead, Receipt, Signed, key_id};
 
 /// A server that keeps its log in memory, and one site's receipts.
 struct TestServer {
     key: SigningKey,
     frontier: Frontier,
-    kept: BTreeMap<Subtree, Hash>,
+    kept: BTreeMap<Subtree, TreeHash>,
     leaves: Vec<String>,
-    heads: Vec<Head>,
+    heads: Vec<LogHead>,
 }
 
 fn receipt(sequence: u64) -> Receipt {
@@ -59,7 +59,7 @@ impl TestServer {
     /// Returns the leaf that charges receipt `sequence`.
     fn leaf(sequence: u64) -> String {
         let receipt = receipt(sequence);
-        let entry = Entry {
+        let entry = EntryRecord {
             previous: String::new(),
             account: Uuid::nil(),
             sequence: sequence as i64,
@@ -75,7 +75,7 @@ impl TestServer {
             receipt: Some(digest(&receipt)),
             at_unix_milliseconds: 0,
         };
-        Leaf::Entry(entry).content()
+        LogLeaf::Entry(entry).content()
     }
 
     fn append(&mut self, content: String) {
@@ -84,7 +84,7 @@ impl TestServer {
             self.kept.insert(Subtree { level, index: position >> level }, hash);
         }
         self.leaves.push(content);
-        self.heads.push(Head {
+        self.heads.push(LogHead {
             size: self.frontier.size(),
             root: hex::encode(self.frontier.root()),
             at: OffsetDateTime::UNIX_EPOCH,
@@ -101,7 +101,7 @@ impl TestServer {
         server
     }
 
-    fn answer(&self, known: u64, receipts: &[u64]) -> Answer {
+    fn answer(&self, known: u64, receipts: &[u64]) -> WitnessAnswer {
         let size = self.frontier.size();
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         let proof = |sequence: &u64| {
@@ -114,7 +114,7 @@ impl TestServer {
                 at: OffsetDateTime::UNIX_EPOCH,
                 server: key_id(&self.key.verifying_key()),
             };
-            Proof {
+            ChargeProof {
                 sequence: *sequence,
                 countersignature: Signed::new(&countersignature, &self.key).expect("signed"),
                 position,
@@ -122,15 +122,20 @@ impl TestServer {
                 inclusion: hashes(&inclusion_path(position, size)),
             }
         };
-        Answer {
+        WitnessAnswer {
             head: self.heads.last().map(|head| Signed::new(head, &self.key).expect("signed")),
             consistency: hashes(&consistency_path(known, size)),
             receipts: receipts.iter().map(proof).collect(),
-            ..Answer::default()
+            ..WitnessAnswer::default()
         }
     }
 
-    fn check(&self, answer: &Answer, head: Option<&Head>, receipts: &[u64]) -> Result<Witnessed, WitnessError> {
+    fn check(
+        &self,
+        answer: &WitnessAnswer,
+        head: Option<&LogHead>,
+        receipts: &[u64],
+    ) -> Result<VerifiedAnswer, WitnessError> {
         answer.check(&self.key.verifying_key(), head, &own_receipts(receipts))
     }
 }

@@ -7,15 +7,21 @@ use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, SamplingRate};
 
-use super::{Rounded as _, ThreeDigits, offers};
+use super::{RoundedKind as _, ThreeDigits, offers};
 use crate::dataset::Dataset;
-use crate::job::Kind as _;
+use crate::job::JobKind as _;
 use crate::job::active_learning::Spec;
 use crate::job::active_learning::tests::{datasets, example};
-use crate::plan::{Books, Buys, Key, Knob, Offered, Priced};
+use crate::plan::{AccountBalances, AccountKey, AffordableRounds, FittingChange, PlanParameter, PricedPlan};
 
 /// Returns the documentation's example with another gate, and the account that pays for it.
-fn build_plan(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64)) -> (Spec, Vec<Dataset>, Books) {
+fn build_plan(
+    beta: f64,
+    k: u32,
+    epsilon: f64,
+    shown: Shown,
+    budget: (f64, f64),
+) -> (Spec, Vec<Dataset>, AccountBalances) {
     let (mut spec, _) = example();
     let gate = spec.participants[1].gate.as_mut().unwrap();
     gate.sampling_rate = SamplingRate::floor(beta).unwrap();
@@ -26,66 +32,71 @@ fn build_plan(beta: f64, k: u32, epsilon: f64, shown: Shown, budget: (f64, f64))
     assert_eq!(spec.check(&datasets), Vec::new());
     let limit = Epsilon::new(budget.0).unwrap();
     let budget = Budget::new(limit, Delta::new(budget.1).unwrap(), GridKind::for_epsilon(limit)).unwrap();
-    let mut books = Books::default();
+    let mut balances = AccountBalances::default();
     let organization = datasets[1].organization;
     let lineage = datasets[1].lineage;
-    let key = Key::new(organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
-    books.add(key, Balance::new(Some(budget)));
-    (spec, datasets, books)
+    let key = AccountKey::new(organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
+    balances.add(key, Balance::new(Some(budget)));
+    (spec, datasets, balances)
 }
 
 /// Returns whether the account reserves the plan's pool `times` times.
-fn can_reserve(spec: &Spec, datasets: &[Dataset], books: &Books, times: u64) -> bool {
+fn can_reserve(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances, times: u64) -> bool {
     let charge = spec.cost(&datasets[1]).unwrap();
-    let mut balance = books.balance(Key::of(&datasets[1], &charge)).unwrap().clone();
+    let mut balance = balances.balance(AccountKey::from_charge(&datasets[1], &charge)).unwrap().clone();
     let cost = balance.price(&charge.event, charge.adjacency).unwrap();
     balance.reserve(ReservationId(0), &cost, times).is_ok()
 }
 
-fn find_change(offered: &[Offered], knob: Knob) -> Option<&Offered> {
+fn find_change(offered: &[FittingChange], knob: PlanParameter) -> Option<&FittingChange> {
     offered.iter().find(|offered| offered.knob == knob)
 }
 
 #[test]
 fn a_pool_is_priced_as_one_round_of_one_release() {
-    let (spec, datasets, books) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
-    let priced = Priced::of(&spec, &datasets, &books).unwrap();
-    assert_eq!((priced.rounds, priced.purses.len(), priced.admitted()), (1, 1, true));
-    let buys = Buys::of(&priced).unwrap();
+    let (spec, datasets, balances) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
+    let priced = PricedPlan::from_spec(&spec, &datasets, &balances).unwrap();
+    assert_eq!((priced.rounds, priced.quotes.len(), priced.admitted()), (1, 1, true));
+    let buys = AffordableRounds::from_plan(&priced).unwrap();
     let fit = u64::from(buys.rounds_that_fit);
-    assert!(fit >= 1 && can_reserve(&spec, &datasets, &books, fit) && !can_reserve(&spec, &datasets, &books, fit + 1));
+    assert!(
+        fit >= 1 && can_reserve(&spec, &datasets, &balances, fit) && !can_reserve(&spec, &datasets, &balances, fit + 1)
+    );
     assert!(buys.bottleneck.sentence.contains("pool") && !buys.bottleneck.sentence.contains("round"), "{buys:?}");
-    assert_eq!(offers(&spec, &datasets, &books), Vec::new(), "a plan that fits needs no other");
+    assert_eq!(offers(&spec, &datasets, &balances), Vec::new(), "a plan that fits needs no other");
 }
 
 #[test]
 fn where_delta_decides_the_least_threshold_that_fits_is_offered() {
     for (shown, beta) in [(Shown::Counts, 0.2), (Shown::CountsTight, 0.2), (Shown::Set, 0.3)] {
-        let (spec, datasets, books) = build_plan(beta, 5, 0.5, shown, (1.0, 1e-6));
-        assert!(!can_reserve(&spec, &datasets, &books, 1));
-        let offered = offers(&spec, &datasets, &books);
+        let (spec, datasets, balances) = build_plan(beta, 5, 0.5, shown, (1.0, 1e-6));
+        assert!(!can_reserve(&spec, &datasets, &balances, 1));
+        let offered = offers(&spec, &datasets, &balances);
         for one in &offered {
-            assert!(can_reserve(&one.apply(&spec), &datasets, &books, 1), "not admitted: {one:?}");
+            assert!(can_reserve(&one.apply(&spec), &datasets, &balances, 1), "not admitted: {one:?}");
         }
-        let threshold = find_change(&offered, Knob::Threshold).unwrap();
+        let threshold = find_change(&offered, PlanParameter::Threshold).unwrap();
         let (dataset, field, _, to) = &threshold.values[0];
         assert_eq!(field, "spec.participants.1.gate.threshold");
         let mut less = threshold.apply(&spec);
-        less.set(Knob::Threshold, *dataset, to - 1.0);
-        assert!(!can_reserve(&less, &datasets, &books, 1), "k = {to} is not the least");
-        assert!(find_change(&offered, Knob::SamplingRate).is_some_and(|lower| lower.values[0].3 < beta), "{offered:?}");
-        assert_eq!(find_change(&offered, Knob::Epsilon), None, "a smaller epsilon has a larger delta");
+        less.set(PlanParameter::Threshold, *dataset, to - 1.0);
+        assert!(!can_reserve(&less, &datasets, &balances, 1), "k = {to} is not the least");
+        assert!(
+            find_change(&offered, PlanParameter::SamplingRate).is_some_and(|lower| lower.values[0].3 < beta),
+            "{offered:?}"
+        );
+        assert_eq!(find_change(&offered, PlanParameter::Epsilon), None, "a smaller epsilon has a larger delta");
     }
 }
 
 #[test]
 fn where_epsilon_decides_a_smaller_one_is_offered() {
-    let (spec, datasets, books) = build_plan(0.05, 60, 2.0, Shown::Set, (1.0, 1e-6));
-    assert!(!can_reserve(&spec, &datasets, &books, 1));
-    let offered = offers(&spec, &datasets, &books);
-    assert_eq!(find_change(&offered, Knob::Threshold), None, "no threshold makes an epsilon of 2 one of 1");
-    let smaller = find_change(&offered, Knob::Epsilon).unwrap();
-    assert!(can_reserve(&smaller.apply(&spec), &datasets, &books, 1));
+    let (spec, datasets, balances) = build_plan(0.05, 60, 2.0, Shown::Set, (1.0, 1e-6));
+    assert!(!can_reserve(&spec, &datasets, &balances, 1));
+    let offered = offers(&spec, &datasets, &balances);
+    assert_eq!(find_change(&offered, PlanParameter::Threshold), None, "no threshold makes an epsilon of 2 one of 1");
+    let smaller = find_change(&offered, PlanParameter::Epsilon).unwrap();
+    assert!(can_reserve(&smaller.apply(&spec), &datasets, &balances, 1));
     assert!((0.5..1.2).contains(&smaller.values[0].3), "{smaller:?}");
     assert!(smaller.sentence.starts_with('ε') && smaller.sentence.contains("for bank"), "{}", smaller.sentence);
 }
@@ -94,16 +105,16 @@ fn where_epsilon_decides_a_smaller_one_is_offered() {
 fn least_rate_that_is_refused_follows_the_offered_one() {
     // The published δ is not monotone in the rate: at 0.0931 it is within the budget, and at 0.0914 it is not.
     let (asked, k, epsilon) = (0.2, 20, 0.3);
-    let (spec, datasets, books) = scene(asked, k, epsilon, Shown::Counts, (1.0, 1e-6));
-    let offered = offers(&spec, &datasets, &books);
-    let lower = named(&offered, Knob::SamplingRate).unwrap();
+    let (spec, datasets, balances) = scene(asked, k, epsilon, Shown::Counts, (1.0, 1e-6));
+    let offered = offers(&spec, &datasets, &balances);
+    let lower = named(&offered, PlanParameter::SamplingRate).unwrap();
     let (dataset, _, _, to) = &lower.values[0];
-    assert!(reserves(&lower.apply(&spec), &datasets, &books, 1), "{lower:?}");
+    assert!(reserves(&lower.apply(&spec), &datasets, &balances, 1), "{lower:?}");
     let mut rate = ThreeDigits::round_up(asked).step_down(1).unwrap();
     while rate.value() > *to {
         let mut greater = spec.clone();
-        greater.set(Knob::SamplingRate, *dataset, rate.value());
-        assert!(!reserves(&greater, &datasets, &books, 1), "{} is nearer than {to}", rate.value());
+        greater.set(PlanParameter::SamplingRate, *dataset, rate.value());
+        assert!(!reserves(&greater, &datasets, &balances, 1), "{} is nearer than {to}", rate.value());
         rate = rate.step_down(1).unwrap();
     }
 }
@@ -111,37 +122,37 @@ fn least_rate_that_is_refused_follows_the_offered_one() {
 #[test]
 fn epsilon_between_the_limits_of_loss_and_delta_is_offered() {
     // The loss is too great from 0.69 up, and δ below 0.51.
-    let (spec, datasets, books) = scene(0.2, 20, 2.0, Shown::Set, (0.85, 1e-6));
-    let offered = offers(&spec, &datasets, &books);
-    let smaller = named(&offered, Knob::Epsilon).unwrap();
+    let (spec, datasets, balances) = scene(0.2, 20, 2.0, Shown::Set, (0.85, 1e-6));
+    let offered = offers(&spec, &datasets, &balances);
+    let smaller = named(&offered, PlanParameter::Epsilon).unwrap();
     let (dataset, _, _, to) = &smaller.values[0];
     assert!((0.65..0.69).contains(to), "{smaller:?}");
-    assert!(reserves(&smaller.apply(&spec), &datasets, &books, 1));
+    assert!(reserves(&smaller.apply(&spec), &datasets, &balances, 1));
     for refused in [to + 0.001, 0.489] {
         let mut other = spec.clone();
-        other.set(Knob::Epsilon, *dataset, refused);
-        assert!(!reserves(&other, &datasets, &books, 1), "{refused}");
+        other.set(PlanParameter::Epsilon, *dataset, refused);
+        assert!(!reserves(&other, &datasets, &balances, 1), "{refused}");
     }
 }
 
 #[test]
 fn epsilon_above_one_is_offered_where_it_fits() {
-    let (spec, datasets, books) = scene(0.1, 20, 6.0, Shown::Set, (4.0, 1e-6));
-    assert!(!reserves(&spec, &datasets, &books, 1));
-    let offered = offers(&spec, &datasets, &books);
-    let smaller = named(&offered, Knob::Epsilon).unwrap();
+    let (spec, datasets, balances) = scene(0.1, 20, 6.0, Shown::Set, (4.0, 1e-6));
+    assert!(!reserves(&spec, &datasets, &balances, 1));
+    let offered = offers(&spec, &datasets, &balances);
+    let smaller = named(&offered, PlanParameter::Epsilon).unwrap();
     let (dataset, _, _, to) = &smaller.values[0];
-    assert!(*to > 1.0 && reserves(&smaller.apply(&spec), &datasets, &books, 1), "{smaller:?}");
+    assert!(*to > 1.0 && reserves(&smaller.apply(&spec), &datasets, &balances, 1), "{smaller:?}");
     let mut next = spec.clone();
-    next.set(Knob::Epsilon, *dataset, to + 0.01);
-    assert!(!reserves(&next, &datasets, &books, 1), "{to} is not the nearest");
+    next.set(PlanParameter::Epsilon, *dataset, to + 0.01);
+    assert!(!reserves(&next, &datasets, &balances, 1), "{to} is not the nearest");
 }
 
 #[test]
 fn a_public_log_alone_has_no_price() {
-    let (mut spec, mut datasets, books) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
+    let (mut spec, mut datasets, balances) = build_plan(0.1, 20, 0.5, Shown::Set, (1.0, 1e-6));
     datasets[1].visibility = crate::dataset::Visibility::Public;
-    assert!(Priced::of(&spec, &datasets, &books).is_none());
+    assert!(PricedPlan::from_spec(&spec, &datasets, &balances).is_none());
     spec.participants.truncate(1);
     assert_eq!(spec.rounds(), 0);
 }

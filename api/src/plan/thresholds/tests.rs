@@ -1,7 +1,7 @@
 //! The table equals that of the specification, entry by entry.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
-use super::{Asked, DELTAS, EPSILONS, ThresholdsError, csv};
+use super::{DELTAS, EPSILONS, ThresholdRequest, ThresholdsError, csv};
 
 /// Section 6.5 of the specification of the mathematics: a line for each δ, a column for each ε; `rate:published/exact`.
 const SPECIFIED: &str = "\
@@ -15,7 +15,7 @@ const SPECIFIED: &str = "\
 
 #[test]
 fn the_usual_table_is_the_specified_one() {
-    let lines = Asked::default().lines().unwrap();
+    let lines = ThresholdRequest::default().lines().unwrap();
     assert_eq!(lines.len(), EPSILONS.len() * DELTAS.len());
     let mut compared = 0;
     for (row, delta) in SPECIFIED.lines().zip(DELTAS) {
@@ -36,19 +36,20 @@ fn the_usual_table_is_the_specified_one() {
 
 #[test]
 fn the_file_has_a_line_for_every_pair() {
-    let lines = Asked::parse("0.5", "1e-6, 1e-8", "0.1 0.2,0.9").unwrap().lines().unwrap();
+    let lines = ThresholdRequest::parse("0.5", "1e-6, 1e-8", "0.1 0.2,0.9").unwrap().lines().unwrap();
     let text = csv(&lines);
     assert_eq!(text.lines().count(), 1 + 2 * 2, "0.9 is too much for epsilon 0.5: {text}");
     assert_eq!(text.lines().nth(1).unwrap(), "0.5,1e-6,0.1,13,10");
-    assert!(lines[0].at(0.1).is_some() && lines[0].at(0.9).is_none());
+    assert!(lines[0].find_rate(0.1).is_some() && lines[0].find_rate(0.9).is_none());
 }
 
 #[test]
 fn numbers_out_of_the_table_s_range_are_named() {
-    assert_eq!(Asked::parse("", " ", "").unwrap(), Asked::default());
-    assert_eq!(Asked::parse("one", "", ""), Err(ThresholdsError::NotANumber("one".to_owned())));
-    let out =
-        |epsilons: &str, deltas: &str, rates: &str| Asked::parse(epsilons, deltas, rates).unwrap_err().to_string();
+    assert_eq!(ThresholdRequest::parse("", " ", "").unwrap(), ThresholdRequest::default());
+    assert_eq!(ThresholdRequest::parse("one", "", ""), Err(ThresholdsError::NotANumber("one".to_owned())));
+    let out = |epsilons: &str, deltas: &str, rates: &str| {
+        ThresholdRequest::parse(epsilons, deltas, rates).unwrap_err().to_string()
+    };
     assert_eq!(out("0", "", ""), "epsilons are above 0 and at most 10, not 0");
     assert_eq!(out("", "1", ""), "deltas are at least 1e-15 and below 1, not 1");
     assert_eq!(out("", "", "1"), "rates are above 0 and at most 0.99, not 1");

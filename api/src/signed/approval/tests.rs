@@ -10,7 +10,7 @@ use super::{
 };
 use crate::id::{DatasetId, JobId};
 use crate::signed::webauthn::{WebauthnError, check_authenticator_data};
-use crate::signed::{Decision, Document};
+use crate::signed::{Document, SiteDecision};
 
 const HOST: &str = "undertone.example.org";
 const ORIGIN: &str = "https://undertone.example.org";
@@ -112,7 +112,7 @@ fn key_file_approves_only_the_signed_statement() {
 #[test]
 fn another_document_of_the_same_key_is_no_approval() {
     let (key, public) = file_key(1);
-    let decision = Decision {
+    let decision = SiteDecision {
         manifest: MANIFEST.to_owned(),
         job: JOB,
         dataset: DATASET,

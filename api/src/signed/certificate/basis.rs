@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
-use super::Sampling;
+use super::UnitSampling;
 use crate::id::DatasetId;
 use crate::job::transcription::window::{ONE_WORD, SPAN};
 use crate::job::{Charge, Spec};
@@ -71,16 +71,16 @@ pub enum PublicFact {
 
 impl PublicFact {
     /// Returns the public facts of a charged dataset of `units` units under a job's spec.
-    pub fn of(spec: &Spec, dataset: DatasetId, charge: &Charge, units: u64) -> Vec<Self> {
+    pub fn list_facts(spec: &Spec, dataset: DatasetId, charge: &Charge, units: u64) -> Vec<Self> {
         let classes = match spec {
             Spec::DpSgd(spec) => spec.model.classes.map(u64::from),
             Spec::ActiveLearning(spec) => Some(spec.labels.len() as u64),
             Spec::Transcription(_) => None,
         };
         // Only training has a batch; samples of logs and of recordings are drawn by the row.
-        let batch = match Sampling::of(&charge.event) {
-            Sampling::Poisson { rate } if spec.clip(dataset).is_some() => Some(rate * units as f64),
-            Sampling::Poisson { .. } | Sampling::Everything => None,
+        let batch = match UnitSampling::from_event(&charge.event) {
+            UnitSampling::Poisson { rate } if spec.clip(dataset).is_some() => Some(rate * units as f64),
+            UnitSampling::Poisson { .. } | UnitSampling::Everything => None,
         };
         let mut facts = vec![Self::Units { count: units }, Self::Sizes];
         facts.extend(classes.map(|count| Self::Classes { count }));

@@ -15,7 +15,7 @@ pub struct CertificateFile {
     /// The server's Ed25519 signature over `undertone/certificate/1`, a zero byte and the payload, hex.
     pub signature: String,
     /// The evidence.
-    pub evidence: Evidence,
+    pub evidence: CertificateEvidence,
 }
 
 impl CertificateFile {
@@ -27,33 +27,33 @@ impl CertificateFile {
 
 /// The evidence for a certificate. Each part is signed by its author, and the certificate names its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Evidence))]
 #[serde(deny_unknown_fields)]
-pub struct Evidence {
+pub struct CertificateEvidence {
     /// The manifest that the sites received, signed by the server.
     pub manifest: Signed,
     /// The receipts of the sites, each signed by its site: party by party in the certificate's order, each party's
     /// oldest first.
-    pub receipts: Vec<Proven>,
+    pub receipts: Vec<ProvenReceipt>,
 }
 
 /// A receipt with the server's confirmation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Proven))]
 #[serde(deny_unknown_fields)]
-pub struct Proven {
+pub struct ProvenReceipt {
     /// The receipt, signed by its site.
     pub receipt: Signed,
     /// The place of its charge in the server's log; absent from a server without a log.
     #[serde(default)]
-    pub logged: Option<Logged>,
+    pub logged: Option<LoggedReceipt>,
 }
 
 /// A receipt's place in the server's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Logged))]
 #[serde(deny_unknown_fields)]
-pub struct Logged {
+pub struct LoggedReceipt {
     /// The server's confirmation that it accepted the receipt, with its place: a signed `Countersignature`.
     pub countersignature: Signed,
     /// The leaf at this place: the ledger entry as the text that is hashed.
@@ -84,7 +84,7 @@ pub(super) fn list<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
 
 impl super::ChainPiece {
     /// Makes the piece of these receipts, each by number and digest, oldest first.
-    pub fn of(receipts: &[(u64, String)]) -> Self {
+    pub fn from_receipts(receipts: &[(u64, String)]) -> Self {
         Self {
             count: receipts.len() as u64,
             first: receipts.first().map(|(sequence, _)| *sequence),
@@ -103,7 +103,7 @@ mod tests {
     fn chain_piece_digest_depends_on_order() {
         let piece = |digests: &[&str]| {
             let receipts: Vec<_> = (1..).zip(digests).map(|(at, digest)| (at, (*digest).to_owned())).collect();
-            ChainPiece::of(&receipts)
+            ChainPiece::from_receipts(&receipts)
         };
         assert_eq!(piece(&[]).list, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_ne!(piece(&["aa", "bb"]).list, piece(&["bb", "aa"]).list);

@@ -9,7 +9,7 @@ use crate::id::OrganizationId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateMethod))]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum FigureMethod {
     /// Rényi differential privacy, as in the ledger, converted at the best order of the fine grid and rounded up.
     Renyi,
     /// Privacy-loss distributions on a pessimistic grid: the tight number.
@@ -32,11 +32,11 @@ pub enum ValidFor {
 
 /// An ε at a δ.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Figure))]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct CertifiedFigure {
     /// The method of computation.
-    pub method: Method,
+    pub method: FigureMethod,
     /// The permitted use.
     pub valid_for: ValidFor,
     /// ε, rounded up; null if no finite one holds.
@@ -45,23 +45,23 @@ pub struct Figure {
     pub delta: f64,
 }
 
-impl Figure {
+impl CertifiedFigure {
     /// Makes the number by the ledger's kind of curve, at the best order for this job.
     pub const fn renyi(epsilon: Option<f64>, delta: f64) -> Self {
-        Self { method: Method::Renyi, valid_for: ValidFor::Budgets, epsilon, delta }
+        Self { method: FigureMethod::Renyi, valid_for: ValidFor::Budgets, epsilon, delta }
     }
 
     /// Makes the tight number.
     pub const fn tight(epsilon: Option<f64>, delta: f64) -> Self {
-        Self { method: Method::PrivacyLossDistribution, valid_for: ValidFor::ThisJobAlone, epsilon, delta }
+        Self { method: FigureMethod::PrivacyLossDistribution, valid_for: ValidFor::ThisJobAlone, epsilon, delta }
     }
 }
 
 /// The consortium's figure for one person, for one unit and adjacency, of this job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Together))]
 #[serde(deny_unknown_fields)]
-pub struct Together {
+pub struct CombinedFigure {
     /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
@@ -73,7 +73,7 @@ pub struct Together {
     /// The most organizations that may have data of one person, by the rule.
     pub most: u64,
     /// ε at the least δ of those organizations' accounts; absent when no account has a budget.
-    pub figure: Option<Figure>,
+    pub figure: Option<CertifiedFigure>,
     /// Exact releases in addition, for comparison. No ε covers them.
     pub in_the_clear: u64,
 }

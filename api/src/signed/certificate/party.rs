@@ -5,18 +5,18 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::super::ReleaseTick;
-use super::{AuditAsked, Figure, PublicFact};
+use super::{AuditAsked, CertifiedFigure, PublicFact};
 use crate::budget::PromisedLimit;
 use crate::dataset::Visibility;
 use crate::id::{AccountId, DatasetId, LineageId, OrganizationId, WorkerId};
-use crate::job::Purpose;
+use crate::job::DatasetUse;
 use crate::signed::Consent;
 
 /// A dataset of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateParty))]
 #[serde(deny_unknown_fields)]
-pub struct Party {
+pub struct CertificateParty {
     /// The owner.
     pub organization: OrganizationId,
     /// The owner's name.
@@ -30,7 +30,7 @@ pub struct Party {
     /// The visibility of the dataset, as its site declared it.
     pub visibility: Visibility,
     /// The use of the dataset by the job.
-    pub purpose: Purpose,
+    pub purpose: DatasetUse,
     /// The worker that ran it.
     pub worker: WorkerId,
     /// The site's public key, hex. It signed the receipts.
@@ -42,14 +42,14 @@ pub struct Party {
     pub consent: Option<Consent>,
     /// Its charges; absent for public data, which are not protected.
     #[serde(default)]
-    pub charged: Option<Charged>,
+    pub charged: Option<PartyCharges>,
 }
 
 /// The charges of a dataset for the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateCharged))]
 #[serde(deny_unknown_fields)]
-pub struct Charged {
+pub struct PartyCharges {
     /// The protected unit.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
@@ -63,15 +63,15 @@ pub struct Charged {
     #[serde(default)]
     pub public: Vec<PublicFact>,
     /// The mechanism of each release.
-    pub mechanism: Mechanism,
+    pub mechanism: ReleaseMechanism,
     /// The numbers of releases.
-    pub releases: Releases,
+    pub releases: ReleaseCounts,
     /// ε of the counted releases, as budgets count; absent if the account has no budget and so no δ.
-    pub renyi: Option<Figure>,
+    pub renyi: Option<CertifiedFigure>,
     /// The tight ε of the counted releases; absent if there is none to compute.
-    pub tight: Option<Figure>,
+    pub tight: Option<CertifiedFigure>,
     /// The state of the lifetime account at the time of the certificate.
-    pub account: Position,
+    pub account: AccountPosition,
     /// The site's receipts for this job.
     pub receipts: ChainPiece,
     /// The ticks of the site's release clock at which its releases left; absent if no receipt names one.
@@ -97,9 +97,9 @@ pub struct ChargedBeside {
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::event))]
     pub event: Event,
     /// ε of the counted releases, as budgets count.
-    pub renyi: Option<Figure>,
+    pub renyi: Option<CertifiedFigure>,
     /// The state of the lifetime account at the time of the certificate.
-    pub account: Position,
+    pub account: AccountPosition,
 }
 
 /// The ticks at which a site's releases left, as its receipts state them.
@@ -134,12 +134,12 @@ impl ClockSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateMechanism))]
 #[serde(deny_unknown_fields)]
-pub struct Mechanism {
+pub struct ReleaseMechanism {
     /// The release with exact parameters, as both ledgers priced it.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::event))]
     pub event: Event,
     /// How units were selected for a release.
-    pub sampling: Sampling,
+    pub sampling: UnitSampling,
     /// C, the largest L2 norm of a unit's contribution to a step after clipping; absent for a mechanism that clips
     /// nothing.
     pub clip: Option<f64>,
@@ -154,7 +154,7 @@ pub struct Mechanism {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateSampling))]
 #[serde(tag = "sampling", rename_all = "snake_case")]
-pub enum Sampling {
+pub enum UnitSampling {
     /// Each unit independently, in secret, with this probability. Only this sampling is counted as amplification.
     Poisson {
         /// q, exactly as drawn: a multiple of 2⁻³².
@@ -164,9 +164,9 @@ pub enum Sampling {
     Everything,
 }
 
-impl Sampling {
+impl UnitSampling {
     /// Returns the sampling that is part of an event, or of each of its steps.
-    pub fn of(event: &Event) -> Self {
+    pub fn from_event(event: &Event) -> Self {
         match event.innermost() {
             Event::PoissonSampledGaussian { sampling_rate, .. } => Self::Poisson { rate: sampling_rate.get() },
             _ => Self::Everything,
@@ -178,7 +178,7 @@ impl Sampling {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificateReleases))]
 #[serde(deny_unknown_fields)]
-pub struct Releases {
+pub struct ReleaseCounts {
     /// Reserved before the job began: its worst case.
     pub reserved: u64,
     /// Paid, each with a receipt from the site.
@@ -196,7 +196,7 @@ pub struct Releases {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = CertificatePosition))]
 #[serde(deny_unknown_fields)]
-pub struct Position {
+pub struct AccountPosition {
     /// The account.
     pub account: AccountId,
     /// The lifetime limit ε; absent without a budget.

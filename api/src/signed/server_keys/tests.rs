@@ -5,7 +5,7 @@ use super::{
     DocumentSigner, KeyCertificate, KeyPurpose, RootIntroduction, SignatureChain, SignatureScope, SignedIntroduction,
     TrustedServer, certified_signature,
 };
-use crate::signed::{Document, Head, Pins, Presence, Signed, SignedError};
+use crate::signed::{CertificatePins, Document, LogHead, PresenceProof, Signed, SignedError};
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
@@ -51,13 +51,13 @@ fn certify(seed: u8, purpose: KeyPurpose, serial: u64, least_serial: u64, from: 
     OnlineSigner { key: key(seed), chain: SignatureChain { certificate, introduction: introduction(&key(1), &key(2)) } }
 }
 
-fn head(at: OffsetDateTime) -> Head {
-    Head { size: 1, root: String::new(), at, server: String::new() }
+fn head(at: OffsetDateTime) -> LogHead {
+    LogHead { size: 1, root: String::new(), at, server: String::new() }
 }
 
 /// Verifies like a site that follows the server, and stores the new state.
 fn follow(server: &mut TrustedServer, signed: &Signed, at: OffsetDateTime) -> Result<(), SignedError> {
-    let message = [Head::DOMAIN.as_bytes(), &[0], signed.payload.as_bytes()].concat();
+    let message = [LogHead::DOMAIN.as_bytes(), &[0], signed.payload.as_bytes()].concat();
     let scope = SignatureScope { purpose: Some(KeyPurpose::Log), at: Some(at) };
     if let Some(next) = server.examine(&message, &signed.signature, scope)? {
         *server = next;
@@ -73,9 +73,9 @@ fn signed(at: OffsetDateTime, signer: &dyn DocumentSigner) -> Signed {
 fn first_key_alone_verifies_certified_signatures() {
     let online = certify(3, KeyPurpose::Log, 1, 0, NOW);
     let document = signed(NOW, &online);
-    assert_eq!(document.open::<Head>(&key(1).verifying_key()), Ok(head(NOW)));
-    assert!(document.open::<Head>(&key(9).verifying_key()).is_err(), "another server");
-    assert!(document.open::<Head>(&key(2).verifying_key()).is_err(), "the root is no first key");
+    assert_eq!(document.open::<LogHead>(&key(1).verifying_key()), Ok(head(NOW)));
+    assert!(document.open::<LogHead>(&key(9).verifying_key()).is_err(), "another server");
+    assert!(document.open::<LogHead>(&key(2).verifying_key()).is_err(), "the root is no first key");
 }
 
 #[test]
@@ -88,14 +88,17 @@ fn certificate_holds_for_its_purpose_and_time() {
         (NOW + Duration::days(90) - Duration::SECOND, true),
         (NOW + Duration::days(90), false),
     ] {
-        assert_eq!(signed(at, &online).open::<Head>(&first).is_ok(), holds, "{at}");
+        assert_eq!(signed(at, &online).open::<LogHead>(&first).is_ok(), holds, "{at}");
     }
-    let pins = Pins { challenge: String::new(), certificates: Vec::new(), at: NOW };
+    let pins = CertificatePins { challenge: String::new(), certificates: Vec::new(), at: NOW };
     let other = Signed::new(&pins, &online).expect("it has a JSON form");
-    assert!(matches!(other.open::<Pins>(&first), Err(SignedError::Chain(_))), "a key of the log signs no pins");
-    let presence = Presence { worker: crate::id::WorkerId(uuid::Uuid::nil()), challenge: String::new() };
+    assert!(
+        matches!(other.open::<CertificatePins>(&first), Err(SignedError::Chain(_))),
+        "a key of the log signs no pins"
+    );
+    let presence = PresenceProof { worker: crate::id::WorkerId(uuid::Uuid::nil()), challenge: String::new() };
     let of_a_site = Signed::new(&presence, &online).expect("it has a JSON form");
-    assert!(matches!(of_a_site.open::<Presence>(&first), Err(SignedError::Chain(_))), "it speaks for no site");
+    assert!(matches!(of_a_site.open::<PresenceProof>(&first), Err(SignedError::Chain(_))), "it speaks for no site");
 }
 
 #[test]
@@ -103,16 +106,16 @@ fn changed_chain_is_refused() {
     let first = key(1).verifying_key();
     let mut forged = certify(3, KeyPurpose::Log, 1, 0, NOW);
     forged.key = key(4);
-    assert_eq!(signed(NOW, &forged).open::<Head>(&first), Err(SignedError::Forged), "another key signed");
+    assert_eq!(signed(NOW, &forged).open::<LogHead>(&first), Err(SignedError::Forged), "another key signed");
     let mut foreign = certify(3, KeyPurpose::Log, 1, 0, NOW);
     foreign.chain.introduction = introduction(&key(9), &key(2));
-    assert!(signed(NOW, &foreign).open::<Head>(&first).is_err(), "another first key");
+    assert!(signed(NOW, &foreign).open::<LogHead>(&first).is_err(), "another first key");
     let mut own_root = certify(3, KeyPurpose::Log, 1, 0, NOW);
     own_root.chain.introduction.by_root = own_root.chain.introduction.by_first.signature.clone();
-    assert!(signed(NOW, &own_root).open::<Head>(&first).is_err(), "the root did not sign the introduction");
+    assert!(signed(NOW, &own_root).open::<LogHead>(&first).is_err(), "the root did not sign the introduction");
     let mut long = signed(NOW, &certify(3, KeyPurpose::Log, 1, 0, NOW));
     long.signature.push_str(&" ".repeat(4096));
-    assert_eq!(long.open::<Head>(&first), Err(SignedError::Malformed));
+    assert_eq!(long.open::<LogHead>(&first), Err(SignedError::Malformed));
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn verifier_follows_from_first_key_to_root() {
     let certificate: KeyCertificate = serde_json::from_str(&thief.chain.certificate.payload).expect("read");
     thief.chain.certificate = Signed::new(&certificate, &key(8)).expect("it has a JSON form");
     thief.chain.introduction = introduction(&key(1), &key(8));
-    assert!(signed(hour, &thief).open::<Head>(&key(1).verifying_key()).is_ok(), "who knows the first key alone");
+    assert!(signed(hour, &thief).open::<LogHead>(&key(1).verifying_key()).is_ok(), "who knows the first key alone");
     assert_eq!(follow(&mut server, &signed(hour, &thief), hour), Err(SignedError::Forged));
 }
 
@@ -164,7 +167,10 @@ fn revoked_certificate_is_refused_whatever_time_it_states() {
         let refused = follow(&mut server, &signed(NOW, signer), NOW);
         assert!(matches!(refused, Err(SignedError::Chain(_))), "{name}: {refused:?}");
     }
-    assert!(signed(NOW, &stolen).open::<Head>(&key(1).verifying_key()).is_ok(), "what was accepted stays verifiable");
+    assert!(
+        signed(NOW, &stolen).open::<LogHead>(&key(1).verifying_key()).is_ok(),
+        "what was accepted stays verifiable"
+    );
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl TrustedServer {
 
     /// Returns the combined knowledge of this state and another of the same server.
     #[must_use]
-    pub fn merged(&self, other: &Self) -> Self {
+    pub fn merge(&self, other: &Self) -> Self {
         let mut merged = self.clone();
         merged.root = merged.root.or_else(|| other.root.clone());
         merged.least_serial = merged.least_serial.max(other.least_serial);

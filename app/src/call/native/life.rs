@@ -1,7 +1,7 @@
 //! Parsing of the forms about a job's state into the backend's types.
 
 use time::{Duration, OffsetDateTime};
-use undertone_api::job::{Job, NewApprovalLimit, NewDraft, State};
+use undertone_api::job::{Job, JobState, NewApprovalLimit, NewDraft};
 use undertone_api::problem::{Problem, Violation};
 use undertone_privacy::Epsilon;
 
@@ -9,7 +9,7 @@ use crate::backend::Answer;
 
 /// Returns the notice after a hold has ended.
 pub(crate) fn goes_on(job: &Job) -> String {
-    if job.summary.state == State::Paused {
+    if job.summary.state == JobState::Paused {
         "Your hold has ended. The job stays paused: others hold it.".to_owned()
     } else {
         "The job goes on where it was; its workers are asked back.".to_owned()

@@ -4,7 +4,7 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::DatasetId;
-use undertone_api::job::{RoundView, Submission};
+use undertone_api::job::{RoundSubmission, RoundView};
 
 use super::axis::TOP;
 use super::time::TimeAxis;
@@ -46,7 +46,7 @@ enum RoundDelivery {
 }
 
 impl RoundDelivery {
-    fn classify(round: &RoundView, submission: &Submission) -> Self {
+    fn classify(round: &RoundView, submission: &RoundSubmission) -> Self {
         match (submission.accepted_at, submission.late, round.closed_at) {
             (Some(_), false, _) => Self::InTime,
             (Some(_), true, _) => Self::Late,
@@ -123,7 +123,7 @@ impl RoundTimeline {
         round.closed_at.unwrap_or(self.now).max(latest.unwrap_or(round.opened_at))
     }
 
-    fn bar(&self, round: &RoundView, submission: &Submission, x: &TimeAxis, middle: f64) -> AnyView {
+    fn bar(&self, round: &RoundView, submission: &RoundSubmission, x: &TimeAxis, middle: f64) -> AnyView {
         let delivery = RoundDelivery::classify(round, submission);
         let from = x.position(round.opened_at);
         let to = x.position(submission.accepted_at.unwrap_or_else(|| self.end(round)));
@@ -203,7 +203,7 @@ mod tests {
     use time::Duration;
     use time::macros::datetime;
     use undertone_api::id::DatasetId;
-    use undertone_api::job::{RoundView, Submission};
+    use undertone_api::job::{RoundSubmission, RoundView};
     use uuid::Uuid;
 
     use super::RoundTimeline;
@@ -212,7 +212,7 @@ mod tests {
     fn deliveries_differ_without_colour() {
         let opened_at = datetime!(2026-11-20 18:00 UTC);
         let id = |index| DatasetId(Uuid::from_u128(index));
-        let submission = |index, seconds: Option<i64>, late| Submission {
+        let submission = |index, seconds: Option<i64>, late| RoundSubmission {
             dataset: id(index),
             accepted_at: seconds.map(|seconds| opened_at + Duration::seconds(seconds)),
             late,

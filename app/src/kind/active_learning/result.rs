@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{CLASSIFIER, LearningPoint, PoolResult, Report, Spec};
-use undertone_api::job::{Measurement, Participant};
+use undertone_api::job::{JobParticipant, Measurement};
 
 use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
@@ -42,7 +42,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
 }
 
 /// Renders the comparison table: before any question and after the last, on every test set; and the cost of each pool.
-pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> AnyView {
     let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
     let heads =
         tests.iter().map(|test| view! { <th scope="col" class="number">{test.clone()}", %"</th> }).collect_view();
@@ -93,7 +93,7 @@ fn render_row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> 
 }
 
 /// Describes a pool and its price in a sentence.
-fn describe_pool(pool: &PoolResult, participants: &[Participant]) -> String {
+fn describe_pool(pool: &PoolResult, participants: &[JobParticipant]) -> String {
     let name = participants
         .iter()
         .find(|party| party.dataset == pool.dataset)

@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::Owner;
-use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::Kind as _;
+use undertone_api::job::JobKind as _;
 use undertone_api::job::active_learning::Spec;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
@@ -22,7 +22,7 @@ use crate::standing::Standing;
 fn datasets() -> Vec<Dataset> {
     let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(fixture::datasets()).unwrap();
     for dataset in [&mut lead, &mut ours] {
-        (dataset.content, dataset.inputs, dataset.speakers) = (Content::Queries, 0, SizeClass(1));
+        (dataset.content, dataset.inputs, dataset.speakers) = (DatasetContent::Queries, 0, SizeClass(1));
         dataset.units = vec![PrivacyUnit::Record, PrivacyUnit::User];
     }
     (lead.classes, ours.classes, ours.users) = (3, 0, Some(SizeClass(1000)));

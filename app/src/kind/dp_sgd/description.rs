@@ -3,26 +3,27 @@
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
-    Arm, Cell, Clipping, Model, Noise, Optimizer, Part, Parts, Precision, Rounds, Schedule, Selection, Spec,
+    AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
+    Rounds, SelectionOptions, Spec,
 };
 use undertone_privacy::Event;
 
 use crate::words;
 
 /// Describes a part of a model.
-pub(super) const fn part_name(part: Part) -> &'static str {
+pub(super) const fn part_name(part: ModelPart) -> &'static str {
     match part {
-        Part::Context => "the convolution",
-        Part::Layer1 => "the first recurrent layer",
-        Part::Layer2 => "the second recurrent layer",
-        Part::Layer3 => "the third recurrent layer",
-        Part::Layer4 => "the fourth recurrent layer",
-        Part::Normalize => "the layer norm",
-        Part::Output => "the output layer",
+        ModelPart::Context => "the convolution",
+        ModelPart::Layer1 => "the first recurrent layer",
+        ModelPart::Layer2 => "the second recurrent layer",
+        ModelPart::Layer3 => "the third recurrent layer",
+        ModelPart::Layer4 => "the fourth recurrent layer",
+        ModelPart::Normalize => "the layer norm",
+        ModelPart::Output => "the output layer",
     }
 }
 
-fn list_parts(parts: Parts) -> String {
+fn list_parts(parts: ModelParts) -> String {
     words::join_names(&parts.iter().map(part_name).collect::<Vec<_>>())
 }
 
@@ -42,8 +43,8 @@ pub(super) fn describe_releases(local_steps: u32, selects: bool) -> String {
 }
 
 /// Describes the model's layers.
-pub(super) fn describe_model(model: &Model) -> String {
-    let cell = if model.cell == Cell::Gru { "GRU" } else { "LSTM" };
+pub(super) fn describe_model(model: &AcousticModel) -> String {
+    let cell = if model.cell == RecurrentCell::Gru { "GRU" } else { "LSTM" };
     let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
     let context = model.context.map_or_else(String::new, |frames| format!("convolution over {frames} frames, "));
     let ways = if model.bidirectional { " in both directions" } else { "" };
@@ -94,9 +95,9 @@ fn describe_processing(rounds: &Rounds) -> Vec<String> {
         format!("{first}decaying {how} to {} of it", words::percent(last))
     };
     let schedule = match rounds.schedule {
-        Schedule::Constant => None,
-        Schedule::Linear { warmup, r#final } => Some(falls("linearly", warmup, r#final)),
-        Schedule::Cosine { warmup, r#final } => Some(falls("by a cosine", warmup, r#final)),
+        RateSchedule::Constant => None,
+        RateSchedule::Linear { warmup, r#final } => Some(falls("linearly", warmup, r#final)),
+        RateSchedule::Cosine { warmup, r#final } => Some(falls("by a cosine", warmup, r#final)),
     };
     let averaging = rounds.averaging.map(|ema| format!("iterates averaged with decay {}", words::number(ema.decay)));
     [Some(step), schedule, averaging].into_iter().flatten().collect()
@@ -111,7 +112,7 @@ const fn precision_bits(precision: Precision) -> Option<u32> {
 }
 
 /// Describes the private selection.
-pub(super) fn describe_selection(selection: &Selection) -> String {
+pub(super) fn describe_selection(selection: &SelectionOptions) -> String {
     format!(
         "the best of {} with {}, of which a secret number counts, {} on average; evaluated on {}",
         words::plural(u64::from(selection.most_runs.get()), "run"),
@@ -183,8 +184,8 @@ pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
-    use undertone_api::job::Kind as _;
-    use undertone_api::job::dp_sgd::{Cell, Clipping, Ema, Part, Precision, Schedule, Spec};
+    use undertone_api::job::JobKind as _;
+    use undertone_api::job::dp_sgd::{Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, Spec};
 
     use super::{describe_consent, describe_model, describe_releases, describe_rounds};
     use crate::fixture;
@@ -216,10 +217,10 @@ mod tests {
     fn consent_describes_every_option() {
         let mut spec = spec(|plan| (plan.steps.local, plan.trials.on) = (20, true));
         let private = spec.private.as_mut().expect("the first plan has a private arm");
-        private.train = Some([Part::Output].into_iter().collect());
+        private.train = Some([ModelPart::Output].into_iter().collect());
         private.exchange.precision = Precision::Int8;
         private.averaging = Some(Ema { decay: 0.99 });
-        private.schedule = Schedule::Cosine { warmup: 2, r#final: 0.1 };
+        private.schedule = RateSchedule::Cosine { warmup: 2, r#final: 0.1 };
         for noise in spec.participants.iter_mut().filter_map(|party| party.noise.as_mut()) {
             noise.clipping = Clipping::Automatic;
         }
@@ -249,7 +250,7 @@ mod tests {
         let private = describe_rounds(plain.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs"));
         assert!(private.starts_with("40 rounds, Adam, learning rate 0.002; a round waits 10 minutes"), "{private}");
         let more = spec(|plan| {
-            plan.layers.cell = Cell::Gru;
+            plan.layers.cell = RecurrentCell::Gru;
             plan.layers.layers = 2;
             plan.layers.context = 5;
             plan.layers.bidirectional = true;

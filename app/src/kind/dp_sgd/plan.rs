@@ -10,7 +10,9 @@ mod trials;
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{Arm, Audit, Model, Noise, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{
+    AcousticModel, Arm, AuditOptions, AverageWeights, Noise, Party, Rounds, Spec, TestSet, WarmStart,
+};
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
@@ -249,7 +251,7 @@ impl TrainingPlan {
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
             selection: selection.filter(|_| self.private),
-            weights: Weights::ExpectedBatch,
+            weights: AverageWeights::ExpectedBatch,
             spare_releases: self.spare,
             checkpoint_every: 10,
         })
@@ -262,7 +264,12 @@ impl TrainingPlan {
 /// # Errors
 /// When fewer parameters are trained, for data of `inputs` coefficients and `classes` classes: each canary needs one of
 /// its own.
-fn default_audit(model: &Model, frozen: FrozenParts, inputs: u32, classes: u32) -> Result<Audit, Violation> {
+fn default_audit(
+    model: &AcousticModel,
+    frozen: FrozenParts,
+    inputs: u32,
+    classes: u32,
+) -> Result<AuditOptions, Violation> {
     // Rounds that train nothing are reported by the spec's own check.
     let trained = frozen.trained_parts(model).filter(|parts| !parts.is_empty()).unwrap_or_else(|| model.parts());
     let count = |inputs, classes| u32::try_from(model.parameters(trained, inputs, classes)).unwrap_or(u32::MAX);
@@ -275,7 +282,7 @@ fn default_audit(model: &Model, frozen: FrozenParts, inputs: u32, classes: u32) 
         return Err(Violation::new("spec.audit.canaries", message));
     }
     let canaries = count(1, 1).clamp(LEAST_CANARIES, MOST_CANARIES);
-    Ok(Audit { canaries, guesses: canaries / 4 * 2, recordings: 100 })
+    Ok(AuditOptions { canaries, guesses: canaries / 4 * 2, recordings: 100 })
 }
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
@@ -301,9 +308,9 @@ pub(super) fn find_account(
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use undertone_api::dataset::Visibility;
-    use undertone_api::job::Kind;
+    use undertone_api::job::JobKind;
 
-    use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Optimizer, Part, Precision, Schedule};
+    use undertone_api::job::dp_sgd::{Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell};
 
     use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
     use crate::fixture;
@@ -380,7 +387,8 @@ mod tests {
     /// Returns a plan in which no option has its default.
     fn elaborate() -> TrainingPlan {
         let mut plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
-        plan.layers = ModelLayers { cell: Cell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
+        plan.layers =
+            ModelLayers { cell: RecurrentCell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
         plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
         plan.step = StepOptimizer::DpAdam;
         plan.steps = StepOptions {
@@ -408,16 +416,16 @@ mod tests {
         assert_eq!(spec.check(&datasets), Vec::new());
         let open = spec.open.expect("both arms run");
         let private = spec.private.expect("both arms run");
-        assert_eq!((private.local_steps, private.schedule), (20, Schedule::Cosine { warmup: 3, r#final: 0.1 }));
+        assert_eq!((private.local_steps, private.schedule), (20, RateSchedule::Cosine { warmup: 3, r#final: 0.1 }));
         assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
         assert_eq!(
             open.optimizer,
             Optimizer::Adam { learning_rate: 0.002 },
             "without noise there is nothing to correct"
         );
-        let trained: Vec<Part> = private.train.expect("some are frozen").into();
-        assert_eq!(trained, [Part::Layer2, Part::Normalize, Part::Output]);
-        assert_eq!((spec.model.cell, spec.model.context), (Cell::Gru, Some(5)));
+        let trained: Vec<ModelPart> = private.train.expect("some are frozen").into();
+        assert_eq!(trained, [ModelPart::Layer2, ModelPart::Normalize, ModelPart::Output]);
+        assert_eq!((spec.model.cell, spec.model.context), (RecurrentCell::Gru, Some(5)));
         assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
         assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);
         assert_eq!(spec.rounds(Arm::Private).expect("it runs").exchange.precision, Precision::Int8);

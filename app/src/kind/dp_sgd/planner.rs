@@ -19,7 +19,7 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
-use undertone_api::job::Kind;
+use undertone_api::job::JobKind;
 use undertone_privacy::PrivacyUnit;
 
 use super::description;

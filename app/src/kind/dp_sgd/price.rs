@@ -3,9 +3,12 @@
 
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::Kind;
+use undertone_api::job::JobKind;
 use undertone_api::job::dp_sgd::{Arm, Spec};
-use undertone_api::plan::{Books, Buys, EpsilonCurve, Key, Knob, Offered, Priced, Rounded as _, least_noise, offers};
+use undertone_api::plan::{
+    AccountBalances, AccountKey, AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan,
+    RoundedKind as _, least_noise, offers,
+};
 use undertone_privacy::Event;
 
 use crate::standing::{NoPayment, Payment, Standing, others};
@@ -49,15 +52,15 @@ pub struct PlanPrices {
     /// The effect on every dataset in it, in the spec's order.
     pub verdicts: Vec<(DatasetId, PartyVerdict)>,
     /// The rounds that the budgets admit; `None` if no party pays.
-    pub buys: Option<Buys>,
+    pub buys: Option<AffordableRounds>,
     /// The nearest plans that fit, if this one does not.
-    pub offers: Vec<Offered>,
+    pub offers: Vec<FittingChange>,
 }
 
 /// Prices a plan, on the balances from the time when the page was made.
 pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> PlanPrices {
-    let books = collect_balances(datasets, standings);
-    let priced = Priced::of(spec, datasets, &books);
+    let balances = collect_balances(datasets, standings);
+    let priced = PricedPlan::from_spec(spec, datasets, &balances);
     let verdicts = spec
         .participants
         .iter()
@@ -67,8 +70,8 @@ pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Ve
             (dataset.id, price_party(spec, dataset, all, priced.as_ref()))
         })
         .collect();
-    let buys = priced.as_ref().and_then(Buys::of);
-    PlanPrices { verdicts, buys, offers: offers(spec, datasets, &books) }
+    let buys = priced.as_ref().and_then(AffordableRounds::from_plan);
+    PlanPrices { verdicts, buys, offers: offers(spec, datasets, &balances) }
 }
 
 /// Rounds noise up to thousandths, the precision of inputs.
@@ -77,20 +80,20 @@ pub(super) fn round_up_noise(noise: f64) -> f64 {
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
-    let mut books = Books::default();
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+    let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
-            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
+            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
-    books
+    balances
 }
 
-fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> PartyVerdict {
+fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&PricedPlan>) -> PartyVerdict {
     let Some(charge) = spec.cost(dataset) else {
         return if dataset.visibility == Visibility::Public { PartyVerdict::Public } else { PartyVerdict::Nothing };
     };
@@ -102,17 +105,17 @@ fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: O
         return PartyVerdict::Open(exact);
     }
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
-    let purse = priced.and_then(|priced| Some((priced, priced.purse(dataset.id)?)));
-    let (Some(standing), Some((priced, purse))) = (standing, purse) else { return PartyVerdict::NoBudget };
-    let rounds_that_fit = priced.rounds_that_fit(purse);
-    let rate = spec.value(Knob::SamplingRate, dataset.id).unwrap_or_default();
-    match standing.share(purse, &charge) {
+    let quote = priced.and_then(|priced| Some((priced, priced.find_quote(dataset.id)?)));
+    let (Some(standing), Some((priced, quote))) = (standing, quote) else { return PartyVerdict::NoBudget };
+    let rounds_that_fit = priced.rounds_that_fit(quote);
+    let rate = spec.value(PlanParameter::SamplingRate, dataset.id).unwrap_or_default();
+    match standing.share(quote, &charge) {
         Ok(payment) => PartyVerdict::Pays {
             rounds_that_fit,
             epochs: (priced.epochs(priced.rounds, rate), priced.epochs(rounds_that_fit, rate)),
             least_noise: least_noise(&standing.balance, &charge).map(round_up_noise),
             payment: Box::new(payment),
-            curve: priced.curve(purse),
+            curve: priced.curve(quote),
             exact,
             others: others(dataset, &charge, standings),
         },

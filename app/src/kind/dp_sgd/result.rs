@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use undertone_api::job::dp_sgd::{Arm, Report, Spec};
-use undertone_api::job::{Measurement, Participant};
+use undertone_api::job::{JobParticipant, Measurement};
 
 use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
@@ -69,7 +69,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
 }
 
 /// Renders the comparison table: arms against test sets. The price of the private arm is that of all planned releases.
-pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> AnyView {
     let costs: Vec<String> = participants
         .iter()
         .filter_map(|party| Some((party, party.epsilon_reserved?, party.delta?)))

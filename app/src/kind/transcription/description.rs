@@ -3,7 +3,9 @@
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::transcription::window::{ONE_WORD, SPAN};
-use undertone_api::job::transcription::{Corpus, Crowded, Promise, Recognizer, Spec, Vocabulary, Voice};
+use undertone_api::job::transcription::{
+    CrowdedPieces, DummyCorpus, NoisePromise, OutputVoice, SiteRecognizer, Spec, Vocabulary,
+};
 
 use crate::words;
 
@@ -60,7 +62,7 @@ fn describe_colluders(colluding: u32) -> String {
 }
 
 /// Formats a promise in a few words: `2 together ε 1.49 at δ 3e-5`.
-pub(super) fn format_promise(promise: &Promise) -> String {
+pub(super) fn format_promise(promise: &NoisePromise) -> String {
     let colluders = match promise.colluding.get() {
         1 => "one".to_owned(),
         many => format!("{} together", words::count(many.into())),
@@ -94,32 +96,32 @@ fn describe_vocabulary(spec: &Spec) -> String {
 
 const fn describe_corpus(spec: &Spec) -> &'static str {
     match spec.dummies.corpus {
-        Corpus::Bundled => "phrases in the style of a small public-domain English text",
-        Corpus::Site => "phrases in the style of the site’s public text",
+        DummyCorpus::Bundled => "phrases in the style of a small public-domain English text",
+        DummyCorpus::Site => "phrases in the style of the site’s public text",
     }
 }
 
 fn describe_voice(spec: &Spec) -> String {
     match spec.voice {
-        Voice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
-        Voice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
-        Voice::Command | Voice::Url => spec.voice.label().to_owned(),
-        Voice::Cloned => format!("{}: the recognizers can identify the speakers", spec.voice.label()),
+        OutputVoice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
+        OutputVoice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
+        OutputVoice::Command | OutputVoice::Url => spec.voice.label().to_owned(),
+        OutputVoice::Cloned => format!("{}: the recognizers can identify the speakers", spec.voice.label()),
     }
 }
 
 const fn describe_crowded(spec: &Spec) -> &'static str {
     match spec.crowded {
-        Crowded::Keep => "stay at the site, with the offline transcript",
-        Crowded::Send => "are sent, and recognizable as true pieces",
+        CrowdedPieces::Keep => "stay at the site, with the offline transcript",
+        CrowdedPieces::Send => "are sent, and recognizable as true pieces",
     }
 }
 
 const fn describe_recognizer(spec: &Spec) -> &'static str {
     match spec.recognizer {
-        Recognizer::Site => "by the site’s recognizer, at the site",
-        Recognizer::Pocketsphinx => "by PocketSphinx, at the site",
-        Recognizer::Server => "by a server in the site’s own network",
+        SiteRecognizer::Site => "by the site’s recognizer, at the site",
+        SiteRecognizer::Pocketsphinx => "by PocketSphinx, at the site",
+        SiteRecognizer::Server => "by a server in the site’s own network",
     }
 }
 
@@ -178,7 +180,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
 }
 
 /// Describes how well dummies are hidden, as measured: `make bench NAME=transcription`.
-const fn describe_dummies(voice: Voice) -> &'static str {
+const fn describe_dummies(voice: OutputVoice) -> &'static str {
     if voice.tells_speakers() { IMITATED } else { SPOKEN }
 }
 
@@ -196,12 +198,12 @@ const IMITATED: &str = "Counts are hidden only from a recognizer that cannot dis
                         figure for each job.";
 
 /// Describes how well the voice hides the speaker, as measured: `make bench NAME=transcription`.
-const fn describe_voice_limits(voice: Voice) -> &'static str {
+const fn describe_voice_limits(voice: OutputVoice) -> &'static str {
     match voice {
-        Voice::Mcadams { .. } => MCADAMS,
-        Voice::Vocoder { .. } => VOCODER,
-        Voice::Command | Voice::Url => "Measure how well your site’s own converter hides the speaker.",
-        Voice::Cloned => OWN_VOICES,
+        OutputVoice::Mcadams { .. } => MCADAMS,
+        OutputVoice::Vocoder { .. } => VOCODER,
+        OutputVoice::Command | OutputVoice::Url => "Measure how well your site’s own converter hides the speaker.",
+        OutputVoice::Cloned => OWN_VOICES,
     }
 }
 

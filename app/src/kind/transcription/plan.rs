@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::window::ONE_WORD;
-use undertone_api::job::transcription::{Corpus, Crowded, Protocol, Recognizer, Spec};
+use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, ProviderProtocol, SiteRecognizer, Spec};
 use undertone_privacy::PrivacyUnit;
 
 use crate::standing::Standing;
@@ -33,7 +33,7 @@ pub struct RecognizerRow {
     #[serde(default)]
     pub name: String,
     /// Its protocol.
-    pub protocol: Protocol,
+    pub protocol: ProviderProtocol,
     /// Currency of its price.
     #[serde(default)]
     pub currency: String,
@@ -81,7 +81,7 @@ pub struct TranscriptionPlan {
     /// The most words from the data.
     pub most: u32,
     /// The dummies' text.
-    pub corpus: Corpus,
+    pub corpus: DummyCorpus,
     /// The one voice: `mcadams`, `vocoder`, `command` or `url`; `cloned` for none.
     pub voice: String,
     /// α of the McAdams coefficient.
@@ -90,9 +90,9 @@ pub struct TranscriptionPlan {
     #[serde(default = "default_detail")]
     pub detail: u32,
     /// Pieces with several words.
-    pub crowded: Crowded,
+    pub crowded: CrowdedPieces,
     /// The recognizer at the site.
-    pub recognizer: Recognizer,
+    pub recognizer: SiteRecognizer,
 }
 
 const fn default_size() -> u32 {
@@ -117,7 +117,7 @@ impl TranscriptionPlan {
         let part = |whole: f64| (whole * PART * 1e12).round() / 1e12;
         let row = |index: usize| RecognizerRow {
             name: if index < 2 { ["one", "two"][index].to_owned() } else { String::new() },
-            protocol: Protocol::Openai,
+            protocol: ProviderProtocol::Openai,
             currency: "USD".to_owned(),
             per_minute: String::new(),
             step: 1,
@@ -139,12 +139,12 @@ impl TranscriptionPlan {
             top: 10.0,
             above: "0.01".to_owned(),
             most: 500,
-            corpus: Corpus::Bundled,
+            corpus: DummyCorpus::Bundled,
             voice: "mcadams".to_owned(),
             alpha: 0.8,
             detail: default_detail(),
-            crowded: Crowded::Keep,
-            recognizer: Recognizer::Site,
+            crowded: CrowdedPieces::Keep,
+            recognizer: SiteRecognizer::Site,
         })
     }
 

@@ -2,13 +2,15 @@
 //! all others these are in a file at the site.
 
 use leptos::prelude::*;
-use undertone_api::job::Participant;
-use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, Untried, WordErrors};
+use undertone_api::job::JobParticipant;
+use undertone_api::job::transcription::{
+    ProviderResult, Report, TranscriptErrors, TranscriptionAttack, TranscriptionOutcome, UntriedAttack, WordErrors,
+};
 
 use crate::words;
 
 /// Renders the result of a job.
-pub(super) fn render_result(report: &Report, participants: &[Participant]) -> AnyView {
+pub(super) fn render_result(report: &Report, participants: &[JobParticipant]) -> AnyView {
     let name = participants
         .iter()
         .find(|party| party.dataset == report.dataset)
@@ -75,7 +77,7 @@ fn render_promises(report: &Report) -> AnyView {
     .into_any()
 }
 
-fn render_outcome(outcome: &Outcome) -> AnyView {
+fn render_outcome(outcome: &TranscriptionOutcome) -> AnyView {
     let pieces = format!(
         "{} of {}: {} of speech; {} stayed for sensitive content and {} for several words; {} without an answer.",
         words::plural(outcome.recordings, "recording"),
@@ -99,7 +101,7 @@ fn render_outcome(outcome: &Outcome) -> AnyView {
     .into_any()
 }
 
-fn render_errors(errors: &Errors) -> AnyView {
+fn render_errors(errors: &TranscriptErrors) -> AnyView {
     let row = |name: &'static str, of: WordErrors| {
         view! {
             <tr>
@@ -194,7 +196,7 @@ fn render_histogram(one: &ProviderResult) -> Option<AnyView> {
     Some(view.into_any())
 }
 
-fn render_attacks(all: &[Attack]) -> AnyView {
+fn render_attacks(all: &[TranscriptionAttack]) -> AnyView {
     let rows = all.iter().map(|attack| {
         let [low, high] = attack.interval;
         view! {
@@ -225,7 +227,7 @@ fn render_attacks(all: &[Attack]) -> AnyView {
 
 /// Renders the providers without an attempted attack, with the reasons: without them it would seem that an attack
 /// learned nothing.
-fn render_untried_attacks(all: &[Untried]) -> AnyView {
+fn render_untried_attacks(all: &[UntriedAttack]) -> AnyView {
     let rows = all.iter().map(|one| view! { <li>{format!("{}: {}.", one.provider, one.why)}</li> });
     view! {
         <p>"Untried attacks:"</p>

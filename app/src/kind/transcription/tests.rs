@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::Kind as _;
+use undertone_api::job::JobKind as _;
 use undertone_api::job::transcription::{
-    Attack, Bin, Errors, Estimate, Outcome, ProviderResult, Report, Spec, Untried, Vocabulary, Voice, WordErrors,
+    CostEstimate, HistogramBin, OutputVoice, ProviderResult, Report, Spec, TranscriptErrors, TranscriptionAttack,
+    TranscriptionOutcome, UntriedAttack, Vocabulary, WordErrors,
 };
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
@@ -22,7 +23,7 @@ use crate::standing::Standing;
 /// Returns the recordings of a ward, about an hour and a half.
 fn datasets() -> Vec<Dataset> {
     let mut ward = fixture::datasets().remove(1);
-    (ward.content, ward.inputs, ward.classes, ward.speakers) = (Content::Recordings, 0, 0, SizeClass(1));
+    (ward.content, ward.inputs, ward.classes, ward.speakers) = (DatasetContent::Recordings, 0, 0, SizeClass(1));
     (ward.visibility, ward.seconds) = (Visibility::Private, Some(SizeClass(5000)));
     ward.units = vec![PrivacyUnit::Words];
     vec![ward]
@@ -184,7 +185,7 @@ fn planned_words_are_estimated_like_written_ones() {
     let planned = plan(|plan| (plan.words, plan.size) = (String::new(), 50));
     let dummies = |plan: &TranscriptionPlan| {
         let spec = plan.spec().unwrap();
-        Estimate::of_words(&spec, plan.size(&spec), 5000).unwrap()
+        CostEstimate::from_word_count(&spec, plan.size(&spec), 5000).unwrap()
     };
     assert_eq!(dummies(&written), dummies(&planned));
     let more = plan(|plan| (plan.words, plan.size) = (String::new(), 100));
@@ -217,7 +218,7 @@ fn plan_cost_and_estimate_are_displayed() {
     let planned = plan(|_| ());
     let page = render_cost(&planned, 10.0, 1e-4);
     let spec = planned.spec().unwrap();
-    let estimate = Estimate::of(&planned.spec().unwrap(), 5000).unwrap();
+    let estimate = CostEstimate::from_spec(&planned.spec().unwrap(), 5000).unwrap();
     let promises = spec.promises().unwrap();
     for said in [
         "Fits the budget.".to_owned(),
@@ -304,7 +305,7 @@ fn consent_describes_protection_and_its_limits() {
         "vocoder".clone_into(&mut plan.voice);
         plan.detail = 8;
     });
-    assert_eq!(vocoder.voice, Voice::Vocoder { detail: 8 });
+    assert_eq!(vocoder.voice, OutputVoice::Vocoder { detail: 8 });
     assert!(list_facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
     let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
     assert!(
@@ -341,7 +342,7 @@ fn facts_name_recognizers_and_vocabulary() {
     assert_eq!(fact("One voice"), "McAdams coefficient, α 0.8");
     let from_data = Spec {
         vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
-        voice: Voice::Url,
+        voice: OutputVoice::Url,
         ..spec(|_| ())
     };
     let facts = list_facts(&from_data);
@@ -353,7 +354,7 @@ fn facts_name_recognizers_and_vocabulary() {
 #[test]
 fn private_recordings_result_has_only_promises() {
     let spec = spec(|_| ());
-    let page = render_result(&spec, &Report::planned(&spec).unwrap());
+    let page = render_result(&spec, &Report::from_plan(&spec).unwrap());
     assert!(page.contains("1.49") && page.contains("one recognizer, as charged"), "{page}");
     assert!(page.contains("in the report that the site keeps") && page.contains("transcripts/"), "{page}");
     assert!(!page.contains("Word error rate") && !page.contains("Attacks"), "{page}");
@@ -363,26 +364,34 @@ fn private_recordings_result_has_only_promises() {
 fn public_recordings_result_has_the_outcome() {
     let spec = spec(|_| ());
     let wrong = |substitutions| WordErrors { words: 200, substitutions, insertions: 0, deletions: 0 };
-    let outcome = Outcome {
+    let outcome = TranscriptionOutcome {
         words: 3,
         recordings: 2,
         seconds: 600.0,
         pieces: 400,
-        errors: Some(Errors { ours: wrong(20), offline: wrong(60), cloud: Some(wrong(10)) }),
+        errors: Some(TranscriptErrors { ours: wrong(20), offline: wrong(60), cloud: Some(wrong(10)) }),
         providers: vec![ProviderResult {
             name: "one".to_owned(),
             pieces: 200,
             dummies: 140,
             seconds: 510.0,
             cost: Some(undertone_api::job::transcription::Money { currency: "USD".to_owned(), nanos: 51_000_000 }),
-            histogram: vec![Bin { occurrences: 0, said: 2, heard: 0 }, Bin { occurrences: 32, said: 0, heard: 3 }],
+            histogram: vec![
+                HistogramBin { occurrences: 0, said: 2, heard: 0 },
+                HistogramBin { occurrences: 32, said: 0, heard: 3 },
+            ],
             topic_distance: Some(0.25),
         }],
-        attacks: vec![Attack { name: "true or dummy".to_owned(), accuracy: 0.6, interval: [0.55, 0.65], chance: 0.5 }],
-        untried: vec![Untried { provider: "two".to_owned(), why: "a sound cannot be read".to_owned() }],
-        ..Outcome::default()
+        attacks: vec![TranscriptionAttack {
+            name: "true or dummy".to_owned(),
+            accuracy: 0.6,
+            interval: [0.55, 0.65],
+            chance: 0.5,
+        }],
+        untried: vec![UntriedAttack { provider: "two".to_owned(), why: "a sound cannot be read".to_owned() }],
+        ..TranscriptionOutcome::default()
     };
-    let page = render_result(&spec, &Report::planned(&spec).unwrap().with(outcome));
+    let page = render_result(&spec, &Report::from_plan(&spec).unwrap().with_outcome(outcome));
     for said in [
         "10.0",
         "30.0",

@@ -5,7 +5,7 @@ mod passkey;
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
-use undertone_api::account::{Factor, OpenSession};
+use undertone_api::account::{FactorStatus, OpenSession};
 use undertone_api::api_key::ApiKey;
 
 use super::render_tabs;
@@ -49,12 +49,12 @@ pub(crate) fn security() -> AnyView {
 }
 
 /// Returns whether the server requires a second factor and the member has none.
-fn lacks_factor(factor: &Factor) -> bool {
+fn lacks_factor(factor: &FactorStatus) -> bool {
     factor.required && factor.since.is_none() && factor.passkeys == 0
 }
 
 /// Renders the forms for a repeated proof of the member's identity.
-fn render_identity(factor: &Factor) -> AnyView {
+fn render_identity(factor: &FactorStatus) -> AnyView {
     let by_password = factor.password.then(|| {
         let field = view! { <Field name="password" label="Password" kind="password" autocomplete="current-password" most=200/><button type="submit">"Confirm with the password"</button> };
         post("prove-identity", Vec::new(), field)
@@ -81,7 +81,7 @@ fn render_identity(factor: &Factor) -> AnyView {
     .into_any()
 }
 
-fn render_two_factor(factor: &Factor) -> AnyView {
+fn render_two_factor(factor: &FactorStatus) -> AnyView {
     let required = lacks_factor(factor).then(|| {
         view! {
             <p class="notice bad" role="alert">
@@ -109,7 +109,7 @@ fn render_two_factor(factor: &Factor) -> AnyView {
     view! { <section class="panel"><h2>"Two-factor"</h2>{required}{body}</section> }.into_any()
 }
 
-fn render_active_factor(factor: &Factor, at: OffsetDateTime) -> AnyView {
+fn render_active_factor(factor: &FactorStatus, at: OffsetDateTime) -> AnyView {
     let count = factor.recovery_codes_left;
     let few =
         (count < 4).then(|| view! { <p class="notice bad">"Few recovery codes are left: create new ones now."</p> });
@@ -208,13 +208,13 @@ fn render_sessions(sessions: &[OpenSession], now: OffsetDateTime) -> AnyView {
 #[cfg(test)]
 mod tests {
     use leptos::prelude::{Owner, RenderHtml as _};
-    use undertone_api::account::Factor;
+    use undertone_api::account::FactorStatus;
 
     use super::render_two_factor;
     use crate::fixture::NOW;
 
     fn shown(password: bool) -> String {
-        let factor = Factor {
+        let factor = FactorStatus {
             since: Some(NOW),
             offered: false,
             recovery_codes_left: 10,

@@ -2,10 +2,11 @@
 
 use leptos::prelude::*;
 use undertone_api::budget::PromisedLimit;
-use undertone_api::job::audit::Verdict;
+use undertone_api::job::audit::AuditVerdict;
 use undertone_api::signed::AuditStatement;
 use undertone_api::signed::certificate::{
-    AuditAsked, Charged, ChargedBeside, ClockSummary, Figure, Party, PublicFact, Sampling, relation,
+    AuditAsked, CertificateParty, CertifiedFigure, ChargedBeside, ClockSummary, PartyCharges, PublicFact, UnitSampling,
+    relation,
 };
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
@@ -15,7 +16,7 @@ use crate::component::said::VisibilityMark;
 use crate::words;
 
 /// Renders a dataset's part.
-pub(super) fn render_section(party: &Party) -> AnyView {
+pub(super) fn render_section(party: &CertificateParty) -> AnyView {
     let body = match &party.charged {
         Some(charged) => render_charge(charged),
         None => view! { <p>"Public data: exact results may leave the site, and nothing is charged."</p> }.into_any(),
@@ -39,7 +40,7 @@ fn capitalize(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn render_charge(charged: &Charged) -> AnyView {
+fn render_charge(charged: &PartyCharges) -> AnyView {
     let releases = charged.releases;
     let verb = if releases.settled { "paid" } else { "charged so far" };
     let of_planned =
@@ -50,14 +51,14 @@ fn render_charge(charged: &Charged) -> AnyView {
         format!("{of_planned}; the figures count all planned releases")
     };
     let sampling = match charged.mechanism.sampling {
-        Sampling::Poisson { rate } => {
+        UnitSampling::Poisson { rate } => {
             format!(
                 "each {} independently, in secret, with probability {}",
                 words::unit(charged.unit),
                 words::number(rate)
             )
         }
-        Sampling::Everything => "not counted".to_owned(),
+        UnitSampling::Everything => "not counted".to_owned(),
     };
     let clip = charged.mechanism.clip.zip(charged.mechanism.sensitivity).map(|(clip, sensitivity)| {
         let text = format!(
@@ -114,7 +115,7 @@ fn render_charge(charged: &Charged) -> AnyView {
 }
 
 /// Renders the cost of the releases to every other limited unit: each limit bounds all jobs.
-fn render_other_charges(charged: &Charged) -> AnyView {
+fn render_other_charges(charged: &PartyCharges) -> AnyView {
     let line = |other: &ChargedBeside| {
         let each = words::each(other.unit);
         let own = match other.renyi.and_then(|figure| Some((figure.epsilon?, figure.delta))) {
@@ -143,9 +144,9 @@ fn describe_clock(clock: ClockSummary) -> String {
     }
 }
 
-fn render_figure(title: &'static str, figure: Option<Figure>, what_for: &'static str) -> AnyView {
+fn render_figure(title: &'static str, figure: Option<CertifiedFigure>, what_for: &'static str) -> AnyView {
     let number = match figure {
-        Some(Figure { epsilon: Some(epsilon), delta, .. }) => {
+        Some(CertifiedFigure { epsilon: Some(epsilon), delta, .. }) => {
             view! { <p class="figure-number">"ε "<strong>{words::epsilon(epsilon)}</strong>" at δ "{words::delta(delta)}</p> }.into_any()
         }
         Some(_) => view! { <p class="figure-number bad-text">"no finite ε"</p> }.into_any(),
@@ -180,7 +181,7 @@ fn render_public_facts(facts: &[PublicFact]) -> Option<AnyView> {
 pub(in crate::page) fn render_promises(promises: &[PromisedLimit]) -> Option<AnyView> {
     (promises.len() > 1).then(|| {
         let each: Vec<String> = promises.iter().map(|promise| format!("ε {}", words::limit(promise.epsilon))).collect();
-        let (epsilon, delta) = PromisedLimit::together(promises);
+        let (epsilon, delta) = PromisedLimit::combine(promises);
         let text = format!(
             "The limit was raised after releases; each limit is a separate guarantee. The total guarantee is {} = ε \
              {} at δ {}.",
@@ -220,9 +221,11 @@ fn render_audit(asked: &AuditAsked) -> AnyView {
                 words::epsilon(found.tight)
             );
             match found.verdict {
-                Verdict::Consistent => ("", format!("{measured} It could have disproved the claim and did not.")),
-                Verdict::Uninformative => ("", format!("{measured} It could not have disproved so large a claim.")),
-                Verdict::Disproved => ("bad-text", format!("{measured} It disproves the claim.")),
+                AuditVerdict::Consistent => ("", format!("{measured} It could have disproved the claim and did not.")),
+                AuditVerdict::Uninformative => {
+                    ("", format!("{measured} It could not have disproved so large a claim."))
+                }
+                AuditVerdict::Disproved => ("bad-text", format!("{measured} It disproves the claim.")),
             }
         }
     };

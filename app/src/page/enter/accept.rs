@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leptos::prelude::*;
 use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 
 use super::super::account::list_organizations;
 use super::super::provider;
@@ -21,22 +21,22 @@ pub(crate) fn accept() -> AnyView {
         let preview = desk.backend.invitation(&secret).await?;
         let from = preview.from.unwrap_or_else(|| "this server".to_owned());
         let (title, means, brings) = match &preview.purpose {
-            Purpose::Operator => (
+            InvitationPurpose::Operator => (
                 "Become the operator".to_owned(),
                 "You will run this server and create consortia. An operator sees no data and cannot approve jobs for others.".to_owned(),
                 false,
             ),
-            Purpose::Organization { .. } => (
+            InvitationPurpose::Organization { .. } => (
                 format!("Join {from}"),
                 "You add an organization to the consortium. In a new organization you become the first admin, data steward and researcher. Its data stay at its sites.".to_owned(),
                 true,
             ),
-            Purpose::Annotator { .. } => (
+            InvitationPurpose::Annotator { .. } => (
                 format!("Answer questions for {from}"),
                 "You will label short texts. You see nothing else of the consortium; each job identifies you by a number.".to_owned(),
                 false,
             ),
-            Purpose::Member { roles, .. } => {
+            InvitationPurpose::Member { roles, .. } => {
                 let roles: Vec<_> = roles.iter().map(|role| words::role(*role)).collect();
                 (format!("Join {from}"), format!("Your roles: {}.", roles.join(", ")), false)
             }

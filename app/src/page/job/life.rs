@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{Hold, Holder, Job, Participant, Purpose, State};
+use undertone_api::job::{DatasetUse, Hold, Holder, Job, JobParticipant, JobState};
 use undertone_api::member::Member;
 
 use crate::component::form::post;
@@ -14,19 +14,20 @@ use crate::{viewer, words};
 pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Job, now: OffsetDateTime) -> AnyView {
     let state = job.summary.state;
     let steers = viewer::researches(member) || viewer::admits(member, consortium);
-    let own: Vec<&Participant> =
+    let own: Vec<&JobParticipant> =
         job.participants.iter().filter(|party| viewer::stewards(member, party.organization)).collect();
-    let holds = (state == State::Paused).then(|| render_holds(consortium, job, steers, &own, now));
-    let pausable = state.is_under_way() || state == State::Paused;
+    let holds = (state == JobState::Paused).then(|| render_holds(consortium, job, steers, &own, now));
+    let pausable = state.is_under_way() || state == JobState::Paused;
     let is_held = |holder| job.holds.iter().any(|hold| hold.holder == holder);
     let pause = (pausable && steers && !is_held(Holder::Job)).then(|| render_pause(consortium, job));
     let holdable = own.iter().filter(|party| {
         let by_us = |hold: &Hold| hold.holder == Holder::Steward && hold.dataset == Some(party.dataset);
-        pausable && party.purpose == Purpose::Participate && !job.holds.iter().any(by_us)
+        pausable && party.purpose == DatasetUse::Participate && !job.holds.iter().any(by_us)
     });
     let hold = holdable.map(|party| render_hold(consortium, job, party)).collect_view();
     let cancel = (!state.is_over() && steers).then(|| render_cancel(consortium, job));
-    let retried = matches!(state, State::Failed | State::Cancelled | State::Refused) && viewer::researches(member);
+    let retried =
+        matches!(state, JobState::Failed | JobState::Cancelled | JobState::Refused) && viewer::researches(member);
     let retry = retried.then(|| render_retry(consortium, job));
     let copy = viewer::researches(member).then(|| render_copy(consortium, job));
     view! { {holds}{pause}{hold}{cancel}{retry}{copy} }.into_any()
@@ -41,7 +42,7 @@ fn render_holds(
     consortium: ConsortiumId,
     job: &Job,
     steers: bool,
-    own: &[&Participant],
+    own: &[&JobParticipant],
     now: OffsetDateTime,
 ) -> AnyView {
     let rows = job.holds.iter().map(|hold| {
@@ -119,7 +120,7 @@ fn render_pause(consortium: ConsortiumId, job: &Job) -> AnyView {
     view! { <details class="more"><summary>"Pause this job"</summary>{form}</details> }.into_any()
 }
 
-fn render_hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyView {
+fn render_hold(consortium: ConsortiumId, job: &Job, party: &JobParticipant) -> AnyView {
     let mut hidden = hidden_fields(consortium, job);
     hidden.push(("dataset", party.dataset.to_string()));
     let form = post(
@@ -137,7 +138,7 @@ fn render_hold(consortium: ConsortiumId, job: &Job, party: &Participant) -> AnyV
 
 fn render_cancel(consortium: ConsortiumId, job: &Job) -> AnyView {
     let effect = match job.summary.state {
-        State::Proposed => "Nothing was reserved yet, and nothing will be charged.",
+        JobState::Proposed => "Nothing was reserved yet, and nothing will be charged.",
         _ => "Workers stop after their current step. Releases stay spent; the unused reservation is returned.",
     };
     let form = post(

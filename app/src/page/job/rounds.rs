@@ -2,14 +2,14 @@
 
 use leptos::prelude::*;
 use time::OffsetDateTime;
-use undertone_api::job::{Job, Progress, Purpose};
+use undertone_api::job::{DatasetUse, Job, JobProgress};
 
 use crate::component::drawing::RoundTimeline;
 use crate::words;
 
 /// Renders the drawing; empty before the first round.
-pub(super) fn render_section(job: &Job, progress: Progress, now: OffsetDateTime) -> AnyView {
-    let taking = |party: &&undertone_api::job::Participant| party.purpose == Purpose::Participate;
+pub(super) fn render_section(job: &Job, progress: JobProgress, now: OffsetDateTime) -> AnyView {
+    let taking = |party: &&undertone_api::job::JobParticipant| party.purpose == DatasetUse::Participate;
     let parties = job
         .participants
         .iter()

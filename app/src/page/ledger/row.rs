@@ -4,7 +4,7 @@
 use leptos::prelude::*;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::AccountId;
-use undertone_api::ledger::{EntryProof, Inclusion, ReceiptProof};
+use undertone_api::ledger::{EntryProof, InclusionProof, ReceiptProof};
 use undertone_api::page::PageQuery;
 
 use super::describe_event;
@@ -144,7 +144,7 @@ fn render_price(proof: &EntryProof) -> AnyView {
     .into_any()
 }
 
-fn render_inclusion(inclusion: &Inclusion) -> AnyView {
+fn render_inclusion(inclusion: &InclusionProof) -> AnyView {
     let head = &inclusion.head.head;
     let steps = inclusion.steps.iter().map(|step| {
         let (before, after) = if step.left { (step.sibling.clone(), "known value") } else { ("known value".to_owned(), "") };

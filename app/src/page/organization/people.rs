@@ -3,8 +3,8 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
-use undertone_api::member::{Member, Role, Scope};
-use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::member::{Member, Role, RoleScope};
+use undertone_api::organization::{Invitation, InvitationPurpose};
 use undertone_api::retirement::RetiredMember;
 
 use crate::component::form::post;
@@ -45,7 +45,7 @@ pub(super) fn render_members(
     now: OffsetDateTime,
 ) -> AnyView {
     let rows = members.iter().map(|member| {
-        let here = member.grants.iter().filter(|grant| grant.scope == Scope::Organization(organization));
+        let here = member.grants.iter().filter(|grant| grant.scope == RoleScope::Organization(organization));
         let roles_held: Vec<_> = here.map(|grant| grant.role).collect();
         let roles: Vec<_> = roles_held.iter().map(|role| words::role(*role)).collect();
         let change = admin.then(|| {
@@ -189,11 +189,13 @@ pub(crate) fn render_links(
     .into_any()
 }
 
-fn describe_purpose(purpose: &Purpose) -> String {
+fn describe_purpose(purpose: &InvitationPurpose) -> String {
     match purpose {
-        Purpose::Operator => "operator".to_owned(),
-        Purpose::Organization { .. } => "an organization".to_owned(),
-        Purpose::Annotator { .. } => "annotator".to_owned(),
-        Purpose::Member { roles, .. } => roles.iter().map(|role| words::role(*role)).collect::<Vec<_>>().join(", "),
+        InvitationPurpose::Operator => "operator".to_owned(),
+        InvitationPurpose::Organization { .. } => "an organization".to_owned(),
+        InvitationPurpose::Annotator { .. } => "annotator".to_owned(),
+        InvitationPurpose::Member { roles, .. } => {
+            roles.iter().map(|role| words::role(*role)).collect::<Vec<_>>().join(", ")
+        }
     }
 }

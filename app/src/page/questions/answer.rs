@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use serde::Deserialize;
 use undertone_api::id::{JobId, QuestionId};
-use undertone_api::question::{Label, Queue};
+use undertone_api::question::{AnnotationQueue, Label};
 
 use super::exchange;
 use crate::answer::Answering;
@@ -55,7 +55,7 @@ pub(crate) fn annotate() -> AnyView {
 }
 
 /// Renders the guidelines, and the meaning of the labels.
-fn render_guidelines(queue: &Queue) -> AnyView {
+fn render_guidelines(queue: &AnnotationQueue) -> AnyView {
     let paragraphs = queue.guidelines.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
     let paragraphs: Vec<_> = paragraphs.map(|text| view! { <p>{text.to_owned()}</p> }).collect();
     let explained = |label: &&Label| !label.hint.is_empty();

@@ -1,7 +1,7 @@
 //! The privacy cost of the job to the people in each dataset, for a recording and for a speaker.
 
 use leptos::prelude::*;
-use undertone_api::report::{How, Level, PartyCost, ReportFile};
+use undertone_api::report::{LevelDerivation, PartyCost, PrivacyLevel, ReportFile};
 
 use crate::page::ledger::describe_event;
 use crate::words;
@@ -50,11 +50,13 @@ fn render_party(cost: &PartyCost) -> AnyView {
     .into_any()
 }
 
-fn render_level(level: &Level, delta: Option<f64>) -> AnyView {
+fn render_level(level: &PrivacyLevel, delta: Option<f64>) -> AnyView {
     let each = words::each(level.unit);
     let title = match level.how {
-        How::Protected => format!("For {each}, the protected unit"),
-        How::Group { .. } | How::Part | How::Whole => format!("For {each}, not the protected unit"),
+        LevelDerivation::Protected => format!("For {each}, the protected unit"),
+        LevelDerivation::Group { .. } | LevelDerivation::Part | LevelDerivation::Whole => {
+            format!("For {each}, not the protected unit")
+        }
     };
     let number = match level.epsilon {
         Some(epsilon) => {

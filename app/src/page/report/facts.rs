@@ -2,9 +2,9 @@
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::Purpose;
+use undertone_api::job::DatasetUse;
 use undertone_api::report::ReportFile;
-use undertone_api::signed::Head;
+use undertone_api::signed::LogHead;
 
 use crate::component::files::render_files;
 use crate::{kind, path, words};
@@ -39,8 +39,8 @@ fn render_datasets(report: &ReportFile) -> AnyView {
     let terms = kind::terms(report.spec());
     let rows = report.datasets.iter().map(|used| {
         let usage = match used.purpose {
-            Purpose::Participate => terms.participation,
-            Purpose::Evaluate => "evaluated on",
+            DatasetUse::Participate => terms.participation,
+            DatasetUse::Evaluate => "evaluated on",
         };
         let content = used.digest.clone().map_or_else(
             || view! { <small>"not stated"</small> }.into_any(),
@@ -76,7 +76,7 @@ fn render_datasets(report: &ReportFile) -> AnyView {
 
 fn render_versions(report: &ReportFile, consortium: Option<ConsortiumId>) -> AnyView {
     let head = report.certificate.as_ref().and_then(|certificate| certificate.head.as_ref());
-    let head = head.and_then(|head| serde_json::from_str::<Head>(&head.payload).ok());
+    let head = head.and_then(|head| serde_json::from_str::<LogHead>(&head.payload).ok());
     let certificate = report.certificate.as_ref().map(|certificate| {
         let digest = view! { <code>{certificate.digest.clone()}</code> };
         match consortium {

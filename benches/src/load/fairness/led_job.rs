@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use support::client::Client;
 use support::stage::Staged;
-use undertone_api::dataset::{Content, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, QuestionId};
 use undertone_api::job::active_learning::{
     Acquisition, Aggregation, Classifier, Gate, Label, POOL, Party, Spec, TestSet,
@@ -18,7 +18,7 @@ use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_api::question::{Annotation, Answer, NewAnnotation};
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
-use undertone_proto::question::{self, Posed};
+use undertone_proto::question::{self, QuestionLine};
 use undertone_worker::gateway::{Download, Offer};
 use undertone_worker::site::outbox::Parcel;
 use uuid::Uuid;
@@ -122,17 +122,18 @@ fn text(number: u32) -> String {
 }
 
 fn pool() -> Staged<Parcel> {
-    let bytes = question::write((0..QUESTIONS).map(|number| Posed { text: text(number), count: None }).collect())?;
+    let bytes =
+        question::write((0..QUESTIONS).map(|number| QuestionLine { text: text(number), count: None }).collect())?;
     let digest = hex::encode(Sha256::digest(&bytes));
     Ok(Parcel { bytes, length: u64::from(QUESTIONS), digest, receipt: None })
 }
 
-fn registration(name: &str) -> Registration {
-    Registration {
+fn registration(name: &str) -> DatasetRegistration {
+    DatasetRegistration {
         name: name.to_owned(),
         lineage: LineageId(Uuid::now_v7()),
         visibility: Visibility::Public,
-        content: Content::Queries,
+        content: DatasetContent::Queries,
         inputs: 0,
         classes: LABELS.len() as u32,
         records: SizeClass(10_000),

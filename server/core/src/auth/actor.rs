@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use undertone_api::api_key::KeyScope;
 use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
-use undertone_api::member::{Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleScope};
 
 /// The means by which a member was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,12 +89,12 @@ impl Actor {
 
     /// Returns the roles in one organization.
     pub fn roles_in(&self, organization: OrganizationId) -> impl Iterator<Item = Role> {
-        self.roles_at(Scope::Organization(organization))
+        self.roles_at(RoleScope::Organization(organization))
     }
 
     /// Returns the roles in a consortium itself, without those in its organizations.
     pub fn roles_over(&self, consortium: ConsortiumId) -> impl Iterator<Item = Role> {
-        self.roles_at(Scope::Consortium(consortium))
+        self.roles_at(RoleScope::Consortium(consortium))
     }
 
     /// Returns the roles in an organization that give a standing in a consortium: none while the organization is
@@ -104,7 +104,7 @@ impl Actor {
         self.roles_in(organization).filter(move |_| !is_retired)
     }
 
-    fn roles_at(&self, scope: Scope) -> impl Iterator<Item = Role> {
+    fn roles_at(&self, scope: RoleScope) -> impl Iterator<Item = Role> {
         self.member.grants.iter().filter(move |grant| grant.scope == scope).map(|grant| grant.role)
     }
 
@@ -115,8 +115,8 @@ impl Actor {
             .grants
             .iter()
             .filter_map(|grant| match grant.scope {
-                Scope::Organization(id) => Some(id),
-                Scope::Consortium(_) => None,
+                RoleScope::Organization(id) => Some(id),
+                RoleScope::Consortium(_) => None,
             })
             .collect();
         own.sort_unstable();

@@ -152,7 +152,7 @@ pub fn guessed_early(password: &str, known: &[&str]) -> bool {
 
 fn crowded() -> Error {
     let detail = format!("more people sign in than passwords can be checked: try again in {LATER} s");
-    Problem::new(Code::Unavailable, detail).after(LATER).into()
+    Problem::new(Code::Unavailable, detail).with_retry_after(LATER).into()
 }
 
 fn argon2() -> Result<Argon2<'static>, Error> {

@@ -191,7 +191,7 @@ impl From<StreamRefusal> for Problem {
                 (Code::Unavailable, format!("the server has {MOST_STREAMS_IN_ALL} streams open: try again later"))
             }
         };
-        Self::new(code, detail).after(LATER)
+        Self::new(code, detail).with_retry_after(LATER)
     }
 }
 

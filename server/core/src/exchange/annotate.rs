@@ -162,7 +162,7 @@ async fn read<T: Send + 'static>(
     let dataset = pool.dataset;
     let done = tokio::task::spawn_blocking(move || {
         let mut questions = question::read(&bytes)?.map(|question| {
-            let question::Posed { text, count } = question?;
+            let question::QuestionLine { text, count } = question?;
             Ok(Found { id: question::id(job, dataset, &text), dataset, text, count })
         });
         let done = read(&mut questions);
@@ -184,7 +184,7 @@ mod tests {
     use object_store::memory::InMemory;
     use undertone_api::id::{DatasetId, JobId, OrganizationId};
     use undertone_api::problem::Code;
-    use undertone_proto::question::{Posed, id, write};
+    use undertone_proto::question::{QuestionLine, id, write};
     use uuid::Uuid;
 
     use super::{ObjectError, READING, Store, Stored, count, find, path, rest};
@@ -206,7 +206,7 @@ mod tests {
         for (number, texts) in [(2, ["a", "b", "c"]), (3, ["b", "c", "d"])] {
             let dataset = DatasetId(Uuid::from_u128(number));
             let object = path(JOB, dataset, Uuid::from_u128(9));
-            let questions = texts.map(|text| Posed { text: text.to_owned(), count: None });
+            let questions = texts.map(|text| QuestionLine { text: text.to_owned(), count: None });
             store.put(&object, write(questions.to_vec()).unwrap().into()).await.unwrap();
             pools.push(Stored { dataset, object });
         }

@@ -15,8 +15,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::Precision;
-use undertone_proto::vector::pack::Packer;
-use undertone_proto::vector::{self, Form, Sum, VectorError, code};
+use undertone_proto::vector::pack::VectorPacker;
+use undertone_proto::vector::{self, VectorError, VectorForm, WeightedSum, code};
 
 use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing};
 use crate::fault;
@@ -42,8 +42,8 @@ pub struct Part {
 ///
 /// # Errors
 /// [`ObjectError`] if a part cannot be read, is shorter than the form, or the mean cannot be written.
-pub async fn mean(store: &Store, parts: &[Part], form: Form, to: &Path) -> Result<String, ObjectError> {
-    let packed = Whole::write(store, parts, form, to, Some(Packer::new(&form)?)).await?;
+pub async fn mean(store: &Store, parts: &[Part], form: VectorForm, to: &Path) -> Result<String, ObjectError> {
+    let packed = Whole::write(store, parts, form, to, Some(VectorPacker::new(&form)?)).await?;
     let whole = if packed.size < form.bytes() {
         packed
     } else {
@@ -68,9 +68,9 @@ impl Whole {
     async fn write(
         store: &Store,
         parts: &[Part],
-        form: Form,
+        form: VectorForm,
         to: &Path,
-        packer: Option<Packer>,
+        packer: Option<VectorPacker>,
     ) -> Result<Self, ObjectError> {
         let mut writer = WriteMultipart::new(store.put_multipart(to).await?);
         match write_mean(store, parts, form, Ending::new(form.precision(), packer, to), &mut writer).await {
@@ -86,7 +86,7 @@ impl Whole {
 async fn write_mean(
     store: &Store,
     parts: &[Part],
-    form: Form,
+    form: VectorForm,
     mut ending: Ending,
     writer: &mut WriteMultipart,
 ) -> Result<(u64, String), ObjectError> {
@@ -112,8 +112,8 @@ async fn write_mean(
 }
 
 /// Returns the sum of a segment of all parts, in their order.
-async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) -> Result<Sum, ObjectError> {
-    let mut sum = Sum::new((stretch.end - stretch.start) as usize);
+async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) -> Result<WeightedSum, ObjectError> {
+    let mut sum = WeightedSum::new((stretch.end - stretch.start) as usize);
     let range = stretch.start * WIDTH..stretch.end * WIDTH;
     let places: Vec<_> = parts.iter().map(|part| (part.path.clone(), part.weight)).collect();
     let (store, bytes) = (store.clone(), range.clone());
@@ -136,14 +136,14 @@ async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) ->
 /// The conversion of values into the bytes of the wire format.
 struct Ending {
     precision: Precision,
-    packer: Option<Packer>,
+    packer: Option<VectorPacker>,
     chance: ChaCha20Rng,
     hasher: Sha256,
     size: u64,
 }
 
 impl Ending {
-    fn new(precision: Precision, packer: Option<Packer>, to: &Path) -> Self {
+    fn new(precision: Precision, packer: Option<VectorPacker>, to: &Path) -> Self {
         let seed = Sha256::digest(format!("undertone/rounding/1 {to}"));
         let chance = ChaCha20Rng::from_seed(seed.into());
         Self { precision, packer, chance, hasher: Sha256::new(), size: 0 }
@@ -189,7 +189,7 @@ mod tests {
     use object_store::path::Path;
     use sha2::{Digest as _, Sha256};
     use undertone_api::job::dp_sgd::Precision;
-    use undertone_proto::vector::{Form, read, write};
+    use undertone_proto::vector::{VectorForm, read, write};
 
     use super::{Part, STRETCH, mean};
     use crate::exchange::object::{Store, digest};
@@ -204,8 +204,8 @@ mod tests {
         store.get(&Path::from(path)).await.expect("it is there").bytes().await.expect("it can be read").to_vec()
     }
 
-    fn form(precision: Precision, length: usize) -> Form {
-        Form::new(precision, length as u64).expect("a length")
+    fn form(precision: Precision, length: usize) -> VectorForm {
+        VectorForm::new(precision, length as u64).expect("a length")
     }
 
     #[tokio::test]

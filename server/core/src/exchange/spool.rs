@@ -175,7 +175,7 @@ impl SpoolSlots {
 
     fn refuse(&self, code: Code, reason: &str) -> Error {
         self.metrics.reach(Limit::Exports);
-        Problem::new(code, format!("{reason}: try again in {LATER} s")).after(LATER).into()
+        Problem::new(code, format!("{reason}: try again in {LATER} s")).with_retry_after(LATER).into()
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldSpools> {

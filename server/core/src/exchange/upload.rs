@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use undertone_api::id::OrganizationId;
 use undertone_proto::CHUNK;
-use undertone_proto::vector::{Form, Reader, VectorError, code};
+use undertone_proto::vector::{VectorError, VectorForm, VectorReader, code};
 
 use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing, remove, remove_all};
 use crate::exchange::budget::{ByteBudget, ByteCharge};
@@ -359,7 +359,7 @@ impl Upload {
     /// if it does not match its form, [`ObjectError::Norm`] if it is too long; the last three delete it.
     /// [`ObjectError::Lost`] if earlier bytes are gone, because another attempt has ended. [`ObjectError::Turn`] if
     /// `turns` has no turn; then it is kept. [`ObjectError::Store`].
-    pub async fn finish(mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
+    pub async fn finish(mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
         let finished = self.unpacked(turns, form, to).await;
         if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
             self.place.forget(&self.store).await?;
@@ -367,7 +367,7 @@ impl Upload {
         finished
     }
 
-    async fn unpacked(&mut self, turns: &FairQueue, form: Form, to: &Path) -> Result<(), ObjectError> {
+    async fn unpacked(&mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
             // A lost connection may look like the end: the next attempt continues from here.
             self.keep().await?;
@@ -391,7 +391,7 @@ impl Upload {
     }
 
     /// Unpacks all received bytes, read once: the stored segments, then the bytes in memory.
-    async fn write_numbers(&mut self, form: Form, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
+    async fn write_numbers(&mut self, form: VectorForm, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
         let last = std::mem::take(&mut self.segment);
         let from = self.size - last.len() as u64;
         let mut unpacking = Unpacking::new(form, self.size);
@@ -436,15 +436,15 @@ const PIECE: usize = 512 << 10;
 struct Unpacking {
     hasher: Sha256,
     /// After an error of the form, only the digest is still checked.
-    reader: Result<Reader, VectorError>,
+    reader: Result<VectorReader, VectorError>,
     numbers: Vec<f32>,
     /// Σ x² of the values so far.
     square: f64,
 }
 
 impl Unpacking {
-    fn new(form: Form, size: u64) -> Self {
-        Self { hasher: Sha256::new(), reader: Reader::new(form, size), numbers: Vec::new(), square: 0.0 }
+    fn new(form: VectorForm, size: u64) -> Self {
+        Self { hasher: Sha256::new(), reader: VectorReader::new(form, size), numbers: Vec::new(), square: 0.0 }
     }
 
     /// Unpacks the next bytes, except the first `from`.

@@ -82,7 +82,7 @@ impl QueueRefusal {
                 5,
             ),
         };
-        Problem::new(code, detail).after(seconds).into()
+        Problem::new(code, detail).with_retry_after(seconds).into()
     }
 }
 

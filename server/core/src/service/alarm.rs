@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use crate::db::Db;
 use crate::error::Error;
-use crate::service::audit_log::What;
+use crate::service::audit_log::AuditAction;
 use crate::service::entity::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::operator;
 
@@ -35,7 +35,7 @@ pub async fn count_alarms(db: &Db, now: OffsetDateTime) -> Result<AlarmCounts, E
     let size = newest.map_or(0, |head| head.size);
     let later = head_observation::Entity::find().filter(head_observation::Column::Size.gt(size));
     let backup = audit_log::Entity::find()
-        .filter(audit_log::Column::What.eq(What::BackupMade.word()))
+        .filter(audit_log::Column::What.eq(AuditAction::BackupMade.word()))
         .order_by_desc(audit_log::Column::At)
         .one(db.read())
         .await?;

@@ -25,7 +25,7 @@ use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, What};
+use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
@@ -76,7 +76,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
             let notice = Notice::KeyMade { key: id.0, member: actor.id().0, name: &row.name };
             notification::tell(ctx, tx, notice).await?;
             let detail = json!({ "scopes": &scopes, "days": new.days });
-            audit_log::record(ctx, tx, act(actor, What::KeyMade, id, detail)).await
+            audit_log::record(ctx, tx, act(actor, AuditAction::KeyMade, id, detail)).await
         })
         .await?;
     let secret = format!("{PREFIX}{}_{secret}", id.0.simple());
@@ -112,7 +112,7 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
             }
             let row = api_key::Model { revoked_at: Some(ctx.now()), ..row };
             row.into_active_model().reset_all().update(tx).await?;
-            audit_log::record(ctx, tx, act(actor, What::KeyRevoked, id, json!({}))).await
+            audit_log::record(ctx, tx, act(actor, AuditAction::KeyRevoked, id, json!({}))).await
         })
         .await?;
     ctx.wake().ring_standings();
@@ -190,7 +190,7 @@ fn refused() -> Error {
     Error::problem(Code::Unauthenticated, "the key does not hold: make another under Settings, API keys")
 }
 
-fn act(actor: &Actor, what: What, id: ApiKeyId, detail: serde_json::Value) -> Act<'static> {
+fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> Act<'static> {
     Act { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
 }
 

@@ -19,16 +19,16 @@ mod waiting;
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{Job, Refuse, State, Step};
+use undertone_api::job::{Job, JobState, JobStep, RefuseRequest};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::signed::{self, Consent, Decision, Signed, SignedApproval};
+use undertone_api::signed::{self, Consent, Signed, SignedApproval, SiteDecision};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::to_json;
 use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
@@ -74,7 +74,13 @@ pub async fn approve_signed(
 ///
 /// # Errors
 /// As [`approve`], and `validation_failed` without a reason.
-pub async fn refuse(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId, refuse: &Refuse) -> Result<Job, Error> {
+pub async fn refuse(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    refuse: &RefuseRequest,
+) -> Result<Job, Error> {
     let reason = refuse.reason.trim();
     if !(1..=1000).contains(&reason.chars().count()) {
         let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
@@ -100,7 +106,7 @@ async fn answer(
         .write("decide job", async |tx| {
             let part = self::part(tx, job, dataset).await?;
             let row = state::row(tx, job).await?;
-            if state::of(&row)? != State::Proposed {
+            if state::of(&row)? != JobState::Proposed {
                 return Err(Error::wrong_state(format!("the job is {}", state::of(&row)?.label())));
             }
             if part.approval == "not_needed" {
@@ -142,7 +148,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             let key = signed::public_key(&site.public_key)
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
-            let decision: Decision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let decision: SiteDecision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
             let row = state::row(tx, decision.job).await?;
             let part = part(tx, decision.job, decision.dataset).await?;
             if part.worker_id != worker.0 {
@@ -194,13 +200,13 @@ async fn apply(
     }
     part.into_active_model().reset_all().update(tx).await?;
     match (refusal, now) {
-        (None, State::Proposed) => state::admit(ctx, tx, hand, row).await,
-        (Some(reason), State::Proposed) => {
-            state::step(ctx, tx, hand, row, Step::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
+        (None, JobState::Proposed) => state::admit(ctx, tx, hand, row).await,
+        (Some(reason), JobState::Proposed) => {
+            state::step(ctx, tx, hand, row, JobStep::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }
         // The site refuses after all others approved: it will not run, so the job cannot complete.
-        (Some(reason), State::Queued | State::Running | State::Paused) => {
-            state::step(ctx, tx, hand, row, Step::Fail, Some(format!("{owner}, {by}: {reason}"))).await
+        (Some(reason), JobState::Queued | JobState::Running | JobState::Paused) => {
+            state::step(ctx, tx, hand, row, JobStep::Fail, Some(format!("{owner}, {by}: {reason}"))).await
         }
         _ => Ok(row),
     }
@@ -217,7 +223,7 @@ async fn log(
 ) -> Result<(), Error> {
     let act = Act {
         by,
-        what: if refusal.is_none() { What::JobApproved } else { What::JobRefused },
+        what: if refusal.is_none() { AuditAction::JobApproved } else { AuditAction::JobRefused },
         place: Place::Organization(OrganizationId(part.organization_id)),
         subject: Some(("job", row.id.to_string())),
         detail: json!({ "dataset": part.dataset_id, "manifest": row.digest, "reason": refusal }),

@@ -14,7 +14,7 @@ use undertone_api::signed::ApprovalKey;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, What};
+use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::approval_key;
 use crate::service::notification::credential::{self, CredentialChange};
@@ -52,7 +52,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
             }
             row.clone().into_active_model().insert(tx).await?;
             let detail = json!({ "fingerprint": row.fingerprint, "kind": new.key.label() });
-            audit_log::record(ctx, tx, act(actor, What::ApprovalKeyAdded, row.id.into(), detail)).await?;
+            audit_log::record(ctx, tx, act(actor, AuditAction::ApprovalKeyAdded, row.id.into(), detail)).await?;
             let change = CredentialChange::ApprovalKeyAdded { fingerprint: fingerprint.as_str() };
             credential::announce(ctx, tx, actor.id(), change).await
         })
@@ -89,7 +89,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), E
                 row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("approval key"))?;
             approval_key::Entity::delete_by_id(row.id).exec(tx).await?;
             let detail = json!({ "fingerprint": row.fingerprint });
-            audit_log::record(ctx, tx, act(actor, What::ApprovalKeyRemoved, id, detail)).await?;
+            audit_log::record(ctx, tx, act(actor, AuditAction::ApprovalKeyRemoved, id, detail)).await?;
             let change = CredentialChange::ApprovalKeyRemoved { fingerprint: &row.fingerprint };
             credential::announce(ctx, tx, actor.id(), change).await
         })
@@ -110,6 +110,6 @@ fn shown(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
     })
 }
 
-fn act<'a>(actor: &Actor, what: What, id: ApprovalKeyId, detail: serde_json::Value) -> Act<'a> {
+fn act<'a>(actor: &Actor, what: AuditAction, id: ApprovalKeyId, detail: serde_json::Value) -> Act<'a> {
     Act { by: actor.into(), what, place: Place::Server, subject: Some(("approval_key", id.to_string())), detail }
 }

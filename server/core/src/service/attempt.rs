@@ -23,7 +23,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::attempt;
 
 /// Counts one attempt on each of the counters.
@@ -86,7 +86,7 @@ pub(super) async fn attempts(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<(i32, Of
 /// number of attempts.
 ///
 /// It runs concurrently with the response, so that the response time does not depend on the existence of the member.
-pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: What) {
+pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: AuditAction) {
     let ctx = ctx.clone();
     let noting = async move {
         if let Err(error) = note(&ctx, member, what).await {
@@ -98,7 +98,7 @@ pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: What) {
     tokio::spawn(WorkOwner::current().scope(noting));
 }
 
-async fn note(ctx: &Ctx, member: Option<MemberId>, what: What) -> Result<(), Error> {
+async fn note(ctx: &Ctx, member: Option<MemberId>, what: AuditAction) -> Result<(), Error> {
     let door = Door::Failures(member);
     let failures = ctx.db.beside("count a failure", async |tx| count(ctx, tx, &door).await).await?.unwrap_or_default();
     if !is_power_of_ten(failures) {
@@ -161,7 +161,7 @@ fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
     let left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
     let minutes = left.div_ceil(60);
     let detail = format!("too many wrong attempts; wait {minutes} minutes");
-    Problem::new(Code::RateLimited, detail).after(left).into()
+    Problem::new(Code::RateLimited, detail).with_retry_after(left).into()
 }
 
 const fn is_power_of_ten(mut number: i32) -> bool {

@@ -11,8 +11,8 @@ mod tests;
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use sea_orm::{QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{DatasetId, JobId, WorkerId};
-use undertone_api::job::audit::{Assessment, AuditView, Audited, Verdict};
-use undertone_api::job::{Charge, State};
+use undertone_api::job::audit::{Assessment, AuditPlan, AuditVerdict, AuditView};
+use undertone_api::job::{Charge, JobState};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{self, AuditStatement, Signed};
 use undertone_privacy::ledger::{Balance, Budget};
@@ -61,7 +61,7 @@ pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<Audited>, Error> {
+pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
 }
@@ -73,10 +73,10 @@ pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<Audited>,
 /// `withheld` when not.
 pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
-    if !planned.iter().any(Planned::is_audited) || state::of(row)? == State::Finished {
+    if !planned.iter().any(Planned::is_audited) || state::of(row)? == JobState::Finished {
         return Ok(());
     }
-    let why = row.reason.as_deref().filter(|_| state::of(row).is_ok_and(State::is_over));
+    let why = row.reason.as_deref().filter(|_| state::of(row).is_ok_and(JobState::is_over));
     let why =
         why.map_or_else(|| "it has not come yet".to_owned(), |reason| format!("the job ended without it ({reason})"));
     Err(Error::problem(Code::Withheld, format!("the job promises an audit, and its files wait for it: {why}")))
@@ -116,7 +116,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
     let (counts, theirs) = (statement.clone(), statement.assessment.delta);
     let assess = move || {
         let AuditStatement { finding, event, adjacency, releases, .. } = &counts;
-        let at = |delta: Delta| Assessment::of(&finding.trials, event, *adjacency, *releases, delta);
+        let at = |delta: Delta| Assessment::assess(&finding.trials, event, *adjacency, *releases, delta);
         Ok((at(theirs)?, at(delta)?))
     };
     let assessed: Result<_, undertone_api::job::audit::AssessError> =
@@ -161,8 +161,8 @@ pub async fn accept(
             theirs.tight, theirs.blocking, statement.assessment.tight, statement.assessment.blocking
         )));
     }
-    let disproved = [theirs, ours].into_iter().find(|assessment| assessment.verdict == Verdict::Disproved);
-    let verdict = if disproved.is_some() { Verdict::Disproved } else { ours.verdict };
+    let disproved = [theirs, ours].into_iter().find(|assessment| assessment.verdict == AuditVerdict::Disproved);
+    let verdict = if disproved.is_some() { AuditVerdict::Disproved } else { ours.verdict };
     if audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(tx).await?.is_none() {
         let kept = audit::Model {
             job_id: part.job_id,
@@ -239,7 +239,7 @@ pub(crate) async fn flaw(connection: &impl ConnectionTrait, row: &job::Model) ->
     }
     let disproved = audit::Entity::find()
         .filter(audit::Column::JobId.eq(row.id))
-        .filter(audit::Column::Verdict.eq(word(&Verdict::Disproved)?))
+        .filter(audit::Column::Verdict.eq(word(&AuditVerdict::Disproved)?))
         .one(connection)
         .await?;
     Ok(disproved.map(|_| "an audit disproves what was claimed".to_owned()))

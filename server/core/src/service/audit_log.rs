@@ -3,7 +3,7 @@
 //!
 //! Each place has a log of its own, numbered without gaps, in a chain of hashes (see `undertone_api::audit_log`). Never
 //! put a secret, an e-mail address, a text of the data or a file name of a recording into `detail`. To log one more
-//! action: a variant in `What`, and the call.
+//! action: a variant in `AuditAction`, and the call.
 
 mod read;
 mod seal;
@@ -16,7 +16,7 @@ use sea_orm::{
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use undertone_api::audit_log::{AuditEntry, Author, Hand, Subject, Where, origin};
+use undertone_api::audit_log::{ActorKind, AuditActor, AuditEntry, AuditPlace, AuditSubject, origin};
 use undertone_api::id::{ConsortiumId, MemberId, WorkerId};
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ pub use read::{content_of, harmless};
 #[cfg(any(test, feature = "testing"))]
 pub use seal::AT_ONCE;
 pub use seal::seal;
-pub use undertone_api::audit_log::What;
+pub use undertone_api::audit_log::AuditAction;
 
 /// The limit of an entry's detail in bytes of JSON; a longer detail is replaced by its length.
 const LONGEST_DETAIL: usize = 8192;
@@ -66,7 +66,7 @@ pub struct Act<'a> {
     /// The author.
     pub by: By,
     /// The kind of action.
-    pub what: What,
+    pub what: AuditAction,
     /// The place whose log contains the entry.
     pub place: Place,
     /// The object: its kind, a noun, and its id.
@@ -91,20 +91,20 @@ pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: Act<'_>) -> Res
     let place = place_of(act.place);
     let last = last(tx, place).await?;
     let (hand, id) = match act.by {
-        By::Member(id) => (Hand::Member, Some(id.0)),
-        By::Worker(id) => (Hand::Worker, Some(id.0)),
-        By::Key(id) => (Hand::Key, Some(id)),
-        By::Operator => (Hand::Operator, None),
-        By::Nobody => (Hand::Nobody, None),
-        By::System => (Hand::System, None),
+        By::Member(id) => (ActorKind::Member, Some(id.0)),
+        By::Worker(id) => (ActorKind::Worker, Some(id.0)),
+        By::Key(id) => (ActorKind::Key, Some(id)),
+        By::Operator => (ActorKind::Operator, None),
+        By::Nobody => (ActorKind::Nobody, None),
+        By::System => (ActorKind::System, None),
     };
     let mut entry = AuditEntry {
         place,
         number: last.as_ref().map_or(1, |row| row.number as u64 + 1),
         at: now,
-        by: Author { hand, id, name: None },
+        by: AuditActor { hand, id, name: None },
         what: act.what,
-        subject: act.subject.map(|(kind, id)| Subject { kind: kind.to_owned(), id }),
+        subject: act.subject.map(|(kind, id)| AuditSubject { kind: kind.to_owned(), id }),
         detail: act.detail,
         previous: last.map_or_else(origin, |row| row.hash),
         hash: String::new(),
@@ -132,7 +132,7 @@ pub async fn note(ctx: &Ctx, act: Act<'_>) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the database fails: then it should not be sent.
-pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: What, job: &job::Model) -> Result<(), Error> {
+pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: AuditAction, job: &job::Model) -> Result<(), Error> {
     let act = Act {
         by: By::from(actor),
         what,
@@ -147,7 +147,7 @@ pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: What, job: &job::
 ///
 /// # Errors
 /// When the database fails.
-pub async fn note_command(db: &Db, now: OffsetDateTime, what: What, detail: Value) -> Result<(), Error> {
+pub async fn note_command(db: &Db, now: OffsetDateTime, what: AuditAction, detail: Value) -> Result<(), Error> {
     let act = Act { by: By::Operator, what, place: Place::Server, subject: None, detail };
     db.write("note a command", async |tx| record_at(tx, now, act.clone()).await).await
 }
@@ -160,8 +160,8 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
     ctx.db
         .write("note certificate", async |tx| {
             let newest = audit_log::Entity::find()
-                .filter(audit_log::Column::Place.eq(Where::Server.parts().0))
-                .filter(audit_log::Column::What.eq(What::CertificateRenewed.word()))
+                .filter(audit_log::Column::Place.eq(AuditPlace::Server.parts().0))
+                .filter(audit_log::Column::What.eq(AuditAction::CertificateRenewed.word()))
                 .order_by_desc(audit_log::Column::Number)
                 .one(tx)
                 .await?;
@@ -169,8 +169,13 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
             if newest.is_some_and(|row| from_json::<Value>(&row.detail).is_ok_and(|known| known == detail)) {
                 return Ok(());
             }
-            let act =
-                Act { by: By::System, what: What::CertificateRenewed, place: Place::Server, subject: None, detail };
+            let act = Act {
+                by: By::System,
+                what: AuditAction::CertificateRenewed,
+                place: Place::Server,
+                subject: None,
+                detail,
+            };
             record(ctx, tx, act).await
         })
         .await
@@ -178,7 +183,7 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
 
 /// Returns the number of entries of one kind.
 #[cfg(any(test, feature = "testing"))]
-pub async fn count(db: &Db, what: What) -> u64 {
+pub async fn count(db: &Db, what: AuditAction) -> u64 {
     use sea_orm::PaginatorTrait as _;
 
     let entries = audit_log::Entity::find().filter(audit_log::Column::What.eq(what.word()));
@@ -186,15 +191,15 @@ pub async fn count(db: &Db, what: What) -> u64 {
 }
 
 /// Returns the place of a log.
-const fn place_of(place: Place) -> Where {
+const fn place_of(place: Place) -> AuditPlace {
     match place {
-        Place::Server => Where::Server,
-        Place::Consortium(id) => Where::Consortium(id),
-        Place::Organization(id) => Where::Organization(id),
+        Place::Server => AuditPlace::Server,
+        Place::Consortium(id) => AuditPlace::Consortium(id),
+        Place::Organization(id) => AuditPlace::Organization(id),
     }
 }
 
-async fn last(connection: &impl ConnectionTrait, place: Where) -> Result<Option<audit_log::Model>, Error> {
+async fn last(connection: &impl ConnectionTrait, place: AuditPlace) -> Result<Option<audit_log::Model>, Error> {
     let (kind, id) = place.parts();
     Ok(audit_log::Entity::find()
         .filter(audit_log::Column::Place.eq(kind))

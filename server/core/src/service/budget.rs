@@ -6,7 +6,7 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
 use serde_json::json;
-use undertone_api::budget::{Account, ExceededPart, NewBudget, Refusal, SideDelta, Uncovered};
+use undertone_api::budget::{Account, BudgetRefusal, ExceededPart, NewBudget, SideDelta, UncoveredReleases};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::{Code, Problem, Violation};
@@ -19,7 +19,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
@@ -90,7 +90,7 @@ pub async fn set_if(
             log::append(ctx, tx, &leaves).await?;
             let act = Act {
                 by: By::from(actor),
-                what: What::BudgetSet,
+                what: AuditAction::BudgetSet,
                 place: Place::Organization(dataset.organization),
                 subject: Some(("dataset", id.to_string())),
                 detail: json!({
@@ -131,12 +131,12 @@ pub(crate) async fn of_lineages(
 async fn uncovered(
     connection: &impl ConnectionTrait,
     rows: &[account::Model],
-) -> Result<HashMap<Uuid, Vec<Uncovered>>, Error> {
+) -> Result<HashMap<Uuid, Vec<UncoveredReleases>>, Error> {
     let beside = |row: &&account::Model, other: &account::Model| {
         row.id != other.id && (row.organization_id, row.lineage_id) == (other.organization_id, other.lineage_id)
     };
     let several: Vec<_> = rows.iter().filter(|row| rows.iter().any(|other| beside(row, other))).collect();
-    let mut all: HashMap<Uuid, Vec<Uncovered>> = HashMap::new();
+    let mut all: HashMap<Uuid, Vec<UncoveredReleases>> = HashMap::new();
     if several.is_empty() {
         return Ok(all);
     }
@@ -155,7 +155,7 @@ async fn uncovered(
             let (known, releases) = (all.entry(row.id).or_default(), part.committed as u64);
             match known.iter_mut().find(|known| known.unit == unit) {
                 Some(known) => (known.jobs, known.releases) = (known.jobs + 1, known.releases + releases),
-                None => known.push(Uncovered { unit, jobs: 1, releases }),
+                None => known.push(UncoveredReleases { unit, jobs: 1, releases }),
             }
         }
     }
@@ -277,7 +277,7 @@ fn too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Datase
             summary.delta.map_or(0.0, f64::from)
         ),
     };
-    let refusal = Refusal {
+    let refusal = BudgetRefusal {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),
         unit: new.unit,

@@ -20,7 +20,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use undertone_api::id::ConsortiumId;
 use undertone_api::log::Frontier;
-use undertone_api::log::bundle::{FORMAT, Line, Scope, VERSION};
+use undertone_api::log::bundle::{BundleLine, BundleScope, FORMAT, VERSION};
 use undertone_api::signed::Signed;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::exchange::spool::SpoolWriter;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
@@ -44,7 +44,7 @@ const PAGE: u64 = 400;
 /// The destination of lines.
 trait Sink: Send {
     /// Takes the next line.
-    fn line(&mut self, line: Line) -> impl Future<Output = Result<(), Error>> + Send;
+    fn line(&mut self, line: BundleLine) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Reports a row that differs from the one that was written.
     fn found(&mut self, place: String, what: &str);
@@ -52,7 +52,7 @@ trait Sink: Send {
 
 /// The part of the ledger that is read.
 struct Reach {
-    scope: Scope,
+    scope: BundleScope,
     /// The organizations whose accounts are disclosed; absent for all.
     organizations: Option<BTreeSet<Uuid>>,
 }
@@ -77,10 +77,10 @@ pub async fn examine(db: &Db, server_key: &VerifyingKey, pins: Pins, now: Offset
 async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: OffsetDateTime) -> Result<Report, Error> {
     struct Examination(Examiner);
     impl Sink for Examination {
-        async fn line(&mut self, line: Line) -> Result<(), Error> {
+        async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             match &line {
                 // The defect was reported when its row was read.
-                Line::Withheld { position, hash } => self.0.missing(*position, hash),
+                BundleLine::Withheld { position, hash } => self.0.missing(*position, hash),
                 line => self.0.line(line),
             }
             Ok(())
@@ -90,7 +90,7 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
         }
     }
     let mut sink = Examination(Examiner::new(pins));
-    let reach = Reach { scope: Scope::Whole, organizations: None };
+    let reach = Reach { scope: BundleScope::Whole, organizations: None };
     lines(tx, server_key, &reach, now, &mut sink).await?;
     stray::find(tx, &mut sink).await?;
     Ok(sink.0.finish())
@@ -113,7 +113,7 @@ pub async fn export(
         found: u64,
     }
     impl<W: FnMut(&[u8]) -> std::io::Result<()> + Send> Sink for Writer<W> {
-        async fn line(&mut self, line: Line) -> Result<(), Error> {
+        async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             let bytes = self.bytes.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             (self.to)(&bytes).map_err(|error| Error::internal("writing a bundle", error))
         }
@@ -123,7 +123,7 @@ pub async fn export(
     }
     let tx = db.snapshot().await?;
     let mut writer = Writer { to, bytes: Bytes::default(), found: 0 };
-    let reach = Reach { scope: Scope::Whole, organizations: None };
+    let reach = Reach { scope: BundleScope::Whole, organizations: None };
     lines(&tx, server_key, &reach, now, &mut writer).await?;
     tx.rollback().await?;
     let Writer { mut to, bytes, found } = writer;
@@ -147,10 +147,10 @@ pub async fn of_consortium(
     let readable = members.into_iter().map(|row| row.organization_id).filter(|organization| {
         policy::allows(actor, Operation::ReadLedger, Place::Organization((*organization).into()))
     });
-    let reach = Reach { scope: Scope::Consortium(id), organizations: Some(readable.collect()) };
+    let reach = Reach { scope: BundleScope::Consortium(id), organizations: Some(readable.collect()) };
     let act = Act {
         by: By::from(actor),
-        what: What::LedgerExported,
+        what: AuditAction::LedgerExported,
         place: Place::Consortium(id),
         subject: None,
         detail: json!({ "organizations": reach.organizations }),
@@ -172,7 +172,7 @@ pub async fn of_consortium(
 async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error> {
     struct SpoolSink(SpoolWriter, Bytes);
     impl Sink for SpoolSink {
-        async fn line(&mut self, line: Line) -> Result<(), Error> {
+        async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             let bytes = self.1.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             self.0.write(&bytes).await
         }
@@ -198,7 +198,7 @@ async fn lines(
     now: OffsetDateTime,
     sink: &mut impl Sink,
 ) -> Result<(), Error> {
-    sink.line(Line::Bundle {
+    sink.line(BundleLine::Bundle {
         format: FORMAT.to_owned(),
         version: VERSION,
         server_key: hex::encode(server_key.as_bytes()),
@@ -211,7 +211,7 @@ async fn lines(
         if reach.discloses(row.organization_id) {
             let (worker, organization) = (row.id.into(), row.organization_id.into());
             let rotations = site_key::rotations(tx, row.id).await?;
-            sink.line(Line::Worker { worker, organization, public_key: row.public_key, rotations }).await?;
+            sink.line(BundleLine::Worker { worker, organization, public_key: row.public_key, rotations }).await?;
         }
     }
     manifests(tx, reach, sink).await?;
@@ -223,7 +223,7 @@ async fn manifests(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), E
     let mut after = Uuid::nil();
     loop {
         let mut rows = job::Entity::find().filter(job::Column::Id.gt(after));
-        if let Scope::Consortium(id) = reach.scope {
+        if let BundleScope::Consortium(id) = reach.scope {
             rows = rows.filter(job::Column::ConsortiumId.eq(id.0));
         }
         let rows = rows.order_by_asc(job::Column::Id).limit(PAGE).all(tx).await?;
@@ -234,7 +234,7 @@ async fn manifests(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), E
             if manifest.digest() != row.digest {
                 sink.found(format!("job {}", row.id), "its manifest is not the one that its digest names");
             }
-            sink.line(Line::Manifest { manifest }).await?;
+            sink.line(BundleLine::Manifest { manifest }).await?;
         }
     }
 }
@@ -282,7 +282,7 @@ async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Erro
                 sink.found(format!("account {}", row.id), "its balance cannot be read");
                 continue;
             };
-            sink.line(Line::Account {
+            sink.line(BundleLine::Account {
                 account: row.id,
                 balance: Box::new(balance),
                 in_the_clear: row.in_the_clear as u64,
@@ -303,7 +303,7 @@ async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Erro
                 sink.found(format!("reservation {}", row.id), "its price cannot be read");
                 continue;
             };
-            sink.line(Line::Reservation {
+            sink.line(BundleLine::Reservation {
                 account: row.account_id,
                 job: row.job_id,
                 dataset: row.dataset_id,

@@ -14,14 +14,14 @@ pub mod verify;
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::JobId;
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::Party;
+use undertone_api::signed::certificate::CertificateParty;
 use undertone_api::signed::{Certificate, CertificateFile, Manifest};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::audit_log::{self, What};
+use crate::service::audit_log::{self, AuditAction};
 use crate::service::code::from_json;
 use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
@@ -56,7 +56,7 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
 pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
     let row = readable(ctx, actor, id).await?;
     let file = file(ctx, actor, id).await?;
-    audit_log::note_taken(ctx, actor, What::CertificateTaken, &row).await?;
+    audit_log::note_taken(ctx, actor, AuditAction::CertificateTaken, &row).await?;
     Ok(file)
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
 }
 
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
-pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
+pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     draft::parties(ctx, job, manifest).await
 }
 

@@ -116,7 +116,7 @@ mod tests {
     use time::Duration;
     use undertone_api::id::WorkerId;
     use undertone_api::problem::Code;
-    use undertone_api::signed::{Presence, Signed};
+    use undertone_api::signed::{PresenceProof, Signed};
 
     use super::{MOST, PATIENCE, ask, check as look, spend};
     use crate::ctx::Ctx;
@@ -133,7 +133,7 @@ mod tests {
 
     /// Returns the error code for a worker's answer, if it is refused.
     async fn answered(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
-        let answer = Presence { worker: site.worker, challenge: text.to_owned() };
+        let answer = PresenceProof { worker: site.worker, challenge: text.to_owned() };
         let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");
         presence::sign_in(ctx, site.worker, &presence, "1.0", &[]).await.err().map(|error| error.code())
     }

@@ -14,7 +14,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::consortium::{Consortium, NewConsortium};
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::member::{Role, Scope, check_name};
+use undertone_api::member::{Role, RoleScope, check_name};
 use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{consortium, membership};
 use crate::service::{invitation, member as members};
 
@@ -58,7 +58,7 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
             let description = new.description.trim().to_owned();
             let row = consortium::Model { id: id.0, name, description, created_at: ctx.now() };
             row.into_active_model().insert(tx).await?;
-            members::grant(tx, actor.id(), Scope::Consortium(id), Role::ConsortiumAdmin).await?;
+            members::grant(tx, actor.id(), RoleScope::Consortium(id), Role::ConsortiumAdmin).await?;
             if let Some(organization) = new.organization {
                 join(ctx, tx, id, organization).await?;
             }
@@ -67,7 +67,7 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
             }
             let act = Act {
                 by: By::from(actor),
-                what: What::ConsortiumFounded,
+                what: AuditAction::ConsortiumFounded,
                 place: Place::Consortium(id),
                 subject: Some(("consortium", id.to_string())),
                 detail: json!({ "name": new.name.trim() }),

@@ -16,7 +16,7 @@ use sea_orm::{
 use serde_json::json;
 use time::Duration;
 use undertone_api::account::{
-    Factor, FactorCode, FactorOffer, FactorProof, RECOVERY_CODES, RecoveryCodes, SecondFactors,
+    FactorCode, FactorOffer, FactorProof, FactorStatus, RECOVERY_CODES, RecoveryCodes, SecondFactors,
 };
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
@@ -26,7 +26,7 @@ use crate::auth::{Actor, Door, Operation, Place, factor, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, passkey, password};
@@ -54,7 +54,7 @@ pub(super) enum Proof {
 ///
 /// # Errors
 /// Never for a signed-in member, unless the database fails.
-pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
+pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<FactorStatus, Error> {
     policy::check(actor, Operation::ReadSelf, Place::Server)?;
     let row = second_factor::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
     let left = recovery_code::Entity::find()
@@ -63,7 +63,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<Factor, Error> {
         .count(ctx.db.read())
         .await?;
     let waits = |row: &second_factor::Model| row.confirmed_at.is_none() && row.offered_at + OFFER > ctx.now();
-    Ok(Factor {
+    Ok(FactorStatus {
         since: row.as_ref().and_then(|row| row.confirmed_at),
         offered: row.as_ref().is_some_and(waits),
         recovery_codes_left: left as u32,
@@ -126,7 +126,7 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
             row.into_active_model().reset_all().update(tx).await?;
             replace(ctx, tx, actor.id(), &codes).await?;
             attempt::forgive(tx, &door).await?;
-            audit_log::record(ctx, tx, act(actor, What::SecondFactorOn)).await?;
+            audit_log::record(ctx, tx, act(actor, AuditAction::SecondFactorOn)).await?;
             credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOn).await
         })
         .await?;
@@ -144,7 +144,7 @@ pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result
     let codes = fresh(ctx);
     proven(ctx, actor, &given.code, async |tx| {
         replace(ctx, tx, actor.id(), &codes).await?;
-        audit_log::record(ctx, tx, act(actor, What::RecoveryCodesMade)).await?;
+        audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodesMade)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodesMade).await
     })
     .await?;
@@ -164,7 +164,7 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     }
     proven(ctx, actor, &proof.code, async |tx| {
         clear_codes(tx, actor.id()).await?;
-        audit_log::record(ctx, tx, act(actor, What::SecondFactorOff)).await?;
+        audit_log::record(ctx, tx, act(actor, AuditAction::SecondFactorOff)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOff).await
     })
     .await?;
@@ -245,12 +245,12 @@ pub(super) async fn proven(
         .db
         .write("use a code", async |tx| {
             let Some(proof) = spend(ctx, tx, actor.id(), code).await? else {
-                audit_log::record(ctx, tx, act(actor, What::SecondFactorFailed)).await?;
+                audit_log::record(ctx, tx, act(actor, AuditAction::SecondFactorFailed)).await?;
                 notify_wrong_codes(ctx, tx, actor.id()).await?;
                 return Ok(false);
             };
             if proof == Proof::Recovery {
-                audit_log::record(ctx, tx, act(actor, What::RecoveryCodeUsed)).await?;
+                audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodeUsed)).await?;
                 credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodeUsed).await?;
             }
             attempt::forgive(tx, &doors).await?;
@@ -300,7 +300,7 @@ fn hash(code: &str) -> String {
     fingerprint(&letters.to_ascii_uppercase())
 }
 
-fn act(actor: &Actor, what: What) -> Act<'static> {
+fn act(actor: &Actor, what: AuditAction) -> Act<'static> {
     Act {
         by: By::from(actor),
         what,

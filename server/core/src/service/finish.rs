@@ -3,7 +3,7 @@
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::{JobId, WorkerId};
-use undertone_api::job::{Report, Step};
+use undertone_api::job::{JobStep, Report};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::Signed;
 
@@ -114,7 +114,7 @@ async fn end(
             match disproved {
                 Some(_) if over => {}
                 Some(reason) => {
-                    state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+                    state::step(ctx, tx, by, row, JobStep::Fail, Some(reason)).await?;
                 }
                 None => {
                     state::finish_if_done(ctx, tx, by, row).await?;
@@ -130,7 +130,7 @@ async fn end(
             }
             // A job must not finish without its promised audit.
             if leads || owes || !can_go_on(tx, &row).await? {
-                state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+                state::step(ctx, tx, by, row, JobStep::Fail, Some(reason)).await?;
             } else {
                 let reason = Some(row.reason.map_or(reason.clone(), |before| format!("{before}; {reason}")));
                 let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
@@ -165,7 +165,7 @@ pub async fn withdraw(
         ledger::settle(ctx, tx, row.id, dataset).await?;
     }
     if leads || owes_audit || !can_go_on(tx, &row).await? {
-        state::step(ctx, tx, by, row, Step::Fail, Some(reason)).await?;
+        state::step(ctx, tx, by, row, JobStep::Fail, Some(reason)).await?;
         return Ok(());
     }
     let reason = Some(row.reason.as_ref().map_or_else(|| reason.clone(), |before| format!("{before}; {reason}")));

@@ -17,7 +17,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::dataset;
 use crate::service::entity::{dataset as dataset_row, freeze, job, participant};
 use crate::service::ledger::Ask;
@@ -84,7 +84,7 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
             };
             let act = Act {
                 by: By::from(actor),
-                what: What::FreezeCleared,
+                what: AuditAction::FreezeCleared,
                 place: Place::Organization(dataset.organization),
                 subject: Some(("dataset", id.to_string())),
                 detail: json!({ "name": dataset.name, "reason": row.reason }),
@@ -123,7 +123,7 @@ pub async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str)
     }
     let act = Act {
         by: By::System,
-        what: What::DatasetFrozen,
+        what: AuditAction::DatasetFrozen,
         place: Place::Organization(part.organization_id.into()),
         subject: Some(("dataset", part.dataset_id.to_string())),
         detail: json!({ "job": part.job_id, "reason": reason }),

@@ -19,7 +19,7 @@ use undertone_api::id::WorkerId;
 use undertone_api::log::peers::{MOST_PEERS, PeerHead};
 use undertone_api::log::proof::{Subtree, assemble, consistency_path};
 use undertone_api::problem::Code;
-use undertone_api::signed::{Head, HeadObservation, Signed, public_key};
+use undertone_api::signed::{HeadObservation, LogHead, Signed, public_key};
 use uuid::Uuid;
 
 use crate::ctx::Ctx;
@@ -42,7 +42,7 @@ pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Res
     if observation.worker != caller {
         return Err(refused("the observation is of another worker"));
     }
-    let head: Head = observation
+    let head: LogHead = observation
         .head
         .open(&ctx.signer.verifying_key())
         .map_err(|error| refused(format!("the head is not signed by this server: {error}")))?;
@@ -53,7 +53,7 @@ pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Res
 
 /// Rejects a head of the log that was lost in a restoration. A peer that has accepted the restoration would take it for
 /// a fork. The site with this head must accept the restoration first.
-async fn check_not_lost(ctx: &Ctx, head: &Head) -> Result<(), Error> {
+async fn check_not_lost(ctx: &Ctx, head: &LogHead) -> Result<(), Error> {
     if restoration::newest(ctx.db.read()).await?.is_none() {
         return Ok(());
     }
@@ -70,7 +70,7 @@ async fn store_observation(
     ctx: &Ctx,
     signed: &Signed,
     observation: &HeadObservation,
-    head: &Head,
+    head: &LogHead,
 ) -> Result<(), Error> {
     use head_observation::Column;
     let row = head_observation::Model {
@@ -94,7 +94,7 @@ async fn store_observation(
 }
 
 /// Returns the newest observations of the caller's peers, with the proofs that they agree with `own`.
-async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &Head) -> Result<Vec<PeerHead>, Error> {
+async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &LogHead) -> Result<Vec<PeerHead>, Error> {
     let peers = peer_workers(ctx, caller).await?;
     let rows = head_observation::Entity::find()
         .filter(head_observation::Column::WorkerId.is_in(peers.keys().copied()))

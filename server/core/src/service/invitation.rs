@@ -14,14 +14,14 @@ use serde_json::json;
 use time::Duration;
 use undertone_api::id::{InvitationId, MemberId};
 use undertone_api::member::{Role, check_name};
-use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation, Purpose};
+use undertone_api::organization::{Invitation, InvitationPreview, InvitationPurpose, NewInvitation};
 use undertone_api::problem::{Code, Violation};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, invitation, organization};
 use crate::service::operator;
@@ -44,7 +44,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
     policy::check_fresh(actor)?;
     let mut violations = Vec::new();
     check_name("label", &new.label, &mut violations);
-    if let Purpose::Member { roles, .. } = &new.purpose {
+    if let InvitationPurpose::Member { roles, .. } = &new.purpose {
         if roles.is_empty() {
             violations.push(Violation::new("roles", "name at least one role"));
         }
@@ -64,16 +64,16 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
             exists(tx, &new.purpose).await?;
             let row = insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await?;
             let (what, detail) = match &new.purpose {
-                Purpose::Operator => (What::OperatorInvited, json!({})),
-                Purpose::Member { .. } => {
-                    (What::MemberInvited, json!({ "roles": from_json::<serde_json::Value>(&row.roles)? }))
+                InvitationPurpose::Operator => (AuditAction::OperatorInvited, json!({})),
+                InvitationPurpose::Member { .. } => {
+                    (AuditAction::MemberInvited, json!({ "roles": from_json::<serde_json::Value>(&row.roles)? }))
                 }
-                Purpose::Organization { .. } => (What::OrganizationInvited, json!({})),
-                Purpose::Annotator { .. } => (What::AnnotatorInvited, json!({})),
+                InvitationPurpose::Organization { .. } => (AuditAction::OrganizationInvited, json!({})),
+                InvitationPurpose::Annotator { .. } => (AuditAction::AnnotatorInvited, json!({})),
             };
             let subject = Some(("invitation", row.id.to_string()));
             audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await?;
-            if new.purpose == Purpose::Operator {
+            if new.purpose == InvitationPurpose::Operator {
                 operator::announce_invitation(ctx, tx, row.id, &actor.member.name).await?;
             }
             Ok(row)
@@ -87,7 +87,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &Purpose) -> Result<Vec<Invitation>, Error> {
+pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Result<Vec<Invitation>, Error> {
     let (operation, place) = wanted(purpose);
     policy::check(actor, operation, place)?;
     let (word, scope) = columns(purpose);
@@ -127,7 +127,7 @@ pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) 
             row.into_active_model().reset_all().update(tx).await?;
             let act = Act {
                 by: By::from(actor),
-                what: What::InvitationWithdrawn,
+                what: AuditAction::InvitationWithdrawn,
                 place,
                 subject: Some(("invitation", id.to_string())),
                 detail: json!({}),
@@ -145,11 +145,11 @@ pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error
     let row = open(ctx, ctx.db.read(), secret).await?;
     let purpose = purpose(&row)?;
     let from = match &purpose {
-        Purpose::Operator => None,
-        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => {
+        InvitationPurpose::Operator => None,
+        InvitationPurpose::Organization { consortium } | InvitationPurpose::Annotator { consortium } => {
             consortium::Entity::find_by_id(consortium.0).one(ctx.db.read()).await?.map(|row| row.name)
         }
-        Purpose::Member { organization, .. } => {
+        InvitationPurpose::Member { organization, .. } => {
             organization::Entity::find_by_id(organization.0).one(ctx.db.read()).await?.map(|row| row.name)
         }
     };
@@ -174,13 +174,13 @@ pub(super) async fn open(
 pub(super) async fn insert(
     ctx: &Ctx,
     tx: &Tx,
-    purpose: &Purpose,
+    purpose: &InvitationPurpose,
     label: &str,
     by: Option<MemberId>,
     secret: &str,
 ) -> Result<invitation::Model, Error> {
     let (word, scope_id) = columns(purpose);
-    let roles: &[Role] = if let Purpose::Member { roles, .. } = purpose { roles } else { &[] };
+    let roles: &[Role] = if let InvitationPurpose::Member { roles, .. } = purpose { roles } else { &[] };
     let row = invitation::Model {
         id: ctx.id::<InvitationId>().0,
         secret_hash: fingerprint(secret),
@@ -202,43 +202,47 @@ pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
     format!("{}/accept/{secret}", ctx.addresses.http)
 }
 
-fn wanted(purpose: &Purpose) -> (Operation, Place) {
+fn wanted(purpose: &InvitationPurpose) -> (Operation, Place) {
     match purpose {
-        Purpose::Operator => (Operation::InviteOperator, Place::Server),
-        Purpose::Organization { consortium } => (Operation::InviteOrganization, Place::Consortium(*consortium)),
-        Purpose::Annotator { consortium } => (Operation::InviteAnnotator, Place::Consortium(*consortium)),
-        Purpose::Member { organization, .. } => (Operation::InviteMember, Place::Organization(*organization)),
+        InvitationPurpose::Operator => (Operation::InviteOperator, Place::Server),
+        InvitationPurpose::Organization { consortium } => {
+            (Operation::InviteOrganization, Place::Consortium(*consortium))
+        }
+        InvitationPurpose::Annotator { consortium } => (Operation::InviteAnnotator, Place::Consortium(*consortium)),
+        InvitationPurpose::Member { organization, .. } => (Operation::InviteMember, Place::Organization(*organization)),
     }
 }
 
-async fn exists(tx: &Tx, purpose: &Purpose) -> Result<(), Error> {
+async fn exists(tx: &Tx, purpose: &InvitationPurpose) -> Result<(), Error> {
     let there = match purpose {
-        Purpose::Operator => true,
-        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => {
+        InvitationPurpose::Operator => true,
+        InvitationPurpose::Organization { consortium } | InvitationPurpose::Annotator { consortium } => {
             consortium::Entity::find_by_id(consortium.0).one(tx).await?.is_some()
         }
-        Purpose::Member { organization, .. } => {
+        InvitationPurpose::Member { organization, .. } => {
             organization::Entity::find_by_id(organization.0).one(tx).await?.is_some()
         }
     };
     if there { Ok(()) } else { Err(Error::not_found("place")) }
 }
 
-const fn columns(purpose: &Purpose) -> (&'static str, Option<uuid::Uuid>) {
+const fn columns(purpose: &InvitationPurpose) -> (&'static str, Option<uuid::Uuid>) {
     match purpose {
-        Purpose::Operator => ("operator", None),
-        Purpose::Organization { consortium } => ("organization", Some(consortium.0)),
-        Purpose::Annotator { consortium } => ("annotator", Some(consortium.0)),
-        Purpose::Member { organization, .. } => ("member", Some(organization.0)),
+        InvitationPurpose::Operator => ("operator", None),
+        InvitationPurpose::Organization { consortium } => ("organization", Some(consortium.0)),
+        InvitationPurpose::Annotator { consortium } => ("annotator", Some(consortium.0)),
+        InvitationPurpose::Member { organization, .. } => ("member", Some(organization.0)),
     }
 }
 
-pub(super) fn purpose(row: &invitation::Model) -> Result<Purpose, Error> {
+pub(super) fn purpose(row: &invitation::Model) -> Result<InvitationPurpose, Error> {
     match (row.purpose.as_str(), row.scope_id) {
-        ("operator", _) => Ok(Purpose::Operator),
-        ("organization", Some(id)) => Ok(Purpose::Organization { consortium: id.into() }),
-        ("annotator", Some(id)) => Ok(Purpose::Annotator { consortium: id.into() }),
-        ("member", Some(id)) => Ok(Purpose::Member { organization: id.into(), roles: from_json(&row.roles)? }),
+        ("operator", _) => Ok(InvitationPurpose::Operator),
+        ("organization", Some(id)) => Ok(InvitationPurpose::Organization { consortium: id.into() }),
+        ("annotator", Some(id)) => Ok(InvitationPurpose::Annotator { consortium: id.into() }),
+        ("member", Some(id)) => {
+            Ok(InvitationPurpose::Member { organization: id.into(), roles: from_json(&row.roles)? })
+        }
         (other, _) => Err(Error::internal("reading an invitation's purpose", format!("{other:?} is none"))),
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 mod view;
 
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Job, JobSummary, Progress, Step};
+use undertone_api::job::{Job, JobProgress, JobStep, JobSummary};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -42,7 +42,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
 ///
 /// # Errors
 /// 404 when there is none that the caller may know.
-pub async fn progress(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Progress, Error> {
+pub async fn progress(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobProgress, Error> {
     let row = readable(ctx, actor, id).await?;
     view::progress(ctx, Some(actor), row).await
 }
@@ -60,7 +60,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         .write("cancel job", async |tx| {
             let row = state::row(tx, id).await?;
             // The entry in the audit log names the author.
-            state::step(ctx, tx, actor.into(), row, Step::Cancel, Some(reason.clone())).await
+            state::step(ctx, tx, actor.into(), row, JobStep::Cancel, Some(reason.clone())).await
         })
         .await?;
     round::clear(ctx, id).await;
@@ -83,7 +83,7 @@ pub async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model,
 }
 
 /// Returns the present progress of a job, with the content that every reader of the job may see.
-pub async fn standing(ctx: &Ctx, row: job::Model) -> Result<Progress, Error> {
+pub async fn standing(ctx: &Ctx, row: job::Model) -> Result<JobProgress, Error> {
     view::progress(ctx, None, row).await
 }
 

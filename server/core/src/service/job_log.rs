@@ -22,7 +22,7 @@ use sea_orm::{
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::{JobId, WorkerId};
 use undertone_api::job::Spec;
-use undertone_api::job::log::{Level, LogEvent, LogLine, LogQuery, MOST_EVENTS, MOST_LINES, SiteEvent, series_of};
+use undertone_api::job::log::{LogEvent, LogLevel, LogLine, LogQuery, MOST_EVENTS, MOST_LINES, SiteEvent, list_series};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 use uuid::Uuid;
@@ -31,7 +31,7 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::{Tx, lock_job_log};
 use crate::error::Error;
-use crate::service::audit_log::{self, What};
+use crate::service::audit_log::{self, AuditAction};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{job, job_log, participant};
 use crate::service::job::{readable, state};
@@ -144,7 +144,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Resu
         find = find.filter(job_log::Column::DatasetId.eq(dataset.0));
     }
     if let Some(least) = query.level {
-        let levels = [Level::Info, Level::Warning, Level::Error].into_iter().filter(|level| *level >= least);
+        let levels = [LogLevel::Info, LogLevel::Warning, LogLevel::Error].into_iter().filter(|level| *level >= least);
         find =
             find.filter(job_log::Column::Level.is_in(levels.map(|level| word(&level)).collect::<Result<Vec<_>, _>>()?));
     }
@@ -176,7 +176,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error
         text.push_str(&to_json(&line)?);
         text.push('\n');
     }
-    audit_log::note_taken(ctx, actor, What::LogsTaken, &row).await?;
+    audit_log::note_taken(ctx, actor, AuditAction::LogsTaken, &row).await?;
     Ok(text)
 }
 
@@ -264,7 +264,8 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<
 /// Returns the violations of events about rounds that the job does not have.
 fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
     let rounds = spec.series(&[]).into_iter().map(|series| series.rounds);
-    let rounds: Vec<u32> = rounds.chain(spec.questions().map(|_| 1)).chain(spec.outside().map(|_| 1)).collect();
+    let rounds: Vec<u32> =
+        rounds.chain(spec.questions().map(|_| 1)).chain(spec.external_release().map(|_| 1)).collect();
     let wrong = |one: &Said| {
         let event = LogEvent::Site { said: one.event };
         event
@@ -289,7 +290,7 @@ fn happened(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64
 }
 
 async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result<Vec<LogLine>, Error> {
-    let names = series_of(&from_json(&row.spec)?);
+    let names = list_series(&from_json(&row.spec)?);
     let parts: HashMap<Uuid, participant::Model> = state::participants(ctx.db.read(), row.id.into())
         .await?
         .into_iter()
@@ -307,7 +308,7 @@ async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result
                 dataset_name: part.map(|part| part.dataset_name.clone()),
                 organization_name: part.map(|part| part.organization_name.clone()),
                 level: from_word(&line.level)?,
-                text: event.said(series.as_deref().unwrap_or_default()),
+                text: event.sentence(series.as_deref().unwrap_or_default()),
                 event,
                 series_name: series,
             })

@@ -11,7 +11,7 @@ use sea_orm::{
 use time::Duration;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::log::LogEvent;
-use undertone_api::job::{State, Step};
+use undertone_api::job::{JobState, JobStep};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -69,8 +69,8 @@ pub async fn at_work(
     let held = held(connection, worker, token).await?;
     let row = state::row(connection, held.job).await?;
     match state::of(&row)? {
-        State::Queued | State::Running => Ok((held, row)),
-        State::Paused => Err(paused(connection, &row).await?),
+        JobState::Queued | JobState::Running => Ok((held, row)),
+        JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
 }
@@ -97,7 +97,7 @@ pub async fn grant(
     }
     // After the end of the job, a participant that had a lease gets another one, only to finish its part.
     let to_end = part.state == "running" && part.charge.is_some() && state::of(&row)?.is_over();
-    let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, Step::Start, None).await? };
+    let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, JobStep::Start, None).await? };
     let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
     let token = ctx.random.secret();
     let next = lease::Model {
@@ -147,7 +147,7 @@ pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, 
     let held = held(ctx.db.read(), worker, token).await?;
     let row = state::row(ctx.db.read(), held.job).await?;
     let now = state::of(&row)?;
-    if now == State::Paused {
+    if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
     }
     if now.is_over() {
@@ -163,7 +163,7 @@ pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, 
 /// # Errors
 /// As [`at_work`].
 pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held, token: &str) -> Result<(), Error> {
-    let states = [State::Queued, State::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let states = [JobState::Queued, JobState::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
     let under_way = Query::select()
         .column(job::Column::Id)
         .from(job::Entity)

@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
-use undertone_api::budget::{EntryKind, Refusal};
+use undertone_api::budget::{BudgetRefusal, EntryKind};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
@@ -99,7 +99,7 @@ pub struct Release<'a> {
 ///
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
-pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(connection, asks).await?;
     let (charged, mut refusals) = charged::accounts(connection, asks).await?;
     let charged = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
@@ -120,7 +120,7 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Ve
 ///
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
-pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<Refusal>, Error> {
+pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
     let mut held: BTreeMap<Key, Held> = BTreeMap::new();
@@ -244,7 +244,7 @@ async fn commit_beside(
     release: &Release<'_>,
     row: reservation::Model,
     mut account: Held,
-) -> Result<Leaf, Error> {
+) -> Result<LogLeaf, Error> {
     spend(&row, &mut account)?;
     let line = Line {
         kind: EntryKind::Commit,
@@ -291,7 +291,7 @@ pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), 
     Ok(())
 }
 
-async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Held) -> Result<Leaf, Error> {
+async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Held) -> Result<LogLeaf, Error> {
     let open = if row.in_the_clear {
         row.releases.saturating_sub(row.committed).max(0) as u64
     } else {

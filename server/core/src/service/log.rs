@@ -4,7 +4,7 @@
 //!
 //! A leaf's row contains the roots of the complete subtrees that end with it. Appending reads only the tree's right
 //! edge, and any proof needs O(log² n) of these hashes. The content of a leaf is not stored: it is computed from the
-//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`Leaf`] made in
+//! record's own row, so that a changed row is a changed leaf. To log one more kind of record: a [`LogLeaf`] made in
 //! `leaf`.
 
 mod adopt;
@@ -19,8 +19,8 @@ use sea_orm::{
 };
 use time::OffsetDateTime;
 use undertone_api::log::proof::{self, Subtree};
-use undertone_api::log::{Frontier, Hash, Leaf, from_hex, leaf_hash};
-use undertone_api::signed::{Head, Signed, key_id};
+use undertone_api::log::{Frontier, LogLeaf, TreeHash, from_hex, leaf_hash};
+use undertone_api::signed::{LogHead, Signed, key_id};
 
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
@@ -39,7 +39,7 @@ const HEX: usize = 64;
 const AT_ONCE: usize = 500;
 
 /// Appends leaves in their order and signs the new head. Returns the position of the first.
-pub async fn append(ctx: &Ctx, tx: &Tx, leaves: &[Leaf]) -> Result<u64, Error> {
+pub async fn append(ctx: &Ctx, tx: &Tx, leaves: &[LogLeaf]) -> Result<u64, Error> {
     append_signed(&ctx.signer, ctx.now(), tx, leaves).await
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn append_signed(
     signer: &ServerSigner,
     at: OffsetDateTime,
     tx: &Tx,
-    leaves: &[Leaf],
+    leaves: &[LogLeaf],
 ) -> Result<u64, Error> {
     let newest = newest(tx).await?;
     let size = newest.as_ref().map_or(0, |head| head.size as u64);
@@ -67,10 +67,14 @@ pub(crate) async fn append_signed(
     });
     let rows: Vec<_> = rows.collect();
     log_leaf::Entity::insert_many(rows).exec_without_returning(tx).await?;
-    let head =
-        Head { size: frontier.size(), root: hex::encode(frontier.root()), at, server: key_id(&signer.verifying_key()) };
+    let head = LogHead {
+        size: frontier.size(),
+        root: hex::encode(frontier.root()),
+        at,
+        server: key_id(&signer.verifying_key()),
+    };
     let signed = signer.sign(&head).await.map_err(|error| Error::internal("signing a head", error))?;
-    let Head { root, server, .. } = head;
+    let LogHead { root, server, .. } = head;
     let (Signed { payload, signature }, size_now) = (signed, frontier.size() as i64);
     let row = log_head::Model { size: size_now, root, server, payload, signature, at };
     log_head::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
@@ -103,7 +107,7 @@ pub async fn is_ours(ctx: &Ctx) -> Result<bool, Error> {
 pub async fn hashes(
     connection: &impl ConnectionTrait,
     wanted: BTreeSet<Subtree>,
-) -> Result<BTreeMap<Subtree, Hash>, Error> {
+) -> Result<BTreeMap<Subtree, TreeHash>, Error> {
     let mut nodes = BTreeMap::new();
     let positions: BTreeSet<i64> = wanted.iter().map(|subtree| subtree.last() as i64).collect();
     for some in positions.into_iter().collect::<Vec<_>>().chunks(AT_ONCE) {
@@ -120,21 +124,21 @@ pub async fn hashes(
 
 /// Returns the right edge of the tree of the first `size` leaves.
 async fn frontier(connection: &impl ConnectionTrait, size: u64) -> Result<Frontier, Error> {
-    let edge = proof::frontier_of(size);
+    let edge = proof::list_frontier(size);
     let hashes = hashes(connection, edge.iter().copied().collect()).await?;
     let subtrees = edge.iter().filter_map(|subtree| hashes.get(subtree).copied()).collect();
     Frontier::from_parts(size, subtrees).ok_or_else(|| broken("a leaf is missing: run `undertone-server verify`"))
 }
 
-fn row(position: i64, leaf: &Leaf, nodes: String) -> log_leaf::Model {
+fn row(position: i64, leaf: &LogLeaf, nodes: String) -> log_leaf::Model {
     let (kind, sequence, budget_id) = match leaf {
-        Leaf::Entry(entry) => ("entry", Some(entry.sequence), None),
-        Leaf::Account(_) => ("account", None, None),
-        Leaf::Limit(limit) => ("limit", None, Some(limit.budget)),
+        LogLeaf::Entry(entry) => ("entry", Some(entry.sequence), None),
+        LogLeaf::Account(_) => ("account", None, None),
+        LogLeaf::Limit(limit) => ("limit", None, Some(limit.budget)),
         // These records name their position themselves.
-        Leaf::Restoration(_) => ("restoration", None, None),
-        Leaf::WorkerKey(_) => ("worker_key", None, None),
-        Leaf::Audit(_) => ("audit", None, None),
+        LogLeaf::Restoration(_) => ("restoration", None, None),
+        LogLeaf::WorkerKey(_) => ("worker_key", None, None),
+        LogLeaf::Audit(_) => ("audit", None, None),
     };
     let account_id = leaf.account().unwrap_or(Uuid::nil());
     log_leaf::Model { position, kind: kind.to_owned(), account_id, sequence, budget_id, nodes }

@@ -7,7 +7,7 @@ use sea_orm::{
     QueryOrder as _,
 };
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
-use undertone_api::member::{Grant, Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleGrant, RoleScope};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Memberships, Operation, Place, policy};
@@ -35,15 +35,15 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
     let place = Place::Organization(organization);
     policy::check(actor, Operation::ListMembers, place)?;
     let admin = policy::allows(actor, Operation::InviteMember, place);
-    let scope = Scope::Organization(organization);
+    let scope = RoleScope::Organization(organization);
     let grants = role::Entity::find()
         .filter(role::Column::Scope.eq("organization"))
         .filter(role::Column::ScopeId.eq(organization.0))
         .all(ctx.db.read())
         .await?;
-    let mut by_member: HashMap<Uuid, Vec<Grant>> = HashMap::new();
+    let mut by_member: HashMap<Uuid, Vec<RoleGrant>> = HashMap::new();
     for row in grants {
-        by_member.entry(row.member_id).or_default().push(Grant { scope, role: from_word(&row.role)? });
+        by_member.entry(row.member_id).or_default().push(RoleGrant { scope, role: from_word(&row.role)? });
     }
     let rows = member::Entity::find()
         .filter(member::Column::Id.is_in(by_member.keys().copied()))
@@ -91,35 +91,35 @@ pub(super) async fn all_with_grants(
     Ok(rows.into_iter().map(with).collect())
 }
 
-async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result<HashMap<Uuid, Vec<Grant>>, Error> {
+async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result<HashMap<Uuid, Vec<RoleGrant>>, Error> {
     let rows = role::Entity::find()
         .filter(role::Column::MemberId.is_in(members))
         .order_by_asc(role::Column::ScopeId)
         .order_by_asc(role::Column::Role)
         .all(connection)
         .await?;
-    let mut grants: HashMap<Uuid, Vec<Grant>> = HashMap::new();
+    let mut grants: HashMap<Uuid, Vec<RoleGrant>> = HashMap::new();
     for row in rows {
         let scope = match row.scope.as_str() {
-            "consortium" => Scope::Consortium(row.scope_id.into()),
-            "organization" => Scope::Organization(row.scope_id.into()),
+            "consortium" => RoleScope::Consortium(row.scope_id.into()),
+            "organization" => RoleScope::Organization(row.scope_id.into()),
             other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
         };
-        grants.entry(row.member_id).or_default().push(Grant { scope, role: from_word(&row.role)? });
+        grants.entry(row.member_id).or_default().push(RoleGrant { scope, role: from_word(&row.role)? });
     }
     Ok(grants)
 }
 
 /// Returns the consortia of a member with these roles. An organization that is retired from a consortium gives no
 /// access there.
-pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Grant]) -> Result<Memberships, Error> {
+pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[RoleGrant]) -> Result<Memberships, Error> {
     let mut own = Vec::new();
     let mut found: BTreeMap<ConsortiumId, Vec<OrganizationId>> = BTreeMap::new();
     let mut retired = BTreeSet::new();
     for grant in grants {
         match grant.scope {
-            Scope::Organization(id) => own.push(id.0),
-            Scope::Consortium(id) => {
+            RoleScope::Organization(id) => own.push(id.0),
+            RoleScope::Consortium(id) => {
                 found.insert(id, Vec::new());
             }
         }
@@ -153,10 +153,10 @@ pub(super) async fn mark_address_confirmed(ctx: &Ctx, tx: &Tx, id: MemberId) -> 
 }
 
 /// Grants a role, unless the member has it already.
-pub(super) async fn grant(tx: &Tx, member: MemberId, scope: Scope, role: Role) -> Result<(), Error> {
+pub(super) async fn grant(tx: &Tx, member: MemberId, scope: RoleScope, role: Role) -> Result<(), Error> {
     let (scope, scope_id) = match scope {
-        Scope::Consortium(id) => ("consortium", id.0),
-        Scope::Organization(id) => ("organization", id.0),
+        RoleScope::Consortium(id) => ("consortium", id.0),
+        RoleScope::Organization(id) => ("organization", id.0),
     };
     let row = role::Model { member_id: member.0, scope: scope.to_owned(), scope_id, role: word(&role)? };
     let key = (row.member_id, row.scope.clone(), row.scope_id, row.role.clone());
@@ -166,7 +166,7 @@ pub(super) async fn grant(tx: &Tx, member: MemberId, scope: Scope, role: Role) -
     Ok(())
 }
 
-fn shown(row: member::Model, grants: Vec<Grant>) -> Member {
+fn shown(row: member::Model, grants: Vec<RoleGrant>) -> Member {
     Member {
         id: row.id.into(),
         name: row.name,

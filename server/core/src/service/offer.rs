@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
-use undertone_api::job::{Purpose, State};
+use undertone_api::job::{DatasetUse, JobState};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Signed, SignedApproval};
 
@@ -148,7 +148,7 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Off
         .await?;
     for part in rows {
         let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
-        if state::of(&row)? == State::Proposed && !asking.decided.contains(&row.digest) {
+        if state::of(&row)? == JobState::Proposed && !asking.decided.contains(&row.digest) {
             return Ok(Some(Offer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
         }
     }
@@ -161,7 +161,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
     let kinds: Vec<String> = from_json(&worker.kinds)?;
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(worker.id))
-        .filter(participant::Column::Purpose.eq(word(&Purpose::Participate)?))
+        .filter(participant::Column::Purpose.eq(word(&DatasetUse::Participate)?))
         .filter(participant::Column::State.is_in(["waiting", "running"]))
         .order_by_asc(participant::Column::JobId)
         .all(ctx.db.read())
@@ -173,7 +173,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
         // An ended job's part that still holds a reservation: its worker crashed, or lost its lease, before it
         // accounted for its releases. It is offered until it has; otherwise the budget would stay reserved for ever.
         let owes = now.is_over() && part.state == "running" && part.charge.is_some();
-        if !(owes || matches!(now, State::Queued | State::Running)) || !kinds.contains(&row.kind) {
+        if !(owes || matches!(now, JobState::Queued | JobState::Running)) || !kinds.contains(&row.kind) {
             continue;
         }
         let lease = lease::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await?;

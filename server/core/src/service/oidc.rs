@@ -26,7 +26,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{identity, member};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::session::Entered;
@@ -145,7 +145,7 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
             let row = identity::Entity::find_by_id(id.0).one(tx).await?;
             let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("identity"))?;
             identity::Entity::delete_by_id(row.id).exec(tx).await?;
-            audit_log::record(ctx, tx, act(actor.into(), What::IdentityUnlinked, actor.id())).await?;
+            audit_log::record(ctx, tx, act(actor.into(), AuditAction::IdentityUnlinked, actor.id())).await?;
             let change = CredentialChange::ProviderUnlinked { issuer: &row.issuer };
             credential::announce(ctx, tx, actor.id(), change).await
         })
@@ -193,7 +193,7 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             if believed_email(ctx, who).is_ok_and(vouches) {
                 members::mark_address_confirmed(ctx, tx, actor.id()).await?;
             }
-            audit_log::record(ctx, tx, act(actor.into(), What::IdentityLinked, actor.id())).await?;
+            audit_log::record(ctx, tx, act(actor.into(), AuditAction::IdentityLinked, actor.id())).await?;
             credential::announce(ctx, tx, actor.id(), CredentialChange::ProviderLinked { issuer: &who.issuer }).await?;
             Ok(Ok(()))
         })
@@ -205,7 +205,7 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
 /// Notes a refused identity: in the program's log with its reason, in the audit log as failures of strangers are noted.
 fn note_refusal(ctx: &Ctx, refusal: Refusal) -> Refusal {
     tracing::info!(refusal = refusal.word(), "an identity at a provider was refused");
-    attempt::note_failure(ctx, None, What::SignInFailed);
+    attempt::note_failure(ctx, None, AuditAction::SignInFailed);
     refusal
 }
 
@@ -254,7 +254,7 @@ async fn insert_member(ctx: &Ctx, tx: &Tx, who: &Identity, email: &str) -> Resul
     let row = row.into_active_model().insert(tx).await?;
     let member = MemberId(row.id);
     insert_identity(ctx, tx, member, who).await?;
-    audit_log::record(ctx, tx, act(By::Member(member), What::IdentityLinked, member)).await?;
+    audit_log::record(ctx, tx, act(By::Member(member), AuditAction::IdentityLinked, member)).await?;
     Ok(row)
 }
 
@@ -311,6 +311,6 @@ fn name(who: &Identity, email: &str) -> String {
     told.unwrap_or("a member").trim().to_owned()
 }
 
-fn act(by: By, what: What, member: MemberId) -> Act<'static> {
+fn act(by: By, what: AuditAction, member: MemberId) -> Act<'static> {
     Act { by, what, place: Place::Server, subject: Some(("member", member.to_string())), detail: json!({}) }
 }

@@ -10,17 +10,17 @@ use sea_orm::{
     Select,
 };
 use serde_json::json;
-use undertone_api::account::Reset;
+use undertone_api::account::PasswordReset;
 use undertone_api::id::MemberId;
 use undertone_api::member::check_name;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use uuid::Uuid;
 
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::member;
 use crate::service::notification::AccessNotice;
 use crate::service::{invitation, member as members, reset};
@@ -77,10 +77,10 @@ pub async fn invite_at_terminal(ctx: &Ctx, label: &str) -> Result<String, Error>
     let secret = ctx.random.secret();
     ctx.db
         .write("invite operator at the terminal", async |tx| {
-            let row = invitation::insert(ctx, tx, &Purpose::Operator, label.trim(), None, &secret).await?;
+            let row = invitation::insert(ctx, tx, &InvitationPurpose::Operator, label.trim(), None, &secret).await?;
             let act = Act {
                 by: By::Operator,
-                what: What::OperatorInvited,
+                what: AuditAction::OperatorInvited,
                 place: Place::Server,
                 subject: Some(("invitation", row.id.to_string())),
                 detail: json!({ "at": "terminal" }),
@@ -96,7 +96,7 @@ pub async fn invite_at_terminal(ctx: &Ctx, label: &str) -> Result<String, Error>
 ///
 /// # Errors
 /// 404 unless the e-mail is an operator's, `wrong_state` when the account is retired.
-pub async fn reset_at_terminal(ctx: &Ctx, email: &str, clear_second_factor: bool) -> Result<Reset, Error> {
+pub async fn reset_at_terminal(ctx: &Ctx, email: &str, clear_second_factor: bool) -> Result<PasswordReset, Error> {
     let secret = ctx.random.secret();
     let expires_at = ctx
         .db
@@ -115,7 +115,7 @@ pub async fn reset_at_terminal(ctx: &Ctx, email: &str, clear_second_factor: bool
             Ok(expires_at)
         })
         .await?;
-    Ok(Reset { link: reset::link(ctx, &secret), expires_at })
+    Ok(PasswordReset { link: reset::link(ctx, &secret), expires_at })
 }
 
 fn active() -> Select<member::Entity> {

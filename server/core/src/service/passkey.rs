@@ -27,7 +27,7 @@ use crate::auth::passkey::{PasskeyPlace, PasskeyPurpose, PasskeyTicket, challeng
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, What};
+use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::code::{from_word, word};
 use crate::service::entity::passkey;
 use crate::service::notification::credential::{self, CredentialChange};
@@ -128,7 +128,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
                 return Err(stale_registration());
             }
             row.clone().into_active_model().insert(tx).await?;
-            audit_log::record(ctx, tx, act(actor, What::PasskeyAdded, row.id.into())).await?;
+            audit_log::record(ctx, tx, act(actor, AuditAction::PasskeyAdded, row.id.into())).await?;
             let change = CredentialChange::PasskeyAdded { label: &row.label };
             credential::announce(ctx, tx, actor.id(), change).await
         })
@@ -159,7 +159,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: PasskeyId) -> Result<(), Error
             let row = passkey::Entity::find_by_id(id.0).one(tx).await?;
             let row = row.filter(|row| row.member_id == actor.id().0).ok_or_else(|| Error::not_found("passkey"))?;
             passkey::Entity::delete_by_id(row.id).exec(tx).await?;
-            audit_log::record(ctx, tx, act(actor, What::PasskeyRemoved, id)).await?;
+            audit_log::record(ctx, tx, act(actor, AuditAction::PasskeyRemoved, id)).await?;
             let change = CredentialChange::PasskeyRemoved { label: &row.label };
             credential::announce(ctx, tx, actor.id(), change).await
         })
@@ -232,6 +232,6 @@ fn to_api(row: passkey::Model) -> Result<Passkey, Error> {
     })
 }
 
-fn act<'a>(actor: &Actor, what: What, id: PasskeyId) -> Act<'a> {
+fn act<'a>(actor: &Actor, what: AuditAction, id: PasskeyId) -> Act<'a> {
     Act { by: actor.into(), what, place: Place::Server, subject: Some(("passkey", id.to_string())), detail: json!({}) }
 }

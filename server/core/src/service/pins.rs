@@ -4,7 +4,7 @@
 //! in between has no server signature over a certificate of their own.
 
 use undertone_api::problem::Violation;
-use undertone_api::signed::{Pinned, Pins, Signed};
+use undertone_api::signed::{CertificatePins, PinnedCertificate, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -20,15 +20,15 @@ pub async fn pins(ctx: &Ctx, challenge: &str) -> Result<Signed, Error> {
     if hex::decode(challenge).map_or(0, |bytes| bytes.len()) != CHALLENGE {
         return Err(Error::validation(vec![Violation::new("challenge", "ask with 32 random bytes, in hex")]));
     }
-    let document = Pins { challenge: challenge.to_owned(), certificates: certificates(ctx), at: ctx.now() };
+    let document = CertificatePins { challenge: challenge.to_owned(), certificates: certificates(ctx), at: ctx.now() };
     ctx.signer.sign(&document).await.map_err(|error| Error::internal("signing the certificates", error))
 }
 
 /// Returns the present certificate, then the next one.
-fn certificates(ctx: &Ctx) -> Vec<Pinned> {
+fn certificates(ctx: &Ctx) -> Vec<PinnedCertificate> {
     let Some(shown) = &ctx.tls else { return Vec::new() };
-    let mut certificates = vec![Pinned { sha256: shown.fingerprint(), until: shown.rotates_at() }];
-    certificates.extend(shown.next().map(|next| Pinned { sha256: next.fingerprint, until: None }));
+    let mut certificates = vec![PinnedCertificate { sha256: shown.fingerprint(), until: shown.rotates_at() }];
+    certificates.extend(shown.next().map(|next| PinnedCertificate { sha256: next.fingerprint, until: None }));
     certificates.dedup_by(|next, current| next.sha256 == current.sha256);
     certificates
 }

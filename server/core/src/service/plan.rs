@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use undertone_api::dataset::Dataset;
 use undertone_api::job::{Charge, NewJob, Spec};
-use undertone_api::plan::{self, Books, Buys, Key, NewPlan, Plan, PlanParty, Together};
+use undertone_api::plan::{
+    self, AccountBalances, AccountKey, AffordableRounds, CombinedCost, NewPlan, Plan, PlanParty,
+};
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Delta, pld};
 
@@ -28,10 +30,10 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     policy::check(actor, Operation::PlanJob, Place::Consortium(new.consortium))?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
     let violations = job::violations(&new.job, &datasets);
-    let books = books(ctx, &new.job.spec, &datasets).await?;
+    let balances = balances(ctx, &new.job.spec, &datasets).await?;
     let rule =
         consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
-    let input = Arc::new(PlanInput { job: new.job.clone(), datasets, books });
+    let input = Arc::new(PlanInput { job: new.job.clone(), datasets, balances });
     let (owner, priced) = (WorkOwner::from(actor), Arc::clone(&input));
     let PlanFigures { mut parties, buys, together } =
         ctx.compute().run(owner, "pricing a plan", move || priced.figures(rule.overlap)).await?;
@@ -43,9 +45,9 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     let mut offers = Vec::new();
     if !refusals.is_empty() {
         let refused = Arc::clone(&input);
-        let candidates = move || plan::nearest(&refused.job, &refused.datasets, &refused.books);
+        let candidates = move || plan::nearest(&refused.job, &refused.datasets, &refused.balances);
         for offer in ctx.compute().run(owner, "looking for a plan that fits", candidates).await? {
-            // The books are copies that may be outdated; the ledger decides.
+            // The balances are copies that may be outdated; the ledger decides.
             if ledger::check(ctx.db.read(), &asks(&offer.job.spec, &input.datasets)).await?.is_empty() {
                 offers.push(offer);
             }
@@ -64,11 +66,11 @@ pub async fn party(
     dataset: &Dataset,
 ) -> Result<Option<PlanParty>, Error> {
     let Some(charge) = spec.cost(dataset) else { return Ok(None) };
-    let books = books(ctx, spec, datasets).await?;
+    let balances = balances(ctx, spec, datasets).await?;
     let (spec, datasets, dataset) = (spec.clone(), datasets.to_vec(), dataset.clone());
     let price = move || {
-        let priced = plan::outlook(&spec, &datasets, &books);
-        PlanParty::of(&dataset, charge, &books, priced.as_ref())
+        let priced = plan::outlook(&spec, &datasets, &balances);
+        PlanParty::from_charge(&dataset, charge, &balances, priced.as_ref())
     };
     Ok(Some(ctx.compute().run(owner, "pricing a job for a dataset", price).await?))
 }
@@ -77,25 +79,27 @@ pub async fn party(
 struct PlanInput {
     job: NewJob,
     datasets: Vec<Dataset>,
-    books: Books,
+    balances: AccountBalances,
 }
 
 /// The figures of a plan that need no database.
 struct PlanFigures {
     parties: Vec<PlanParty>,
-    buys: Option<Buys>,
-    together: Option<Together>,
+    buys: Option<AffordableRounds>,
+    together: Option<CombinedCost>,
 }
 
 impl PlanInput {
     fn figures(&self, overlap: Overlap) -> PlanFigures {
-        let Self { job, datasets, books } = self;
-        let priced = plan::outlook(&job.spec, datasets, books);
+        let Self { job, datasets, balances } = self;
+        let priced = plan::outlook(&job.spec, datasets, balances);
         let charges = charges(&job.spec, datasets);
-        let together = Together::of(overlap, &charges, books);
+        let together = CombinedCost::combine(overlap, &charges, balances);
         let parties = charges.into_iter();
-        let parties = parties.map(|(dataset, charge)| PlanParty::of(dataset, charge, books, priced.as_ref())).collect();
-        PlanFigures { parties, buys: priced.as_ref().and_then(Buys::of), together }
+        let parties = parties
+            .map(|(dataset, charge)| PlanParty::from_charge(dataset, charge, balances, priced.as_ref()))
+            .collect();
+        PlanFigures { parties, buys: priced.as_ref().and_then(AffordableRounds::from_plan), together }
     }
 }
 
@@ -118,18 +122,18 @@ fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
 }
 
 /// Returns the balances of all accounts of the lineages that a job charges.
-async fn books(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Books, Error> {
+async fn balances(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<AccountBalances, Error> {
     let asks = asks(spec, datasets);
     let lineages: BTreeSet<_> = asks.iter().map(|ask| ask.lineage.0).collect();
-    let mut books = Books::default();
+    let mut balances = AccountBalances::default();
     for row in account::of_lineages(ctx.db.read(), lineages.into_iter().collect()).await? {
         let (organization, lineage) = (row.organization_id.into(), row.lineage_id.into());
         if asks.iter().any(|ask| (ask.organization, ask.lineage) == (organization, lineage)) {
             let (unit, adjacency) = (from_word(&row.unit)?, from_word(&row.adjacency)?);
-            books.add(Key::new(organization, lineage, unit, adjacency), from_json(&row.balance)?);
+            balances.add(AccountKey::new(organization, lineage, unit, adjacency), from_json(&row.balance)?);
         }
     }
-    Ok(books)
+    Ok(balances)
 }
 
 /// Sets every party's ε of its charge alone from the privacy-loss distribution: once for all parties with the same

@@ -3,7 +3,7 @@
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::signed::{Presence, Signed, public_key};
+use undertone_api::signed::{PresenceProof, Signed, public_key};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -87,7 +87,7 @@ async fn proven(
     let refused = || Error::problem(Code::Unauthenticated, "the challenge was not answered with this worker's key");
     let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(refused)?;
     let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
-    let answer: Presence = presence.open(&key).map_err(|_| refused())?;
+    let answer: PresenceProof = presence.open(&key).map_err(|_| refused())?;
     if answer.worker != worker {
         return Err(refused());
     }

@@ -3,7 +3,7 @@
 //! `pool` accepts a site's released texts, in the transaction of their charge; `choose` opens rounds of questions;
 //! `queue` assigns the next question to each annotator; `answer` records answers and withdraws them; `close` ends a
 //! round and returns its answers to the lead; `list` shows, `figures` counts, `export` and `import` transfer answers.
-//! [`Questions`] describes the questions of a kind: no file here depends on a kind.
+//! [`QuestionPlan`] describes the questions of a kind: no file here depends on a kind.
 //!
 //! The job knows annotators by a number. The member behind a number is disclosed to no user, including the lead.
 
@@ -23,7 +23,7 @@ mod tests;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::{ConsortiumId, JobId, QuestionId};
 use undertone_api::job::Spec;
-use undertone_api::question::{Answer, Questions};
+use undertone_api::question::{Answer, QuestionPlan};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -55,7 +55,7 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
-pub fn of(row: &job::Model) -> Result<Option<Questions>, Error> {
+pub fn of(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
     if !row.asks {
         return Ok(None);
     }
@@ -63,12 +63,12 @@ pub fn of(row: &job::Model) -> Result<Option<Questions>, Error> {
 }
 
 /// Returns the questions of a job that must have some.
-fn wanted(row: &job::Model) -> Result<Questions, Error> {
+fn wanted(row: &job::Model) -> Result<QuestionPlan, Error> {
     of(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
 }
 
 /// Returns the questions of a job, for its lead.
-fn led(row: &job::Model, held: &Held) -> Result<Questions, Error> {
+fn led(row: &job::Model, held: &Held) -> Result<QuestionPlan, Error> {
     let questions = wanted(row)?;
     if questions.lead == held.dataset {
         Ok(questions)
@@ -81,7 +81,7 @@ fn led(row: &job::Model, held: &Held) -> Result<Questions, Error> {
 async fn pools(
     connection: &impl ConnectionTrait,
     job: JobId,
-    questions: &Questions,
+    questions: &QuestionPlan,
 ) -> Result<Vec<pool::Model>, Error> {
     let mut rows = pool::Entity::find().filter(pool::Column::JobId.eq(job.0)).all(connection).await?;
     let place = |row: &pool::Model| questions.asking.iter().position(|dataset| dataset.0 == row.dataset_id);
@@ -106,7 +106,12 @@ fn stored(rows: &[pool::Model]) -> Vec<Stored> {
 }
 
 /// Returns a job on whose questions the caller may perform the operation; not found if it has none.
-async fn askable(ctx: &Ctx, actor: &Actor, operation: Operation, id: JobId) -> Result<(job::Model, Questions), Error> {
+async fn askable(
+    ctx: &Ctx,
+    actor: &Actor,
+    operation: Operation,
+    id: JobId,
+) -> Result<(job::Model, QuestionPlan), Error> {
     let row = state::row(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
     let questions = of(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;

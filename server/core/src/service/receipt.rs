@@ -75,7 +75,8 @@ pub async fn prove(connection: &impl ConnectionTrait, worker: WorkerId, receipts
     for signed in receipts {
         // The right key depends on the receipt's number alone.
         let claimed: Receipt = serde_json::from_str(&signed.payload).map_err(|error| bad(error.to_string()))?;
-        let document: Receipt = signed.open(keys.at(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
+        let document: Receipt =
+            signed.open(keys.key_of_receipt(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
         let part = match parts.entry((document.job, document.dataset)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
@@ -299,7 +300,7 @@ fn foreseen(
         });
     // So is a release to a recipient outside the consortium, which is never sent to this server.
     let foreseen = foreseen
-        || from_json::<Spec>(&job.spec)?.outside().is_some_and(|outside| {
+        || from_json::<Spec>(&job.spec)?.external_release().is_some_and(|outside| {
             outside.series == receipt.series
                 && outside.sending.contains(&receipt.dataset)
                 && charge.event == receipt.event

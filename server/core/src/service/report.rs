@@ -10,10 +10,12 @@ mod tests;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Job, Measurement, NewJob, Report, Spec, State, active_learning, dp_sgd};
+use undertone_api::job::{Job, JobState, Measurement, NewJob, Report, Spec, active_learning, dp_sgd};
 use undertone_api::problem::Violation;
-use undertone_api::report::{Absent, CertificateNamed, Compared, DatasetUsed, FORMAT, PartyCost, ReportFile, Versions};
-use undertone_api::signed::certificate::{ArtifactNamed, Certificate, ConsortiumNamed, Party};
+use undertone_api::report::{
+    ArmComparison, CertificateNamed, DatasetUsed, FORMAT, MissingFigure, PartyCost, ReportFile, ReportVersions,
+};
+use undertone_api::signed::certificate::{ArtifactNamed, Certificate, CertificateParty, ConsortiumNamed};
 use undertone_api::signed::{Manifest, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
@@ -21,7 +23,7 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::audit_log::{self, What};
+use crate::service::audit_log::{self, AuditAction};
 use crate::service::code::from_json;
 use crate::service::entity::{artifact, consortium, job, measurement};
 use crate::service::{audit, certificate, dataset, job as jobs};
@@ -36,7 +38,7 @@ const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
 pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
     let row = jobs::readable(ctx, actor, id).await?;
     let file = get(ctx, actor, id).await?;
-    audit_log::note_taken(ctx, actor, What::ReportTaken, &row).await?;
+    audit_log::note_taken(ctx, actor, AuditAction::ReportTaken, &row).await?;
     Ok(file)
 }
 
@@ -56,14 +58,14 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let consortium = consortium::Entity::find_by_id(row.consortium_id).one(connection).await?;
     let consortium = consortium.ok_or_else(|| Error::not_found("consortium"))?;
     let outcome: Option<Report> = row.report.as_deref().map(from_json).transpose()?;
-    let tests = manifest.spec.measured().tests;
+    let tests = manifest.spec.allowed_measurements().tests;
     let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(id.0));
     let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
     let state = jobs::state::of(&row)?;
     let mut report = ReportFile {
         format: FORMAT.to_owned(),
         made_at: ctx.now(),
-        versions: Versions {
+        versions: ReportVersions {
             server: env!("CARGO_PKG_VERSION").to_owned(),
             evaluator: EVALUATOR_VERSION.to_owned(),
             address: ctx.addresses.http.clone(),
@@ -73,7 +75,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
         job: certificate::covered(&row, state),
         reason: row.reason.clone(),
         datasets: parties.iter().map(|party| used(party, &known, outcome.as_ref())).collect(),
-        comparison: Compared::all(&tests, outcome.as_ref(), &measurements),
+        comparison: ArmComparison::compare_all(&tests, outcome.as_ref(), &measurements),
         outcome,
         measurements,
         privacy: costs(ctx, actor, &parties, &known).await?,
@@ -97,7 +99,8 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
 /// # Errors
 /// `validation_failed` when the file is not a report or contradicts itself, and as [`jobs::propose`].
 pub async fn again(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, file: &ReportFile) -> Result<Job, Error> {
-    let new = file.again().map_err(|error| Error::validation(vec![Violation::new("format", error.to_string())]))?;
+    let new =
+        file.to_proposal().map_err(|error| Error::validation(vec![Violation::new("format", error.to_string())]))?;
     jobs::propose(ctx, actor, consortium, new).await
 }
 
@@ -124,7 +127,7 @@ async fn measurements(ctx: &Ctx, id: JobId) -> Result<Vec<Measurement>, Error> {
     Ok(rows.into_iter().map(figure).collect())
 }
 
-fn used(party: &Party, known: &[Dataset], outcome: Option<&Report>) -> DatasetUsed {
+fn used(party: &CertificateParty, known: &[Dataset], outcome: Option<&Report>) -> DatasetUsed {
     let facts = known.iter().find(|known| known.id == party.dataset);
     let public = party.visibility == Visibility::Public;
     let digest = outcome.filter(|_| public).and_then(|outcome| outcome.digest(party.dataset));
@@ -143,7 +146,12 @@ fn used(party: &Party, known: &[Dataset], outcome: Option<&Report>) -> DatasetUs
 }
 
 /// Returns the job's privacy cost for the people in each charged dataset.
-async fn costs(ctx: &Ctx, actor: &Actor, parties: &[Party], known: &[Dataset]) -> Result<Vec<PartyCost>, Error> {
+async fn costs(
+    ctx: &Ctx,
+    actor: &Actor,
+    parties: &[CertificateParty],
+    known: &[Dataset],
+) -> Result<Vec<PartyCost>, Error> {
     let mut costs = Vec::new();
     for party in parties {
         let Some(charged) = &party.charged else { continue };
@@ -173,11 +181,11 @@ fn named(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed
 }
 
 /// Returns the parts that a reader of this report may miss, with the reasons.
-fn absent(report: &ReportFile, state: State) -> Vec<Absent> {
+fn absent(report: &ReportFile, state: JobState) -> Vec<MissingFigure> {
     let mut absent = Vec::new();
-    let mut say = |what: &str, why: String| absent.push(Absent { what: what.to_owned(), why });
+    let mut say = |what: &str, why: String| absent.push(MissingFigure { what: what.to_owned(), why });
     let ended = match state {
-        State::Finished => "the lead reported nothing of it".to_owned(),
+        JobState::Finished => "the lead reported nothing of it".to_owned(),
         state if state.is_over() => format!("the job is {} before it was done", state.label()),
         _ => format!("the job is {}", state.label()),
     };

@@ -11,7 +11,7 @@ use sea_orm::{
 };
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
-use undertone_api::account::{NewPassword, NewReset, Reset, ResetPreview};
+use undertone_api::account::{NewPassword, NewReset, PasswordReset, ResetPreview};
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use crate::auth::{Actor, Door, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{member, reset};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, factor, member as members, password, sessions};
@@ -32,7 +32,7 @@ pub const LIFETIME: Duration = Duration::hours(24);
 ///
 /// # Errors
 /// 403 for all but operators, 404 when no member has the e-mail address.
-pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, Error> {
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<PasswordReset, Error> {
     policy::check(actor, Operation::ResetPassword, Place::Server)?;
     policy::check_fresh(actor)?;
     let secret = ctx.random.secret();
@@ -45,7 +45,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Reset, E
             make(ctx, tx, By::from(actor), actor.id(), id, new.clear_second_factor, &secret).await
         })
         .await?;
-    Ok(Reset { link: link(ctx, &secret), expires_at })
+    Ok(PasswordReset { link: link(ctx, &secret), expires_at })
 }
 
 /// Stores a link for a member, and withdraws an earlier one. The caller has checked the policy. Returns the expiry.
@@ -76,7 +76,7 @@ pub(super) async fn make(
     let row = row.into_active_model().insert(tx).await?;
     let act = Act {
         by,
-        what: What::ResetLinkMade,
+        what: AuditAction::ResetLinkMade,
         place: Place::Server,
         subject: Some(("member", member.to_string())),
         detail: json!({ "clears_second_factor": clears_second_factor }),
@@ -132,7 +132,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             reset::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
             let act = Act {
                 by: By::Nobody,
-                what: What::PasswordReset,
+                what: AuditAction::PasswordReset,
                 place: Place::Server,
                 subject: Some(("member", id.to_string())),
                 detail: json!({
@@ -144,7 +144,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             };
             audit_log::record(ctx, tx, act.clone()).await?;
             if clears {
-                audit_log::record(ctx, tx, Act { what: What::SecondFactorOff, ..act }).await?;
+                audit_log::record(ctx, tx, Act { what: AuditAction::SecondFactorOff, ..act }).await?;
             }
             let change = CredentialChange::PasswordReset { clears_second_factor: clears };
             credential::announce(ctx, tx, id, change).await

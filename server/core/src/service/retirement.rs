@@ -27,7 +27,7 @@ use sea_orm::{
 };
 use serde::{Deserialize, Serialize};
 use undertone_api::id::MemberId;
-use undertone_api::member::{Grant, Scope};
+use undertone_api::member::{RoleGrant, RoleScope};
 use undertone_api::retirement::{Retirement, StatedReason};
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ pub struct RetiredSubject {
 struct StoredRole {
     member: MemberId,
     #[serde(flatten)]
-    grant: Grant,
+    grant: RoleGrant,
 }
 
 /// The authority of a retirement by the organization's own admin.
@@ -203,12 +203,12 @@ async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, 
     let mut taken = Vec::with_capacity(rows.len());
     for row in rows {
         let scope = match row.scope.as_str() {
-            "consortium" => Scope::Consortium(row.scope_id.into()),
-            "organization" => Scope::Organization(row.scope_id.into()),
+            "consortium" => RoleScope::Consortium(row.scope_id.into()),
+            "organization" => RoleScope::Organization(row.scope_id.into()),
             other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
         };
         let role = crate::service::code::from_word(&row.role)?;
-        taken.push(StoredRole { member: row.member_id.into(), grant: Grant { scope, role } });
+        taken.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
         let key = (row.member_id, row.scope, row.scope_id, row.role);
         role::Entity::delete_by_id(key).exec(tx).await?;
     }

@@ -9,14 +9,14 @@ use sea_orm::{
 };
 use serde_json::{Value, json};
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
-use undertone_api::member::{Member, NewConsortiumMember, Role, Roles, Scope};
+use undertone_api::member::{Member, NewConsortiumMember, Role, RoleAssignment, RoleScope};
 use undertone_api::problem::{Code, Violation};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{member, membership, role};
 use crate::service::{member as members, retirement};
@@ -37,12 +37,12 @@ pub async fn assign(
     actor: &Actor,
     organization: OrganizationId,
     member: MemberId,
-    roles: &Roles,
+    roles: &RoleAssignment,
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
     let wanted = checked(roles, &OF_ORGANIZATION, "an organization")?;
-    change(ctx, actor, Scope::Organization(organization), member, &wanted).await
+    change(ctx, actor, RoleScope::Organization(organization), member, &wanted).await
 }
 
 /// Removes every role of a member at an organization. Their account, and their roles elsewhere, stay.
@@ -52,7 +52,7 @@ pub async fn assign(
 pub async fn remove(ctx: &Ctx, actor: &Actor, organization: OrganizationId, member: MemberId) -> Result<(), Error> {
     policy::check(actor, Operation::RemoveMember, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
-    change(ctx, actor, Scope::Organization(organization), member, &[]).await.map(|_| ())
+    change(ctx, actor, RoleScope::Organization(organization), member, &[]).await.map(|_| ())
 }
 
 /// Confirms, as an admin, that a typed e-mail address belongs to the member. Roles over a consortium are given by
@@ -71,14 +71,14 @@ pub async fn confirm_address(
     if member == actor.id() {
         return Err(Error::wrong_state("this is your own address: another admin, or an operator, confirms it"));
     }
-    let scope = Scope::Organization(organization);
+    let scope = RoleScope::Organization(organization);
     ctx.db
         .write("confirm address", async |tx| {
             if at(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
                 return Err(Error::not_found("member"));
             }
             members::mark_address_confirmed(ctx, tx, member).await?;
-            record(ctx, tx, actor, scope, member, What::AddressConfirmed, json!({})).await
+            record(ctx, tx, actor, scope, member, AuditAction::AddressConfirmed, json!({})).await
         })
         .await
 }
@@ -89,7 +89,7 @@ pub async fn confirm_address(
 /// 404 and 403 as usual.
 pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
-    let scope = Scope::Consortium(consortium);
+    let scope = RoleScope::Consortium(consortium);
     let held = at(scope).all(ctx.db.read()).await?;
     let rows = member::Entity::find()
         .filter(member::Column::Id.is_in(held.iter().map(|row| row.member_id)))
@@ -114,7 +114,7 @@ pub async fn add_over(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
-    let roles = Roles { roles: new.roles.clone() };
+    let roles = RoleAssignment { roles: new.roles.clone() };
     let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
     let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
@@ -128,7 +128,7 @@ pub async fn add_over(
             "this member's e-mail address is as they typed it: have an admin of their organization, or an operator, confirm it first",
         ));
     }
-    let scope = Scope::Consortium(consortium);
+    let scope = RoleScope::Consortium(consortium);
     wanted.extend(known.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
     wanted.sort_unstable();
     wanted.dedup();
@@ -145,16 +145,16 @@ pub async fn assign_over(
     actor: &Actor,
     consortium: ConsortiumId,
     member: MemberId,
-    roles: &Roles,
+    roles: &RoleAssignment,
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
     let wanted = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
-    change(ctx, actor, Scope::Consortium(consortium), member, &wanted).await
+    change(ctx, actor, RoleScope::Consortium(consortium), member, &wanted).await
 }
 
 /// Returns the roles without duplicates, if the place can give them.
-fn checked(roles: &Roles, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
+fn checked(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
     let mut violations = Vec::new();
     if roles.roles.is_empty() {
         violations.push(Violation::new("roles", "name at least one role, or remove the member"));
@@ -175,7 +175,13 @@ fn checked(roles: &Roles, given: &[Role], place: &str) -> Result<Vec<Role>, Erro
 
 /// Changes the roles at a place to `wanted`, and logs each added or removed one. A person without a role there is not a
 /// member of the place; for a consortium, membership by an organization is enough.
-async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted: &[Role]) -> Result<Member, Error> {
+async fn change(
+    ctx: &Ctx,
+    actor: &Actor,
+    scope: RoleScope,
+    member: MemberId,
+    wanted: &[Role],
+) -> Result<Member, Error> {
     let row = ctx
         .db
         .write("change roles", async |tx| {
@@ -192,18 +198,18 @@ async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted
                 if !wanted.contains(&role) {
                     keep_an_admin(tx, scope, role).await?;
                     row.delete(tx).await?;
-                    record(ctx, tx, actor, scope, member, What::RoleRevoked, json!({ "role": role })).await?;
+                    record(ctx, tx, actor, scope, member, AuditAction::RoleRevoked, json!({ "role": role })).await?;
                 }
             }
             for role in wanted.iter().filter(|role| !had.contains(role)) {
                 members::grant(tx, member, scope, *role).await?;
-                record(ctx, tx, actor, scope, member, What::RoleGranted, json!({ "role": role })).await?;
+                record(ctx, tx, actor, scope, member, AuditAction::RoleGranted, json!({ "role": role })).await?;
             }
             if wanted.is_empty() {
-                if let Scope::Organization(organization) = scope {
+                if let RoleScope::Organization(organization) = scope {
                     retirement::withdraw_links(ctx, tx, member, Some(organization)).await?;
                 }
-                record(ctx, tx, actor, scope, member, What::MemberRemoved, json!({})).await?;
+                record(ctx, tx, actor, scope, member, AuditAction::MemberRemoved, json!({})).await?;
             }
             Ok(row)
         })
@@ -214,8 +220,8 @@ async fn change(ctx: &Ctx, actor: &Actor, scope: Scope, member: MemberId, wanted
 }
 
 /// Returns whether a member without a role over a consortium belongs to it by an organization.
-async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> {
-    let Scope::Consortium(consortium) = scope else { return Ok(false) };
+async fn stands(tx: &Tx, scope: RoleScope, member: MemberId) -> Result<bool, Error> {
+    let RoleScope::Consortium(consortium) = scope else { return Ok(false) };
     let own = role::Entity::find()
         .filter(role::Column::Scope.eq("organization"))
         .filter(role::Column::MemberId.eq(member.0))
@@ -231,10 +237,10 @@ async fn stands(tx: &Tx, scope: Scope, member: MemberId) -> Result<bool, Error> 
 }
 
 /// Fails if the role is that of the last admin.
-pub(super) async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(), Error> {
+pub(super) async fn keep_an_admin(tx: &Tx, scope: RoleScope, role: Role) -> Result<(), Error> {
     let admin = match scope {
-        Scope::Consortium(_) => Role::ConsortiumAdmin,
-        Scope::Organization(_) => Role::OrganizationAdmin,
+        RoleScope::Consortium(_) => Role::ConsortiumAdmin,
+        RoleScope::Organization(_) => Role::OrganizationAdmin,
     };
     if role == admin && at(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
         return Err(Error::problem(Code::WrongState, "this is the last admin: make somebody else an admin first"));
@@ -243,16 +249,16 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: Scope, role: Role) -> Result<(
 }
 
 /// Selects all members' roles at a place.
-fn at(scope: Scope) -> sea_orm::Select<role::Entity> {
+fn at(scope: RoleScope) -> sea_orm::Select<role::Entity> {
     let (word, id) = match scope {
-        Scope::Consortium(id) => ("consortium", id.0),
-        Scope::Organization(id) => ("organization", id.0),
+        RoleScope::Consortium(id) => ("consortium", id.0),
+        RoleScope::Organization(id) => ("organization", id.0),
     };
     role::Entity::find().filter(role::Column::Scope.eq(word)).filter(role::Column::ScopeId.eq(id))
 }
 
 /// Returns the member as visible at a place: without roles elsewhere.
-fn there(member: Member, scope: Scope) -> Member {
+fn there(member: Member, scope: RoleScope) -> Member {
     let grants = member.grants.iter().filter(|grant| grant.scope == scope).copied().collect();
     Member { grants, ..member }
 }
@@ -261,14 +267,14 @@ async fn record(
     ctx: &Ctx,
     tx: &Tx,
     actor: &Actor,
-    scope: Scope,
+    scope: RoleScope,
     member: MemberId,
-    what: What,
+    what: AuditAction,
     detail: Value,
 ) -> Result<(), Error> {
     let place = match scope {
-        Scope::Consortium(id) => Place::Consortium(id),
-        Scope::Organization(id) => Place::Organization(id),
+        RoleScope::Consortium(id) => Place::Consortium(id),
+        RoleScope::Organization(id) => Place::Organization(id),
     };
     let subject = Some(("member", member.to_string()));
     audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await

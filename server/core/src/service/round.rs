@@ -19,7 +19,7 @@ use undertone_api::id::WorkerId;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::Signed;
 use undertone_proto::question::QuestionError;
-use undertone_proto::vector::{Form, MAX_LENGTH, VectorError};
+use undertone_proto::vector::{MAX_LENGTH, VectorError, VectorForm};
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -68,7 +68,7 @@ pub struct Incoming {
     /// The state at the start of the upload; only unchanging columns are read from it.
     row: job::Model,
     planned: Planned,
-    form: Form,
+    form: VectorForm,
     object: Path,
     place: Place,
     upload: Upload,
@@ -147,12 +147,12 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
 }
 
 /// Returns the form of a vector of `length` elements in a series.
-fn form_of(planned: &Planned, length: u64) -> Result<Form, Error> {
+fn form_of(planned: &Planned, length: u64) -> Result<VectorForm, Error> {
     let most = planned.series.length.unwrap_or(MAX_LENGTH).min(MAX_LENGTH);
     if length > most {
         return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} numbers")));
     }
-    Form::new(planned.series.precision, length)
+    VectorForm::new(planned.series.precision, length)
         .map_err(|_| Error::validation(vec![Violation::new("length", "a vector has at least one number")]))
 }
 

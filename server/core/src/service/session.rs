@@ -25,7 +25,7 @@ use subtle::ConstantTimeEq as _;
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::{MemberId, SessionId};
 use undertone_api::problem::Code;
-use undertone_api::session::Tokens;
+use undertone_api::session::TokenPair;
 use uuid::Uuid;
 
 use crate::auth::{Access, Actor, FRESH, Means, Operation, Origin, Place, policy};
@@ -34,7 +34,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
 use crate::keys::ring::RingKey;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
@@ -54,14 +54,14 @@ const TAG_BYTES: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Renewed {
     /// The next pair.
-    Pair(SessionId, Tokens),
+    Pair(SessionId, TokenPair),
     /// The token was replaced a moment ago, by a concurrent request.
     Late(SessionId),
 }
 
 /// Begins a session of a member whose identity was proven as far as this server requires: with a second factor in
 /// force, only [`finish`] or a provider's assertion may lead here.
-pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -> Result<Tokens, Error> {
+pub(super) async fn begin(ctx: &Ctx, tx: &Tx, member: MemberId, from: &Origin) -> Result<TokenPair, Error> {
     refuse_retired(tx, member).await?;
     sessions::make_room(ctx, tx, member).await?;
     let id = ctx.id::<SessionId>();
@@ -220,7 +220,7 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
                 let row = session::Model { ended_at: Some(ctx.now()), ..row };
                 row.into_active_model().reset_all().update(tx).await?;
                 let subject = Some(("session", id.to_string()));
-                let (by, what, place) = (By::from(actor), What::SignedOut, Place::Server);
+                let (by, what, place) = (By::from(actor), AuditAction::SignedOut, Place::Server);
                 audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await?;
             }
             Ok(())
@@ -324,11 +324,11 @@ async fn actor_in(ctx: &Ctx, row: &session::Model) -> Result<Actor, Error> {
     Ok(Actor::new(member, means, standing, is_fresh))
 }
 
-fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<Tokens, Error> {
+fn tokens(ctx: &Ctx, member: MemberId, session: SessionId, secret: &str) -> Result<TokenPair, Error> {
     let now = ctx.now();
     let expires_at = access_end(ctx, now);
     let access = Access { member, session, expires_at };
-    Ok(Tokens {
+    Ok(TokenPair {
         access_token: access.sign(&ctx.keys.token(), now)?,
         access_expires_at: expires_at,
         refresh_token: format!("{session}.{secret}"),

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use serde_json::json;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::invitation;
 use crate::service::{invitation as invitations, operator};
 
@@ -36,10 +36,10 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
                 .filter(invitation::Column::UsedAt.is_null())
                 .exec(tx)
                 .await?;
-            let row = invitations::insert(ctx, tx, &Purpose::Operator, "operator", None, &secret).await?;
+            let row = invitations::insert(ctx, tx, &InvitationPurpose::Operator, "operator", None, &secret).await?;
             let act = Act {
                 by: By::Operator,
-                what: What::OperatorInvited,
+                what: AuditAction::OperatorInvited,
                 place: Place::Server,
                 subject: Some(("invitation", row.id.to_string())),
                 detail: json!({ "purpose": "operator" }),

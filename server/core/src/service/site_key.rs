@@ -15,14 +15,14 @@ use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::log::leaf::KeyEvent;
 use undertone_api::problem::Code;
-use undertone_api::signed::{Rotation, Signed, SiteKeys, public_key};
+use undertone_api::signed::{KeyRotation, Signed, SiteKeys, public_key};
 use undertone_api::worker::KeyChanged;
 use uuid::Uuid;
 
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{receipt, worker, worker_key};
 use crate::service::notification::{Notice, tell};
 use crate::service::presence;
@@ -36,7 +36,7 @@ pub use logged::{adopt_keys, log_key_event, newest_key};
 /// # Errors
 /// `unauthenticated` for a retired worker; `bad_signature` when one of the keys has not signed it, or it does not
 /// continue the known changes; `already_exists` when the new key belongs to another worker.
-pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
+pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
     let change = rotation.open().map_err(|error| bad(error.to_string()))?;
     // An unauthenticated caller must cause no write and no wait for the writer.
     if worker::Entity::find_by_id(change.worker.0).one(ctx.db.read()).await?.is_none() {
@@ -94,7 +94,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &Rotation) -> Result<(), Error> {
             log_key_event(ctx, tx, &row, KeyEvent::Rotated).await?;
             let act = Act {
                 by: By::Worker(worker),
-                what: What::WorkerKeyRotated,
+                what: AuditAction::WorkerKeyRotated,
                 place: Place::Organization(organization),
                 subject: Some(("worker", worker.to_string())),
                 detail: json!({ "number": change.number, "old": change.old, "new": change.new }),
@@ -136,7 +136,7 @@ pub async fn changed(connection: &impl ConnectionTrait, worker: WorkerId) -> Res
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -> Result<Vec<Rotation>, Error> {
+pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -> Result<Vec<KeyRotation>, Error> {
     let rows = worker_key::Entity::find()
         .filter(worker_key::Column::WorkerId.eq(worker))
         .order_by_asc(worker_key::Column::Number)
@@ -170,8 +170,8 @@ pub async fn changes(
     Ok(found)
 }
 
-fn rotation(row: worker_key::Model) -> Rotation {
-    Rotation {
+fn rotation(row: worker_key::Model) -> KeyRotation {
+    KeyRotation {
         by_old: Signed { payload: row.payload.clone(), signature: row.by_old },
         by_new: Signed { payload: row.payload, signature: row.by_new },
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything is derived on request from the server's other data: answers, leases, signs of life, rounds and their
 //! deadlines, and site events in the job's log. Nothing here changes anything. To recognize one more problem: a
-//! `Cause`, and its case in `part`, `rounds` or `of_worker`.
+//! `DiagnosisCause`, and its case in `part`, `rounds` or `of_worker`.
 
 #[cfg(test)]
 mod tests;
@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::diagnosis::{Cause, Diagnosis};
+use undertone_api::job::diagnosis::{Diagnosis, DiagnosisCause};
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
-use undertone_api::job::{Hold, Holder, Purpose, State};
+use undertone_api::job::{DatasetUse, Hold, Holder, JobState};
 use uuid::Uuid;
 
 use crate::ctx::Ctx;
@@ -39,20 +39,22 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
     let parts = state::participants(ctx.db.read(), JobId(row.id)).await?;
     let mut found = Vec::new();
     match now {
-        State::Proposed => {
+        JobState::Proposed => {
             found.extend(parts.iter().filter(|part| part.approval == "pending").map(|part| awaited(row, part)));
         }
-        State::Queued | State::Running => {
+        JobState::Queued | JobState::Running => {
             let (open, known) = (open_rounds(ctx, row).await?, Known::of(ctx, row, &parts).await?);
-            for part in parts.iter().filter(|part| word(&Purpose::Participate).is_ok_and(|word| part.purpose == word)) {
+            for part in
+                parts.iter().filter(|part| word(&DatasetUse::Participate).is_ok_and(|word| part.purpose == word))
+            {
                 found.extend(self::part(ctx, row, part, &open, &known)?);
             }
             for open in &open {
                 found.extend(rounds(ctx, &parts, open));
             }
         }
-        State::Paused => found.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(held)),
-        State::Finished | State::Failed | State::Cancelled | State::Refused => {}
+        JobState::Paused => found.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(held)),
+        JobState::Finished | JobState::Failed | JobState::Cancelled | JobState::Refused => {}
     }
     Ok(found)
 }
@@ -70,7 +72,7 @@ fn held(hold: Hold) -> Diagnosis {
     Diagnosis {
         dataset: hold.dataset,
         party,
-        cause: Cause::Held,
+        cause: DiagnosisCause::Held,
         since: Some(hold.since),
         reason: format!("{} holds it: {}", hold.by, hold.reason),
         remedy: remedy.to_owned(),
@@ -152,7 +154,7 @@ fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
     Diagnosis {
         dataset: Some(part.dataset_id.into()),
         party: named(part),
-        cause: Cause::AwaitsOwner,
+        cause: DiagnosisCause::AwaitsOwner,
         since: Some(row.created_at),
         reason: "no steward has decided, and the site's own policy has not either".to_owned(),
         remedy: format!("A steward of {} approves or refuses it on this page.", part.organization_name),
@@ -188,7 +190,7 @@ fn part(
         let kinds: Vec<String> = from_json(&worker.kinds)?;
         if worker.last_seen_at.is_some() && !kinds.contains(&row.kind) {
             found.push(about(
-                Cause::UnknownKind,
+                DiagnosisCause::UnknownKind,
                 None,
                 format!("its worker ({}) cannot run jobs of the kind {}", worker.version, row.kind),
                 format!("Somebody at {} upgrades the worker.", part.organization_name),
@@ -208,13 +210,13 @@ fn part(
         let late = open.iter().find(|open| open.is_late(ctx) && lacks(open, part));
         match (lease, late) {
             (Some(lease), _) if lease.expires_at <= ctx.now() => found.push(about(
-                Cause::Silent,
+                DiagnosisCause::Silent,
                 Some(lease.expires_at),
                 "its worker is connected, but has not kept its part".to_owned(),
                 format!("Somebody at {} looks at the worker's log, or restarts it; it goes on where it was.", part.organization_name),
             )),
             (Some(_), Some(late)) => found.push(about(
-                Cause::NoSubmission,
+                DiagnosisCause::NoSubmission,
                 Some(late.row.deadline),
                 format!("it is at work, and its vector of round {}, {} is late", late.row.round, late.row.series),
                 "The round closes without it when enough others have come. A slow site is helped by a longer deadline or a smaller batch in the next job.".to_owned(),
@@ -230,14 +232,14 @@ fn lacks(open: &Open, part: &participant::Model) -> bool {
     open.awaited.contains(&dataset) && !open.came.contains(&dataset)
 }
 
-type About<'a> = dyn Fn(Cause, Option<OffsetDateTime>, String, String) -> Diagnosis + Sync + 'a;
+type About<'a> = dyn Fn(DiagnosisCause, Option<OffsetDateTime>, String, String) -> Diagnosis + Sync + 'a;
 
 /// Returns the diagnosis of a part that failed while the job continues.
 fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
     match said {
         Some(Last { event: SiteEvent::Fault { fault }, at, .. }) => faulty(about, fault, at),
         _ => about(
-            Cause::GaveUp,
+            DiagnosisCause::GaveUp,
             None,
             "its worker gave up".to_owned(),
             "The site's own log says why. The job goes on without it while there is a quorum; a new job can include it again.".to_owned(),
@@ -247,8 +249,8 @@ fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
 
 /// Returns the diagnosis of a fault that a site reported about its part.
 fn faulty(about: &About<'_>, fault: Fault, at: OffsetDateTime) -> Diagnosis {
-    let cause = if fault == Fault::DiskFull { Cause::DiskFull } else { Cause::GaveUp };
-    about(cause, Some(at), format!("its part {}", fault.said()), remedy(fault).to_owned())
+    let cause = if fault == Fault::DiskFull { DiagnosisCause::DiskFull } else { DiagnosisCause::GaveUp };
+    about(cause, Some(at), format!("its part {}", fault.phrase()), remedy(fault).to_owned())
 }
 
 const fn remedy(fault: Fault) -> &'static str {
@@ -275,13 +277,13 @@ fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Dia
     let owner = &part.organization_name;
     match said.event {
         SiteEvent::Phase { phase: Phase::AwaitsTerminal } => found.push(about(
-            Cause::AwaitsTerminal,
+            DiagnosisCause::AwaitsTerminal,
             Some(said.at),
             "its policy wants a yes from somebody at the site's terminal".to_owned(),
             format!("Somebody at {owner} runs `undertone-worker approve` there, or `undertone-worker refuse`."),
         )),
         SiteEvent::Phase { phase: Phase::AwaitsSlot } => found.push(about(
-            Cause::AwaitsSlot,
+            DiagnosisCause::AwaitsSlot,
             Some(said.at),
             "its worker is busy with another job".to_owned(),
             format!("It begins by itself; {owner} may allow more runs at once (`concurrent_runs`)."),
@@ -292,7 +294,7 @@ fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Dia
     if said.skew_seconds.unsigned_abs() > MOST_SKEW_SECONDS.unsigned_abs() {
         let (far, way) = (said.skew_seconds.unsigned_abs(), if said.skew_seconds > 0 { "fast" } else { "slow" });
         found.push(about(
-            Cause::ClockSkew,
+            DiagnosisCause::ClockSkew,
             Some(said.at),
             format!("its clock is {far} seconds {way}"),
             format!("Somebody at {owner} sets the clock (NTP): certificates and deadlines are judged by it."),
@@ -312,7 +314,7 @@ fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagno
     Some(Diagnosis {
         dataset: None,
         party: "the job".to_owned(),
-        cause: Cause::NoQuorum,
+        cause: DiagnosisCause::NoQuorum,
         since: Some(open.row.deadline),
         reason: format!(
             "round {}, {} is past its deadline with {} of at least {} vectors",
@@ -341,13 +343,13 @@ fn disconnected(
     };
     match worker.last_seen_at {
         None => Some(about(
-            Cause::NeverConnected,
+            DiagnosisCause::NeverConnected,
             Some(worker.created_at),
             "its worker was enrolled and has never connected",
             "Start it at the site: `undertone-worker run`, or `systemctl start undertone-worker` where it is installed as a service.",
         )),
         Some(at) if ctx.now() - at > GONE => Some(about(
-            Cause::Disconnected,
+            DiagnosisCause::Disconnected,
             Some(at),
             "its worker has not been heard of",
             "Somebody at the site looks whether it runs (`systemctl status undertone-worker`) and whether it reaches this server (`undertone-worker doctor`). It goes on where it was.",

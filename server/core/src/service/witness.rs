@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::id::WorkerId;
 use undertone_api::log::proof::{Subtree, assemble, consistency_path, inclusion_path};
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS, Proof};
+use undertone_api::log::witness::{ChargeProof, MOST_RECEIPTS, WitnessAnswer};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::signed::{Head, Signed};
+use undertone_api::signed::{LogHead, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -32,12 +32,12 @@ pub async fn witness(
     known: Option<&Signed>,
     receipts: &[u64],
     restored: Option<&str>,
-) -> Result<Answer, Error> {
+) -> Result<WitnessAnswer, Error> {
     if receipts.len() > MOST_RECEIPTS {
         let violation = Violation::new("receipts", format!("ask for at most {MOST_RECEIPTS} at once"));
         return Err(Error::validation(vec![violation]));
     }
-    let known: Option<Head> =
+    let known: Option<LogHead> =
         known.map(|signed| signed.open(&ctx.signer.verifying_key())).transpose().map_err(|_| {
             Error::problem(Code::BadSignature, "the head that the site keeps was not signed by this server's key")
         })?;
@@ -57,7 +57,7 @@ pub async fn witness(
             .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))
     };
     let proofs = found.into_iter().zip(&paths).map(|((row, leaf), path)| {
-        Ok(Proof {
+        Ok(ChargeProof {
             sequence: row.sequence as u64,
             position: row.position as u64,
             countersignature: Signed { payload: row.payload, signature: row.signature },
@@ -67,7 +67,7 @@ pub async fn witness(
     });
     let waiting = restoration::waiting(ctx.db.read(), [worker.0]).await?;
     let must_reconcile = waiting.contains(&worker.0);
-    Ok(Answer {
+    Ok(WitnessAnswer {
         must_reconcile,
         restorations: restoration::proofs(ctx, restored, size).await?,
         key: site_key::newest_key(ctx, worker, size).await?,
@@ -133,7 +133,7 @@ pub async fn charged(
 
 /// Logs an error for a site's head that this database does not know: it shows an honest server that its database is an
 /// older copy, or was tampered with.
-fn notice(worker: WorkerId, known: &Head, newest: Option<&log_head::Model>) {
+fn notice(worker: WorkerId, known: &LogHead, newest: Option<&log_head::Model>) {
     let now = newest.map_or(0, |head| head.size as u64);
     let other = newest.is_some_and(|head| now == known.size && head.root != known.root);
     if now < known.size || other {

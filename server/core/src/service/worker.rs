@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, retirement as retirement_row, worker};
 use crate::service::retirement::{self, SubjectKind};
@@ -103,7 +103,7 @@ async fn make_token(
             };
             let act = Act {
                 by: By::from(actor),
-                what: What::EnrolmentMade,
+                what: AuditAction::EnrolmentMade,
                 place: Place::Organization(organization),
                 subject: Some(("enrolment", row.id.to_string())),
                 detail: json!({ "name": row.name, "replaces": row.replaces }),
@@ -177,7 +177,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
             used.into_active_model().reset_all().update(tx).await?;
             let act = Act {
                 by: By::Worker(row.id.into()),
-                what: What::WorkerEnrolled,
+                what: AuditAction::WorkerEnrolled,
                 place: Place::Organization(row.organization_id.into()),
                 subject: Some(("worker", row.id.to_string())),
                 detail: json!({ "name": row.name, "version": version, "public_key": row.public_key }),

@@ -14,12 +14,14 @@ use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::budget::NewBudget;
-use undertone_api::dataset::{Registration, SizeClass, Visibility};
+use undertone_api::dataset::{DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId, SessionId, WorkerId};
-use undertone_api::job::dp_sgd::{self, Model, Noise, Optimizer, Party, Rounds, TestSet, WarmStart, Weights};
+use undertone_api::job::dp_sgd::{
+    self, AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, TestSet, WarmStart,
+};
 use undertone_api::job::{Charge, Job, NewJob, Spec};
-use undertone_api::member::{Grant, Member, Role, Scope};
-use undertone_api::signed::{Decision, Manifest, Receipt, Signed};
+use undertone_api::member::{Member, Role, RoleGrant, RoleScope};
+use undertone_api::signed::{Manifest, Receipt, Signed, SiteDecision};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -111,7 +113,7 @@ impl World {
         dp_sgd::Spec {
             unit: PrivacyUnit::Record,
             // Its vectors need more than one message.
-            model: Model::lstm(384, None),
+            model: AcousticModel::lstm(384, None),
             participants: self.sites.iter().enumerate().map(party).collect(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
@@ -119,7 +121,7 @@ impl World {
             private: Some(rounds_of(rounds)),
             audit: None,
             selection: None,
-            weights: Weights::Equal,
+            weights: AverageWeights::Equal,
             spare_releases: 0,
             checkpoint_every: 10,
         }
@@ -325,7 +327,7 @@ impl Site {
     }
 
     pub fn decision(&self, job: &Job, approve: bool, reason: &str) -> Signed {
-        let decision = Decision {
+        let decision = SiteDecision {
             manifest: job.manifest.clone(),
             job: job.summary.id,
             dataset: self.dataset,
@@ -339,7 +341,7 @@ impl Site {
 
 /// Returns a member with every role of an organization.
 fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, name: &str) -> Actor {
-    let scope = Scope::Organization(organization);
+    let scope = RoleScope::Organization(organization);
     let roles = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
     Actor {
         member: Member {
@@ -347,7 +349,7 @@ fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, nam
             name: name.to_owned(),
             email: "steward@example.org".to_owned(),
             operator: false,
-            grants: roles.map(|role| Grant { scope, role }).to_vec(),
+            grants: roles.map(|role| RoleGrant { scope, role }).to_vec(),
             created_at: ctx.now(),
         },
         means: Means::Session(ctx.id::<SessionId>()),
@@ -358,11 +360,11 @@ fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, nam
 }
 
 async fn register(ctx: &Ctx, site: &Site, name: &str, visibility: Visibility, lineage: LineageId) -> DatasetId {
-    let registration = Registration {
+    let registration = DatasetRegistration {
         name: name.to_owned(),
         lineage,
         visibility,
-        content: undertone_api::dataset::Content::Speech,
+        content: undertone_api::dataset::DatasetContent::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),

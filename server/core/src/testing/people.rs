@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use undertone_api::consortium::NewConsortium;
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::member::{NewMember, Role, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{NewMember, Role, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::session::Session;
 
 use super::TestApp;
@@ -71,7 +71,7 @@ impl TestApp {
     }
 
     /// Creates a link.
-    pub async fn link(&self, by: &Person, purpose: Purpose) -> String {
+    pub async fn link(&self, by: &Person, purpose: InvitationPurpose) -> String {
         let new = NewInvitation { purpose, label: "for a test".to_owned() };
         let made = invitation::create(&self.ctx, &by.actor(self).await, &new).await.expect("may invite");
         made.link.expect("the answer that made it holds it")
@@ -79,7 +79,7 @@ impl TestApp {
 
     /// Adds a new member to an organization.
     pub async fn joins(&self, by: &Person, organization: OrganizationId, name: &str, roles: &[Role]) -> Person {
-        let link = self.link(by, Purpose::Member { organization, roles: roles.to_vec() }).await;
+        let link = self.link(by, InvitationPurpose::Member { organization, roles: roles.to_vec() }).await;
         self.accept(&link, newcomer(name, None)).await
     }
 
@@ -106,11 +106,11 @@ impl TestApp {
 
     /// Adds a new organization to a consortium, with its first member.
     pub async fn organization(&self, by: &Person, consortium: ConsortiumId, name: &str) -> (OrganizationId, Person) {
-        let link = self.link(by, Purpose::Organization { consortium }).await;
+        let link = self.link(by, InvitationPurpose::Organization { consortium }).await;
         let person = self.accept(&link, newcomer(&format!("{name}Admin"), Some(name))).await;
         let organization = person.session.member.grants.iter().find_map(|grant| match grant.scope {
-            Scope::Organization(id) => Some(id),
-            Scope::Consortium(_) => None,
+            RoleScope::Organization(id) => Some(id),
+            RoleScope::Consortium(_) => None,
         });
         (organization.expect("the first member has roles"), person)
     }

@@ -81,7 +81,7 @@ fn word<T: serde::de::DeserializeOwned>(word: &str, what: &str) -> Result<T, Str
 
 impl Account {
     /// Makes a new account.
-    pub(super) fn new(began: &leaf::Account) -> Result<Self, String> {
+    pub(super) fn new(began: &leaf::AccountRecord) -> Result<Self, String> {
         Ok(Self {
             organization: began.organization,
             lineage: began.lineage,
@@ -107,7 +107,7 @@ impl Account {
     }
 
     /// Applies a limit that a steward set.
-    pub(super) fn limit(&mut self, limit: &leaf::Limit) -> Result<(), String> {
+    pub(super) fn limit(&mut self, limit: &leaf::LimitRecord) -> Result<(), String> {
         let budget: Budget = read(&limit.limits, "limit")?;
         let epsilon = Epsilon::new(limit.epsilon).map_err(|error| error.to_string())?;
         let delta = Delta::new(limit.delta).map_err(|error| error.to_string())?;
@@ -125,7 +125,7 @@ impl Account {
     }
 
     /// Records the position of its first limit, or of a reservation.
-    pub(super) fn place(&mut self, position: u64, entry: Option<&leaf::Entry>) {
+    pub(super) fn place(&mut self, position: u64, entry: Option<&leaf::EntryRecord>) {
         let Some(entry) = entry else {
             self.limited_at = self.limited_at.or(Some(position));
             return;
@@ -158,7 +158,7 @@ impl Account {
     }
 
     /// Applies the next row.
-    pub(super) fn entry(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
+    pub(super) fn entry(&mut self, entry: &leaf::EntryRecord, party: Option<&Party>) -> Result<(), String> {
         if self.broken {
             return Ok(());
         }
@@ -167,7 +167,7 @@ impl Account {
         followed
     }
 
-    fn follow(&mut self, entry: &leaf::Entry, party: Option<&Party>) -> Result<(), String> {
+    fn follow(&mut self, entry: &leaf::EntryRecord, party: Option<&Party>) -> Result<(), String> {
         if entry.sequence != self.entries as i64 + 1 || entry.previous != self.head {
             return Err(format!("it does not follow row {}: the account's chain is broken", self.entries));
         }
@@ -187,7 +187,13 @@ impl Account {
         }
     }
 
-    fn reserve(&mut self, entry: &leaf::Entry, event: &Event, count: u64, party: Option<&Party>) -> Result<(), String> {
+    fn reserve(
+        &mut self,
+        entry: &leaf::EntryRecord,
+        event: &Event,
+        count: u64,
+        party: Option<&Party>,
+    ) -> Result<(), String> {
         let key = (entry.job, entry.dataset);
         if self.parts.contains_key(&key) {
             return Err("it reserves a second time for one dataset of a job".to_owned());
@@ -226,7 +232,7 @@ impl Account {
         Ok(cost)
     }
 
-    fn commit(&mut self, entry: &leaf::Entry, event: &Event, count: u64) -> Result<(), String> {
+    fn commit(&mut self, entry: &leaf::EntryRecord, event: &Event, count: u64) -> Result<(), String> {
         // Only the row of the unit that the job protects names the receipt.
         if count != 1 || entry.receipt.is_none() != is_beside(event) {
             return Err("a commit is one release that one receipt pays for".to_owned());
@@ -249,7 +255,7 @@ impl Account {
         Ok(())
     }
 
-    fn settle(&mut self, entry: &leaf::Entry, count: u64) -> Result<(), String> {
+    fn settle(&mut self, entry: &leaf::EntryRecord, count: u64) -> Result<(), String> {
         let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {
             return Err("nothing is left to settle".to_owned());
         };

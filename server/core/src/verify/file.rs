@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use sha2::{Digest as _, Sha256};
-use undertone_api::log::bundle::Line;
+use undertone_api::log::bundle::BundleLine;
 
 use super::{Examiner, Pins, Report};
 
@@ -22,7 +22,7 @@ impl Bytes {
     ///
     /// # Errors
     /// If the line has no JSON form.
-    pub fn of(&mut self, line: &Line) -> Result<Vec<u8>, serde_json::Error> {
+    pub fn of(&mut self, line: &BundleLine) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         self.lines += 1;
@@ -36,7 +36,7 @@ impl Bytes {
     /// If the line has no JSON form.
     pub fn end(self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { lines, digest } = self;
-        let mut bytes = serde_json::to_vec(&Line::End { lines, digest: hex::encode(digest.finalize()) })?;
+        let mut bytes = serde_json::to_vec(&BundleLine::End { lines, digest: hex::encode(digest.finalize()) })?;
         bytes.push(b'\n');
         Ok(bytes)
     }
@@ -46,7 +46,7 @@ impl Bytes {
 ///
 /// # Errors
 /// If the disk fails.
-pub fn write(mut to: impl Write, lines: &[Line]) -> io::Result<()> {
+pub fn write(mut to: impl Write, lines: &[BundleLine]) -> io::Result<()> {
     let mut bytes = Bytes::default();
     for line in lines {
         to.write_all(&bytes.of(line)?)?;
@@ -74,7 +74,7 @@ pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
             examiner.found(format!("line {number}"), "it stands after the end");
             break;
         }
-        let line: Line = match serde_json::from_slice(&buffer) {
+        let line: BundleLine = match serde_json::from_slice(&buffer) {
             Ok(line) if buffer.ends_with(b"\n") => line,
             Ok(_) => {
                 examiner.found(format!("line {number}"), "it has no end: the file was cut");
@@ -85,7 +85,7 @@ pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
                 break;
             }
         };
-        if let Line::End { lines, digest } = &line {
+        if let BundleLine::End { lines, digest } = &line {
             let now = hex::encode(before.digest.clone().finalize());
             if (*lines, digest) != (before.lines, &now) {
                 examiner.found(format!("line {number}"), "the lines before it are not those that were written");

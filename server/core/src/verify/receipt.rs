@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use ed25519_dalek::VerifyingKey;
 use undertone_api::id::WorkerId;
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_api::log::leaf::{KeyEvent, WorkerKeyRecord};
 use undertone_api::log::witness::{charges, countersigned};
-use undertone_api::signed::{Receipt, Rotation, Signed, SiteKeys, public_key};
+use undertone_api::signed::{KeyRotation, Receipt, Signed, SiteKeys, public_key};
 
 use super::NOTHING;
 use super::account::Account;
@@ -30,7 +30,7 @@ struct Site {
 
 impl Sites {
     /// Records a site's key, with its rotations.
-    pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[Rotation]) -> Result<(), String> {
+    pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[KeyRotation]) -> Result<(), String> {
         let key = public_key(key).map_err(|error| error.to_string())?;
         let keys = SiteKeys::leading_to(key, rotations).map_err(|error| error.to_string())?;
         self.known.insert(worker, Site { keys, sequence: 0, head: NOTHING.to_owned() });
@@ -79,7 +79,7 @@ impl Sites {
         signed: &Signed,
         countersignature: &Signed,
         server: &VerifyingKey,
-        (position, leaf): (u64, &Leaf),
+        (position, leaf): (u64, &LogLeaf),
         account: Option<&Account>,
         manifests: &Manifests,
     ) -> Result<(), Finding> {
@@ -92,7 +92,7 @@ impl Sites {
         let wrong = |what: &str| Finding { place: named.clone(), what: what.to_owned() };
         let logged = self.logged.get(&claimed.worker);
         let site = self.known.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
-        let key = site.keys.at(claimed.sequence);
+        let key = site.keys.key_of_receipt(claimed.sequence);
         // Workers that enrolled before keys were logged have no such event before their first receipts.
         let enrolled = logged.filter(|events| events.iter().any(|record| record.event == KeyEvent::Enrolled));
         let hex_key = hex::encode(key.as_bytes());

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use undertone_api::account::{
-    ChangePassword, Factor, FactorCode, FactorOffer, FactorProof, NewPassword, NewReset, OpenSession, RecoveryCodes,
-    Reset, ResetPreview, SecondStep,
+    ChangePassword, FactorCode, FactorOffer, FactorProof, FactorStatus, NewPassword, NewReset, OpenSession,
+    PasswordReset, RecoveryCodes, ResetPreview, SecondStep,
 };
 use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::{ApprovalKeyId, ConsortiumId, InvitationId, MemberId, OrganizationId, SessionId};
-use undertone_api::member::{Join, Member, NewConsortiumMember, Roles, Scope};
-use undertone_api::organization::{Invitation, Purpose};
+use undertone_api::member::{JoinRequest, Member, NewConsortiumMember, RoleAssignment, RoleScope};
+use undertone_api::organization::{Invitation, InvitationPurpose};
 use undertone_app::{Accounts, Answer, Cookies, Entered};
 
 use super::Desk;
@@ -54,7 +54,7 @@ impl Accounts for Desk {
         Ok(cookies)
     }
 
-    async fn factor(&self) -> Answer<Factor> {
+    async fn factor(&self) -> Answer<FactorStatus> {
         factor::state(&self.ctx, self.actor()?).await.map_err(Error::into_problem)
     }
 
@@ -102,7 +102,7 @@ impl Accounts for Desk {
         password::change(&self.ctx, self.actor()?, &change).await.map_err(Error::into_problem)
     }
 
-    async fn make_reset(&self, new: NewReset) -> Answer<Reset> {
+    async fn make_reset(&self, new: NewReset) -> Answer<PasswordReset> {
         reset::create(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
     }
 
@@ -115,23 +115,23 @@ impl Accounts for Desk {
         reset::redeem(&self.ctx, self.from.address, secret, &new).await.map_err(Error::into_problem)
     }
 
-    async fn join(&self, secret: &str, join: Join) -> Answer<Member> {
+    async fn join(&self, secret: &str, join: JoinRequest) -> Answer<Member> {
         invitation::join(&self.ctx, self.actor()?, secret, &join).await.map_err(Error::into_problem)
     }
 
-    async fn invitations(&self, purpose: Purpose) -> Answer<Vec<Invitation>> {
+    async fn invitations(&self, purpose: InvitationPurpose) -> Answer<Vec<Invitation>> {
         invitation::list(&self.ctx, self.actor()?, &purpose).await.map_err(Error::into_problem)
     }
 
-    async fn withdraw(&self, place: Scope, id: InvitationId) -> Answer<()> {
+    async fn withdraw(&self, place: RoleScope, id: InvitationId) -> Answer<()> {
         let place = match place {
-            Scope::Consortium(id) => Place::Consortium(id),
-            Scope::Organization(id) => Place::Organization(id),
+            RoleScope::Consortium(id) => Place::Consortium(id),
+            RoleScope::Organization(id) => Place::Organization(id),
         };
         invitation::withdraw(&self.ctx, self.actor()?, place, id).await.map_err(Error::into_problem)
     }
 
-    async fn assign_roles(&self, id: OrganizationId, member: MemberId, roles: Roles) -> Answer<Member> {
+    async fn assign_roles(&self, id: OrganizationId, member: MemberId, roles: RoleAssignment) -> Answer<Member> {
         role::assign(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
     }
 
@@ -147,7 +147,12 @@ impl Accounts for Desk {
         role::add_over(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
     }
 
-    async fn assign_consortium_roles(&self, id: ConsortiumId, member: MemberId, roles: Roles) -> Answer<Member> {
+    async fn assign_consortium_roles(
+        &self,
+        id: ConsortiumId,
+        member: MemberId,
+        roles: RoleAssignment,
+    ) -> Answer<Member> {
         role::assign_over(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
     }
 }

@@ -6,9 +6,9 @@ use axum::http::header;
 use undertone_api::budget::NewBudget;
 use undertone_api::id::{JobId, MemberId};
 use undertone_api::job::dp_sgd::Report as DpSgdReport;
-use undertone_api::job::{Approval, NewApprovalLimit, NewJob, Report, State};
-use undertone_api::member::{Grant, Role, Scope};
-use undertone_api::session::Tokens;
+use undertone_api::job::{Approval, JobState, NewApprovalLimit, NewJob, Report};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
+use undertone_api::session::TokenPair;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use crate::rest::cookie;
@@ -42,8 +42,8 @@ impl Ground {
         leave_models(ctx, &world, private).await;
         ask_questions(ctx, &world, private).await;
         let named = format!("steward of {private}");
-        let scope = Scope::Organization(world.sites[1].steward.organizations()[0]);
-        let steward = people::somebody(ctx, &named, false, &[Grant { scope, role: Role::DataSteward }]).await;
+        let scope = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
+        let steward = people::somebody(ctx, &named, false, &[RoleGrant { scope, role: Role::DataSteward }]).await;
         set_limits(ctx, &world, steward, private).await;
         let running = world.queued(2).await;
         let mut leases = Vec::new();
@@ -56,20 +56,20 @@ impl Ground {
         let part = parts.iter().find(|part| part.dataset_id == world.sites[1].dataset.0).unwrap();
         ctx.db.write("test", async |tx| freeze::freeze(ctx, tx, part, "the claim does not hold").await).await.unwrap();
 
-        let over = Scope::Consortium(world.consortium);
-        let mut grants = vec![Grant { scope: over, role: Role::ConsortiumAdmin }];
+        let over = RoleScope::Consortium(world.consortium);
+        let mut grants = vec![RoleGrant { scope: over, role: Role::ConsortiumAdmin }];
         for organization in world.sites.iter().flat_map(|site| site.steward.organizations()) {
-            let scope = Scope::Organization(organization);
+            let scope = RoleScope::Organization(organization);
             let roles = [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
-            grants.extend(roles.map(|role| Grant { scope, role }));
+            grants.extend(roles.map(|role| RoleGrant { scope, role }));
         }
         // The auditor also belongs to the organization of the tested page.
         for number in 0..private {
-            let grant = Grant { scope: over, role: Role::Auditor };
+            let grant = RoleGrant { scope: over, role: Role::Auditor };
             people::somebody(ctx, &format!("auditor {number} of {private}"), false, &[grant, grants[5]]).await;
         }
         let viewer = people::somebody(ctx, &format!("viewer of {private}"), false, &grants).await;
-        let tokens = Tokens {
+        let tokens = TokenPair {
             access_token: people::token(ctx, viewer).await,
             access_expires_at: ctx.now() + time::Duration::minutes(5),
             refresh_token: String::new(),
@@ -134,7 +134,7 @@ async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let report = Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() });
         finish(ctx, worker, &lease, &Outcome::Done(Some(report)), &[]).await.unwrap();
-        assert_eq!(world.job(job).await.summary.state, State::Finished);
+        assert_eq!(world.job(job).await.summary.state, JobState::Finished);
         people::file(ctx, job).await;
     }
 }

@@ -4,22 +4,22 @@ use prost_types::{Struct, Timestamp};
 use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use tonic::Status;
-use undertone_api::budget::{Account, Entry};
+use undertone_api::budget::{Account, LedgerEntry};
 use undertone_api::consortium::Consortium;
 use undertone_api::dataset::Dataset;
-use undertone_api::job::{Draft, Job, JobSummary, Progress};
+use undertone_api::job::{Job, JobDraft, JobProgress, JobSummary};
 use undertone_api::model::Artifact;
 use undertone_api::organization::Organization;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::{Problem, Violation};
-use undertone_proto::{document, status_of, v1};
+use undertone_proto::{document, to_status, v1};
 use uuid::Uuid;
 
 use crate::grpc::worker_gateway::{json_texts, texts};
 use undertone_server_core::service::version;
 
 pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {
-    status_of(&Problem::validation(vec![Violation::new(name, message)]))
+    to_status(&Problem::validation(vec![Violation::new(name, message)]))
 }
 
 /// Parses the id in a field.
@@ -86,13 +86,13 @@ pub(super) fn cut<T>(
 }
 
 pub(super) fn consortium(consortium: Consortium) -> v1::Consortium {
-    let document = document::of(&consortium);
+    let document = document::to_struct(&consortium);
     let organizations = consortium.organizations.iter().map(ToString::to_string).collect();
     v1::Consortium { id: consortium.id.to_string(), name: consortium.name, organizations, document }
 }
 
 pub(super) fn organization(organization: Organization) -> v1::Organization {
-    let document = document::of(&organization);
+    let document = document::to_struct(&organization);
     v1::Organization { id: organization.id.to_string(), name: organization.name, document }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn account(account: &Account) -> v1::Account {
 }
 
 pub(super) fn dataset(dataset: Dataset) -> v1::Dataset {
-    let document = document::of(&dataset);
+    let document = document::to_struct(&dataset);
     v1::Dataset {
         id: dataset.id.to_string(),
         organization: dataset.organization.to_string(),
@@ -122,8 +122,8 @@ pub(super) fn dataset(dataset: Dataset) -> v1::Dataset {
     }
 }
 
-pub(super) fn entry(entry: Entry) -> v1::Entry {
-    let document = document::of(&entry);
+pub(super) fn entry(entry: LedgerEntry) -> v1::Entry {
+    let document = document::to_struct(&entry);
     v1::Entry {
         sequence: entry.sequence,
         account: entry.account.to_string(),
@@ -137,7 +137,7 @@ pub(super) fn entry(entry: Entry) -> v1::Entry {
 }
 
 /// Converts a draft, with its document.
-pub(super) fn draft(draft: &Draft) -> v1::Draft {
+pub(super) fn draft(draft: &JobDraft) -> v1::Draft {
     v1::Draft {
         id: draft.id.to_string(),
         consortium: draft.consortium.to_string(),
@@ -145,7 +145,7 @@ pub(super) fn draft(draft: &Draft) -> v1::Draft {
         kind: draft.content.kind.clone(),
         version: draft.version,
         ready: draft.violations.is_empty(),
-        document: document::of(draft),
+        document: document::to_struct(draft),
     }
 }
 
@@ -165,15 +165,15 @@ pub(super) fn job(summary: &JobSummary, document: Option<Struct>) -> v1::Job {
 }
 
 pub(super) fn whole_job(found: &Job) -> v1::Job {
-    job(&found.summary, document::of(found))
+    job(&found.summary, document::to_struct(found))
 }
 
-pub(super) fn progress(progress: &Progress) -> v1::Progress {
+pub(super) fn progress(progress: &JobProgress) -> v1::Progress {
     v1::Progress {
         state: word(&progress.state),
         now: progress.now.clone(),
         over: progress.state.is_over(),
-        document: document::of(progress),
+        document: document::to_struct(progress),
     }
 }
 

@@ -95,5 +95,5 @@ pub(super) async fn restore(
 
 /// Converts the answer of an operation to a document.
 fn to_document<T: Serialize>(answer: Result<T, Error>) -> Result<Option<Struct>, Status> {
-    Ok(document::of(&answer.map_err(fail)?))
+    Ok(document::to_struct(&answer.map_err(fail)?))
 }

@@ -10,7 +10,7 @@ use tonic::{Request, Status};
 use undertone_api::job::{NewJob, Spec};
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::v1::control_client::ControlClient;
-use undertone_proto::{document, problem_of, v1};
+use undertone_proto::{document, to_problem, v1};
 
 use crate::rest::member_of;
 use crate::testing::{Person, TestApp, on_both};
@@ -43,14 +43,14 @@ fn by<T>(person: &Person, message: T) -> Request<T> {
 }
 
 fn problem<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code) -> Problem {
-    let problem = problem_of(&answer.unwrap_err());
+    let problem = to_problem(&answer.unwrap_err());
     assert_eq!(problem.code, code, "{problem:?}");
     problem
 }
 
 fn proposal(world: &World, rounds: u32) -> v1::ProposeJobRequest {
     let new = NewJob { title: "by a program".to_owned(), spec: Spec::DpSgd(world.spec(rounds)) };
-    v1::ProposeJobRequest { consortium: world.consortium.to_string(), job: document::of(&new) }
+    v1::ProposeJobRequest { consortium: world.consortium.to_string(), job: document::to_struct(&new) }
 }
 
 on_both! {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::stream;
 use tonic::Status;
 use undertone_api::id::JobId;
-use undertone_api::job::Progress;
+use undertone_api::job::JobProgress;
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::{status_of, v1};
+use undertone_proto::{to_status, v1};
 
 use super::message;
 use crate::grpc::stream::Answer;
@@ -29,7 +29,7 @@ struct Watch {
     token: String,
     job: JobId,
     waiter: Waiter,
-    last: Option<Progress>,
+    last: Option<JobProgress>,
     over: bool,
     _seat: Seat,
 }
@@ -78,13 +78,13 @@ async fn next(mut watch: Watch) -> Option<(Result<v1::Progress, Status>, Watch)>
             () = watch.ctx.shutdown.cancelled() => {
                 watch.over = true;
                 let problem = Problem::new(Code::Unavailable, "the server is stopping: watch again in a moment");
-                return Some((Err(status_of(&problem)), watch));
+                return Some((Err(to_status(&problem)), watch));
             }
         }
     }
 }
 
-async fn look(watch: &Watch) -> Result<Progress, Status> {
+async fn look(watch: &Watch) -> Result<JobProgress, Status> {
     let actor = session::authenticate(&watch.ctx, &watch.token).await.map_err(fail)?;
     job::progress(&watch.ctx, &actor, watch.job).await.map_err(fail)
 }

@@ -5,7 +5,7 @@ use tonic::Code as GrpcCode;
 use undertone_api::id::WorkerId;
 use undertone_api::job::ParticipantState;
 use undertone_api::problem::Code;
-use undertone_proto::{problem_of, v1};
+use undertone_proto::{to_problem, v1};
 
 use super::{Client, serve, sign_in, with};
 use crate::grpc::{LARGEST_MESSAGE, SESSION};
@@ -29,7 +29,7 @@ async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
 
 async fn renewed(client: &mut Client, session: &str) -> Code {
     let asked = with(session, v1::RenewRequest { lease: "none".to_owned() });
-    problem_of(&client.renew(asked).await.unwrap_err()).code
+    to_problem(&client.renew(asked).await.unwrap_err()).code
 }
 
 on_both! {

@@ -1,6 +1,6 @@
 use undertone_api::job::log::{LogQuery, Phase, SiteEvent};
 use undertone_api::problem::Code;
-use undertone_proto::{problem_of, v1};
+use undertone_proto::{to_problem, v1};
 
 use super::{serve, sign_in, with, work};
 use crate::testing::on_both;
@@ -22,8 +22,8 @@ on_both! {
         assert_eq!(lines.items[0].text, "began its part");
 
         let unknown = client.log(with(&session, request(vec![event(2, Some(v1::log_event::Event::Phase(99)))]))).await;
-        assert_eq!(problem_of(&unknown.unwrap_err()).code, Code::Malformed);
-        assert_eq!(problem_of(&client.log(with(&session, request(vec![event(2, None)]))).await.unwrap_err()).code, Code::Malformed);
-        assert_eq!(problem_of(&client.log(request(vec![event(2, Some(begun.into()))])).await.unwrap_err()).code, Code::Unauthenticated);
+        assert_eq!(to_problem(&unknown.unwrap_err()).code, Code::Malformed);
+        assert_eq!(to_problem(&client.log(with(&session, request(vec![event(2, None)]))).await.unwrap_err()).code, Code::Malformed);
+        assert_eq!(to_problem(&client.log(request(vec![event(2, Some(begun.into()))])).await.unwrap_err()).code, Code::Unauthenticated);
     }
 }

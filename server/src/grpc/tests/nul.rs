@@ -2,7 +2,7 @@
 
 use undertone_api::problem::Code;
 use undertone_proto::v1::finish_request::Outcome;
-use undertone_proto::{problem_of, v1};
+use undertone_proto::{to_problem, v1};
 
 use super::{serve, sign_in, with, work};
 use crate::testing::on_both;
@@ -16,20 +16,20 @@ on_both! {
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
         let lease = work(&mut client, &session).await.lease;
         let renew = v1::RenewRequest { lease: format!("{lease}\0") };
-        assert_eq!(problem_of(&client.renew(with(&session, renew)).await.unwrap_err()).code, Code::Malformed);
+        assert_eq!(to_problem(&client.renew(with(&session, renew)).await.unwrap_err()).code, Code::Malformed);
         let gave_up = v1::GaveUp { reason: "the disk is full\0".to_owned() };
         let finish =
             v1::FinishRequest { lease: lease.clone(), outcome: Some(Outcome::GaveUp(gave_up)), ..Default::default() };
-        assert_eq!(problem_of(&client.finish(with(&session, finish)).await.unwrap_err()).code, Code::Malformed);
+        assert_eq!(to_problem(&client.finish(with(&session, finish)).await.unwrap_err()).code, Code::Malformed);
         let registration = "{\"name\":\"\\u0000\"}".to_owned();
         let register = v1::RegisterDatasetRequest { registration };
         assert_eq!(
-            problem_of(&client.register_dataset(with(&session, register)).await.unwrap_err()).code,
+            to_problem(&client.register_dataset(with(&session, register)).await.unwrap_err()).code,
             Code::Malformed
         );
         let renew = v1::RenewRequest { lease };
         assert!(client.renew(with(&session, renew)).await.unwrap().into_inner().go_on, "the lease holds");
         let enroll = v1::EnrollRequest { secret: "\0".to_owned(), ..Default::default() };
-        assert_eq!(problem_of(&client.enroll(enroll).await.unwrap_err()).code, Code::Malformed);
+        assert_eq!(to_problem(&client.enroll(enroll).await.unwrap_err()).code, Code::Malformed);
     }
 }

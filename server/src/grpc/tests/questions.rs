@@ -3,9 +3,9 @@
 use sha2::{Digest as _, Sha256};
 use tokio_stream::StreamExt as _;
 use undertone_api::problem::Code;
-use undertone_proto::question::{Posed, id, read, read_answers, write};
+use undertone_proto::question::{QuestionLine, id, read, read_answers, write};
 use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk};
-use undertone_proto::{CHUNK, problem_of};
+use undertone_proto::{CHUNK, to_problem};
 
 use super::{Client, serve, sign_in, with};
 use crate::testing::on_both;
@@ -17,7 +17,7 @@ fn texts(of: &str) -> Vec<String> {
 }
 
 fn pool(texts: &[String]) -> Vec<u8> {
-    write(texts.iter().map(|text| Posed { text: text.clone(), count: Some(7) }).collect()).unwrap()
+    write(texts.iter().map(|text| QuestionLine { text: text.clone(), count: Some(7) }).collect()).unwrap()
 }
 
 fn sent(lease: &str, bytes: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::AskChunk> {
@@ -79,14 +79,14 @@ on_both! {
             let (again, rest) = asked(&mut client, &sessions[0], &lead, offset as u64).await;
             assert!(again == header && rest == data[offset..], "from {offset}");
         }
-        let second: Vec<Posed> = read(&data[pools[0].len()..]).unwrap().collect::<Result<_, _>>().unwrap();
+        let second: Vec<QuestionLine> = read(&data[pools[0].len()..]).unwrap().collect::<Result<_, _>>().unwrap();
         let question = id(poll.job.summary.id, header.pools[1].dataset_id.parse().unwrap(), &second[9_999].text);
 
         let choose = |question: String, round| v1::ChooseRequest {
             lease: lead.clone(), round, chosen: vec![v1::Chosen { question, uncertainty: 0.5 }],
         };
         let none = client.choose(with(&sessions[0], choose("x".to_owned(), 1))).await.unwrap_err();
-        assert_eq!(problem_of(&none).code, Code::Malformed);
+        assert_eq!(to_problem(&none).code, Code::Malformed);
         for repeated in [false, true] {
             let reply = client.choose(with(&sessions[0], choose(question.to_string(), 1))).await.unwrap();
             assert_eq!(reply.into_inner().repeated, repeated);
@@ -114,7 +114,7 @@ on_both! {
         let mut chunks = sent(&poll.leases[1], &bytes, vec![receipt]);
         let last = chunks.pop().unwrap();
         let broken = client.ask(with(&session, futures::stream::iter(chunks.clone()))).await.unwrap_err();
-        assert_eq!(problem_of(&broken).code, Code::BadSignature);
+        assert_eq!(to_problem(&broken).code, Code::BadSignature);
         assert!(poll.world.account(1).await.spent <= 0.0);
         let pools = app.data_dir().join("objects/pools").join(poll.job.summary.id.to_string());
         assert_eq!(std::fs::read_dir(&pools).into_iter().flatten().count(), 0);

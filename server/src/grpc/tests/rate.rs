@@ -8,7 +8,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use undertone_api::problem::Code;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
-use undertone_proto::{later, problem_of, v1};
+use undertone_proto::{retry_delay, to_problem, v1};
 
 use super::{Client, sign_in, with};
 use crate::testing::TestApp;
@@ -71,9 +71,9 @@ async fn writes_of_an_organization_beyond_its_rate_are_refused() {
         answered += 1;
     };
     assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
-    let problem = problem_of(&refused);
+    let problem = to_problem(&refused);
     assert!(problem.code == Code::RateLimited && problem.detail.contains("rates.by_organization"), "{problem:?}");
-    assert!(later(&refused).is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(1)), "{refused:?}");
+    assert!(retry_delay(&refused).is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(1)), "{refused:?}");
     assert!(decide(&mut client, &second).await.is_none(), "another organization has its own bucket");
     assert!(renew(&mut client, &first).await.is_none(), "a sign of life is no write");
     app.close().await;
@@ -117,8 +117,8 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
         answered += 1;
     };
     assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
-    assert_eq!(problem_of(&refused).code, Code::RateLimited);
-    let wait = later(&refused).expect("it is told when to come again");
+    assert_eq!(to_problem(&refused).code, Code::RateLimited);
+    let wait = retry_delay(&refused).expect("it is told when to come again");
     assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "{wait:?}");
     assert!(renew(&mut client, &second).await.is_none(), "another worker at the same address has its own bucket");
 

@@ -5,7 +5,7 @@ use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
 use undertone_proto::v1::access_subject::Subject;
 use undertone_proto::v1::control_client::ControlClient;
-use undertone_proto::{problem_of, v1};
+use undertone_proto::{to_problem, v1};
 
 use super::{listen, serve, sign_in, with};
 use crate::testing::on_both;
@@ -27,7 +27,7 @@ on_both! {
         let receipts = client.receipts(with(&session, v1::ReceiptsRequest::default())).await.map(drop);
         let sent = client.submit(with(&session, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
         for refused in [offer, renewal, receipts, sent] {
-            assert_eq!(problem_of(&refused.unwrap_err()).code, Code::Unauthenticated);
+            assert_eq!(to_problem(&refused.unwrap_err()).code, Code::Unauthenticated);
         }
         assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated));
         restore_worker(&app.ctx, &site.steward, owner, site.worker, &reason).await.unwrap();

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::Code as GrpcCode;
-use undertone_proto::{later, v1};
+use undertone_proto::{retry_delay, v1};
 
 use super::connect;
 use crate::connections::ConnectionLimits;
@@ -116,7 +116,7 @@ async fn bytes_of_half_sent_messages_are_bounded_and_free_again() {
             break status;
         }
     };
-    assert!(later(&refused).is_some(), "it is told when to come again");
+    assert!(retry_delay(&refused).is_some(), "it is told when to come again");
     drop((body, sender));
     let freed = async { while enrolled(address, 300).await.code() == GrpcCode::Unavailable {} };
     timeout(LONG, freed).await.expect("what is given up is free again");

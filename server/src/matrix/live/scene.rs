@@ -7,8 +7,8 @@ use undertone_api::id::{
 };
 use undertone_api::job::NewDraft;
 use undertone_api::job::NewJob;
-use undertone_api::member::{Grant, Role, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::report::ReportFile;
 
 use super::caller::{Caller, Means};
@@ -68,9 +68,9 @@ impl Scene {
             let new = NewInvitation { purpose, label: "a link".to_owned() };
             invitation::create(ctx, &author, &new).await.expect("an admin of both may").id
         };
-        let link_over = link(Purpose::Organization { consortium }).await;
-        let link_into = link(Purpose::Member { organization, roles: vec![Role::Researcher] }).await;
-        let link_operator = link(Purpose::Operator).await;
+        let link_over = link(InvitationPurpose::Organization { consortium }).await;
+        let link_into = link(InvitationPurpose::Member { organization, roles: vec![Role::Researcher] }).await;
+        let link_operator = link(InvitationPurpose::Operator).await;
         Self {
             consortium,
             organization,
@@ -110,7 +110,7 @@ impl Scene {
 const EVERYTHING: &str = "somebody with every role, who runs the server too";
 
 async fn draft(app: &TestApp, author: &Actor, consortium: ConsortiumId, job: &NewJob) -> DraftId {
-    let content = NewDraft::of(&job.title, &job.spec).expect("a spec has a JSON form");
+    let content = NewDraft::from_spec(&job.title, &job.spec).expect("a spec has a JSON form");
     job::draft_create(&app.ctx, author, consortium, &content).await.expect("a researcher may").id
 }
 
@@ -120,16 +120,17 @@ async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: Organi
     let ctx = &app.ctx;
     let elsewhere = World::new(ctx, 1, 1.0).await;
     let far = elsewhere.sites[1].steward.organizations()[0];
-    let (here, there) = (Scope::Consortium(world.consortium), Scope::Consortium(elsewhere.consortium));
-    let (own, peer, far) = (Scope::Organization(own), Scope::Organization(peer), Scope::Organization(far));
-    let grants =
-        |list: &[(Scope, Role)]| list.iter().map(|(scope, role)| Grant { scope: *scope, role: *role }).collect();
-    let every = [OrganizationAdmin, DataSteward, Researcher, Auditor, Annotator];
-    let all_of = |scope: Scope, over: Scope| -> Vec<Grant> {
-        let within = every.map(|role| Grant { scope, role });
-        within.into_iter().chain([ConsortiumAdmin, Auditor].map(|role| Grant { scope: over, role })).collect()
+    let (here, there) = (RoleScope::Consortium(world.consortium), RoleScope::Consortium(elsewhere.consortium));
+    let (own, peer, far) = (RoleScope::Organization(own), RoleScope::Organization(peer), RoleScope::Organization(far));
+    let grants = |list: &[(RoleScope, Role)]| {
+        list.iter().map(|(scope, role)| RoleGrant { scope: *scope, role: *role }).collect()
     };
-    let people: Vec<(&'static str, bool, Vec<Grant>)> = vec![
+    let every = [OrganizationAdmin, DataSteward, Researcher, Auditor, Annotator];
+    let all_of = |scope: RoleScope, over: RoleScope| -> Vec<RoleGrant> {
+        let within = every.map(|role| RoleGrant { scope, role });
+        within.into_iter().chain([ConsortiumAdmin, Auditor].map(|role| RoleGrant { scope: over, role })).collect()
+    };
+    let people: Vec<(&'static str, bool, Vec<RoleGrant>)> = vec![
         ("a member without any role", false, Vec::new()),
         ("an annotator of the consortium", false, grants(&[(here, Annotator)])),
         ("a researcher of the organization", false, grants(&[(own, Researcher)])),
@@ -141,7 +142,7 @@ async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: Organi
         (
             "every role in another organization of the consortium",
             false,
-            every.map(|role| Grant { scope: peer, role }).to_vec(),
+            every.map(|role| RoleGrant { scope: peer, role }).to_vec(),
         ),
         ("every role in another consortium", false, all_of(far, there)),
         ("the operator", true, Vec::new()),

@@ -1,7 +1,7 @@
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum_test::{TestResponse, TestServer};
 use serde_json::{Value, json};
-use undertone_api::job::{NewApprovalLimit, State};
+use undertone_api::job::{JobState, NewApprovalLimit};
 use undertone_api::problem::{Code, Problem};
 use undertone_privacy::Epsilon;
 
@@ -131,7 +131,7 @@ on_both! {
         set(&none, 50.0).await.assert_status(StatusCode::CREATED);
         is_stale(&set(&none, 40.0).await);
         let read = caller.tag(&path).await;
-        assert_eq!(world.propose(world.spec(2)).await.expect("a job").summary.state, State::Queued, "it passes");
+        assert_eq!(world.propose(world.spec(2)).await.expect("a job").summary.state, JobState::Queued, "it passes");
         let again = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &read)), None).await;
         again.assert_status_ok();
         assert_eq!(again.json::<Value>()[0]["approved"][0]["jobs"], 1, "who reads again is sent what has passed");

@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures::StreamExt as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Problem};
 
 use super::{BEAT, answer};
@@ -91,7 +91,7 @@ on_both! {
         let told: Value = serde_json::from_str(field(&event, "data").unwrap()).unwrap();
         assert_eq!(told, serde_json::json!({ "version": field(&event, "id").unwrap() }), "versions and nothing else");
 
-        let link = app.link(&founded.operator, Purpose::Annotator { consortium }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium }).await;
         let annotator = (header::COOKIE, cookies(app, &app.accept(&link, newcomer("Annotator", None)).await));
         assert_eq!(problem(get(app, &shown, std::slice::from_ref(&annotator)).await).await, Code::Forbidden);
         let questions = get(app, &format!("/ui/events?questions={consortium}"), &[annotator]).await;

@@ -1,7 +1,7 @@
 use axum::http::{StatusCode, header};
 use axum_test::TestResponse;
 use serde_json::{Value, json};
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use url::Url;
 
 use super::own_address;
@@ -166,7 +166,7 @@ async fn identity_is_linked_by_the_session_that_began() {
 async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
     let Some((app, real)) = beside().await else { return };
     let founded = app.founded().await;
-    let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+    let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
     let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
     let (address, cookie) = begin(&app, &format!("invitation={secret}")).await;
     let back = real.sign_in(&address, "ada").await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 use sea_orm::{ConnectionTrait as _, DbBackend, Statement, TryGetable as _};
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Adjacency, Event};
 use undertone_server_core::Ctx;
@@ -26,7 +26,7 @@ pub(crate) struct Consortium {
     /// The digests of each worker's receipts, in their order.
     pub(crate) receipts: BTreeMap<String, Vec<String>>,
     pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
-    pub(crate) jobs: BTreeMap<JobId, State>,
+    pub(crate) jobs: BTreeMap<JobId, JobState>,
 }
 
 impl Consortium {

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use undertone_api::job::active_learning::Gate as Settings;
 use undertone_api::question::MOST_QUESTIONS;
 use undertone_privacy::{Event, SamplingRate};
-use undertone_proto::question::{self, MAX_COUNT, Posed, QuestionError};
+use undertone_proto::question::{self, MAX_COUNT, QuestionError, QuestionLine};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::GateError;
@@ -124,7 +124,7 @@ impl Survivors {
                 return Err(GateError::WrongEvent { granted, made: Box::new(self.event) });
             }
         };
-        let posed = |survivor: &RankedText| Posed {
+        let posed = |survivor: &RankedText| QuestionLine {
             text: survivor.text.clone(),
             count: self.counts.then_some(survivor.count.min(MAX_COUNT)),
         };

@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use undertone_api::job::active_learning::Gate as Settings;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
-use undertone_proto::question::{self, Posed};
+use undertone_proto::question::{self, QuestionLine};
 
 use super::{CountingContext, Gate, GateError, OutgoingPool, Survivors};
 use crate::config::Queries;
@@ -113,6 +113,6 @@ fn count_exactly(rows: &[Row], threshold: u64, keep: &mut impl CopySampler) -> T
 }
 
 /// Reads the questions of a pool as the server does.
-fn posed(pool: &OutgoingPool) -> Vec<Posed> {
+fn posed(pool: &OutgoingPool) -> Vec<QuestionLine> {
     question::read(pool.bytes()).unwrap().collect::<Result<_, _>>().unwrap()
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::Content;
+use undertone_api::dataset::DatasetContent;
 
 use super::PrepareOptions;
 use crate::dataset::{Meta, SubsetCounts};
@@ -121,8 +121,8 @@ pub struct LogFile {
 /// The result of a preparation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PrepareReport {
-    /// Always [`Content::Queries`].
-    pub content: Content,
+    /// Always [`DatasetContent::Queries`].
+    pub content: DatasetContent,
     /// Name of the dataset.
     pub name: String,
     /// SHA-256 of its content.
@@ -164,7 +164,7 @@ impl PrepareReport {
             rows: tally.files.get(at).copied().unwrap_or_default(),
         };
         Self {
-            content: Content::Queries,
+            content: DatasetContent::Queries,
             name: meta.name.clone(),
             digest: meta.digest.clone(),
             files: options.inputs.iter().enumerate().map(file).collect(),

@@ -7,8 +7,8 @@ use ed25519_dalek::SigningKey;
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, LineageId, WorkerId};
-use undertone_api::job::{Purpose, Spec};
-use undertone_api::signed::{Limits, Manifest, Signed, SignedError};
+use undertone_api::job::{DatasetUse, Spec};
+use undertone_api::signed::{JobLimits, Manifest, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ fn now() -> OffsetDateTime {
 /// Recomputes model and limits from the spec.
 fn settle(manifest: &mut Manifest) {
     manifest.model = manifest.spec.model(13);
-    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
 }
 
 fn ask_with(change: impl FnOnce(&mut Manifest), datasets: &[LocalDataset]) -> Result<ExaminedManifest, ManifestFault> {
@@ -185,7 +185,7 @@ fn manifest_for_another_worker_dataset_or_line_is_refused() {
     assert_eq!(fault(|manifest| manifest.participants[1].worker = WorkerId(Uuid::from_u128(99))), not_named);
     assert_eq!(fault(|manifest| manifest.participants.truncate(1)), not_named);
     assert_eq!(fault(|manifest| manifest.participants.push(manifest.participants[1].clone())), not_named);
-    assert_eq!(fault(|manifest| manifest.participants[1].purpose = Purpose::Evaluate), not_named);
+    assert_eq!(fault(|manifest| manifest.participants[1].purpose = DatasetUse::Evaluate), not_named);
     assert_eq!(
         fault(|manifest| manifest.participants[1].lineage = LineageId(Uuid::from_u128(99))),
         ManifestFault::Lineage("ward-7".to_owned())
@@ -219,7 +219,7 @@ fn test_set_of_this_site_must_be_public_by_its_own_policy() {
     let lie = |manifest: &mut Manifest| {
         let lineage = LineageId(Uuid::from_u128(12));
         let mut entry = manifest.participants[1].clone();
-        (entry.dataset, entry.lineage, entry.purpose, entry.charge) = (other, lineage, Purpose::Evaluate, None);
+        (entry.dataset, entry.lineage, entry.purpose, entry.charge) = (other, lineage, DatasetUse::Evaluate, None);
         manifest.spec = Spec::DpSgd(read.clone());
         manifest.participants.push(entry);
     };
@@ -275,7 +275,7 @@ fn start_from_another_model_is_refused() {
 #[test]
 fn limits_that_are_not_those_of_the_spec_are_refused() {
     assert_eq!(fault(|manifest| manifest.limits = None), ManifestFault::NoLimits);
-    type Change = fn(&mut Limits);
+    type Change = fn(&mut JobLimits);
     let changes: [Change; 7] = [
         |limits| limits.releases += 1,
         |limits| limits.releases -= 1,
@@ -289,7 +289,7 @@ fn limits_that_are_not_those_of_the_spec_are_refused() {
         assert_eq!(fault(|manifest| manifest.limits.iter_mut().for_each(change)), ManifestFault::Limits);
     }
     // An earlier end does not widen the manifest.
-    let sooner = |limits: &mut Limits| limits.not_after -= Duration::DAY;
+    let sooner = |limits: &mut JobLimits| limits.not_after -= Duration::DAY;
     ask(|manifest| manifest.limits.iter_mut().for_each(sooner)).expect("it is within");
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use undertone_api::id::{JobId, LineageId};
-use undertone_api::job::audit::{Audited, Family, Finding, Guessed, Trial, Verdict};
+use undertone_api::job::audit::{AuditFinding, AuditPlan, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
 use undertone_api::signed::AuditStatement;
 use undertone_privacy::Delta;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, limit, sampled_gaussian, stored_release};
 
 const ROUNDS: u32 = 10;
-const TRIAL: Trial = Trial { family: Family::Direction, canaries: 500, guesses: 200 };
+const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 500, guesses: 200 };
 
 struct AuditSite {
     store: Arc<Store>,
@@ -68,14 +68,14 @@ impl AuditSite {
         reserved
     }
 
-    fn state(&self, correct: u32) -> Result<(AuditStatement, Verdict), AuditsError> {
+    fn state(&self, correct: u32) -> Result<(AuditStatement, AuditVerdict), AuditsError> {
         let ground = AssessmentBasis {
-            audited: Audited { series: "private".to_owned(), trials: vec![TRIAL], beside: Vec::new() },
+            audited: AuditPlan { series: "private".to_owned(), trials: vec![TRIAL], beside: Vec::new() },
             under: release_context(JOB, LINEAGE),
             worker: WORKER,
             delta: self.ledger.delta(&release_context(JOB, LINEAGE)).expect("it is open").expect("it has a budget"),
         };
-        let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };
+        let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
         let (signed, verdict) = state(&self.store, &self.key, &ground, &finding, clock()())?;
         assert_eq!(statement(&self.store, JOB, OURS).expect("it is open"), Some(signed.clone()));
         Ok((signed.open(&self.key.public()).expect("the site's own signature"), verdict))
@@ -90,7 +90,7 @@ fn is_frozen(answer: &Result<(), LedgerError>) -> bool {
 fn disproved_claim_freezes_the_account_until_it_is_cleared() {
     let site = AuditSite::new();
     let (stated, verdict) = site.state(200).expect("it is what was promised");
-    assert_eq!((verdict, stated.assessment.verdict), (Verdict::Disproved, Verdict::Disproved));
+    assert_eq!((verdict, stated.assessment.verdict), (AuditVerdict::Disproved, AuditVerdict::Disproved));
     assert!(stated.assessment.blocking > stated.assessment.claim);
     assert_eq!(
         current_freeze(&site.store, LINEAGE).expect("it is open").map(|frozen| frozen.job),
@@ -113,7 +113,7 @@ fn disproved_claim_freezes_the_account_until_it_is_cleared() {
 fn honest_finding_is_stated_and_changes_nothing() {
     let site = AuditSite::new();
     let (stated, verdict) = site.state(104).expect("it is what was promised");
-    assert_eq!(verdict, Verdict::Consistent);
+    assert_eq!(verdict, AuditVerdict::Consistent);
     assert_eq!((stated.releases, stated.event.clone()), (u64::from(ROUNDS), sampled_gaussian(0.125, 4.0)));
     assert_eq!(stated.assessment.delta, Delta::new(1e-6).expect("a probability"), "that of the site's account");
     assert!(stated.assessment.blocking <= stated.assessment.tight);

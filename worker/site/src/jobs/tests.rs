@@ -1,6 +1,6 @@
 use time::OffsetDateTime;
 use undertone_api::id::DatasetId;
-use undertone_api::signed::{Decision, Signed};
+use undertone_api::signed::{Signed, SiteDecision};
 use uuid::Uuid;
 
 use super::{
@@ -22,8 +22,8 @@ fn signed(payload: &str) -> Signed {
     Signed { payload: payload.to_owned(), signature: String::new() }
 }
 
-fn decision_on(manifest: &str, approve: bool) -> Decision {
-    Decision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
+fn decision_on(manifest: &str, approve: bool) -> SiteDecision {
+    SiteDecision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
 }
 
 #[test]

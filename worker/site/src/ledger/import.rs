@@ -112,7 +112,7 @@ impl Ledger {
         for signed in shown {
             let claimed: Receipt = serde_json::from_str(&signed.payload)
                 .map_err(|error| ImportError::Signature(SignedError::Payload(error.to_string())))?;
-            let receipt: Receipt = signed.open(keys.at(claimed.sequence)).map_err(ImportError::from)?;
+            let receipt: Receipt = signed.open(keys.key_of_receipt(claimed.sequence)).map_err(ImportError::from)?;
             let number = receipt.sequence;
             if receipt.worker != self.worker {
                 return Err(ImportError::Foreign(number).into());

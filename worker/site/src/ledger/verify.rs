@@ -45,7 +45,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<LedgerSummary, Book
     for (signed, sequence) in receipts(db)?.into_iter().zip(1_u64..) {
         let wrong = |problem: &str| BooksError::Receipt { sequence, problem: problem.to_owned() };
         let receipt: Receipt =
-            signed.open(keys.at(sequence)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
+            signed.open(keys.key_of_receipt(sequence)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
         if receipt.sequence != sequence || receipt.previous != previous {
             return Err(wrong("does not follow the one before it"));
         }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
-use undertone_api::log::leaf::{Entry, RestorationRecord};
+use undertone_api::log::leaf::{EntryRecord, RestorationRecord};
 use undertone_api::log::proof::{Subtree, assemble, consistency_path, inclusion_path};
-use undertone_api::log::witness::{Answer, KeyProof, Proof, RestorationProof};
-use undertone_api::log::{Frontier, Hash, Leaf, leaf_hash};
-use undertone_api::signed::{Countersignature, Head, Receipt, Restoration, Signed, key_id};
+use undertone_api::log::witness::{ChargeProof, KeyProof, RestorationProof, WitnessAnswer};
+use undertone_api::log::{Frontier, LogLeaf, TreeHash, leaf_hash};
+use undertone_api::signed::{Countersignature, LogHead, Receipt, Restoration, Signed, key_id};
 use uuid::Uuid;
 
 use super::server_key;
@@ -17,7 +17,7 @@ use super::server_key;
 #[derive(Debug, Clone, Default)]
 pub struct TestLog {
     frontier: Frontier,
-    kept: BTreeMap<Subtree, Hash>,
+    kept: BTreeMap<Subtree, TreeHash>,
     leaves: Vec<String>,
     /// The countersignatures and positions, by the receipt's number.
     pub countersigned: BTreeMap<u64, (Signed, u64)>,
@@ -72,7 +72,7 @@ impl TestLog {
     /// Returns the signed head; `None` while the log is empty.
     pub fn head(&self) -> Option<Signed> {
         (self.size() > 0).then(|| {
-            let head = Head {
+            let head = LogHead {
                 size: self.size(),
                 root: hex::encode(self.frontier.root()),
                 at: OffsetDateTime::UNIX_EPOCH,
@@ -93,7 +93,7 @@ impl TestLog {
         };
         let signed = Signed::new(&statement, &server_key()).expect("it has a JSON form");
         self.statements.push((self.size(), signed.clone()));
-        self.push(Leaf::Restoration(RestorationRecord::new(signed.digest())).content());
+        self.push(LogLeaf::Restoration(RestorationRecord::new(signed.digest())).content());
         signed
     }
 
@@ -117,13 +117,13 @@ impl TestLog {
     }
 
     /// Returns the answer to a question.
-    pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> Answer {
-        let head: Option<Head> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
+    pub fn answer(&self, known: Option<&Signed>, receipts: &[u64]) -> WitnessAnswer {
+        let head: Option<LogHead> = known.map(|signed| serde_json::from_str(&signed.payload).expect("it is a head"));
         let hashes = |path: &[Vec<Subtree>]| assemble(path, |subtree| self.kept.get(&subtree).copied()).expect("kept");
         let size = self.size();
         let proofs = receipts.iter().filter_map(|number| {
             let (countersignature, position) = self.countersigned.get(number)?;
-            Some(Proof {
+            Some(ChargeProof {
                 sequence: *number,
                 countersignature: countersignature.clone(),
                 position: *position,
@@ -131,18 +131,18 @@ impl TestLog {
                 inclusion: hashes(&inclusion_path(*position, size)),
             })
         });
-        Answer {
+        WitnessAnswer {
             head: self.head(),
             consistency: head.map_or_else(Vec::new, |head| hashes(&consistency_path(head.size, size))),
             receipts: proofs.collect(),
-            ..Answer::default()
+            ..WitnessAnswer::default()
         }
     }
 }
 
 /// Returns the entry that charges a receipt.
-pub fn entry(receipt: &Receipt, digest: &str) -> Entry {
-    Entry {
+pub fn entry(receipt: &Receipt, digest: &str) -> EntryRecord {
+    EntryRecord {
         previous: String::new(),
         account: Uuid::from_u128(20),
         sequence: receipt.sequence as i64,
@@ -162,7 +162,7 @@ pub fn entry(receipt: &Receipt, digest: &str) -> Entry {
 
 /// Returns the leaf of another party's entry.
 pub fn stranger(number: i64) -> String {
-    let entry = Entry {
+    let entry = EntryRecord {
         previous: String::new(),
         account: Uuid::from_u128(21),
         sequence: number,
@@ -178,7 +178,7 @@ pub fn stranger(number: i64) -> String {
         receipt: None,
         at_unix_milliseconds: 0,
     };
-    Leaf::Entry(entry).content()
+    LogLeaf::Entry(entry).content()
 }
 
 /// Returns a countersignature of the test server.

@@ -7,9 +7,9 @@ use ed25519_dalek::VerifyingKey;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use undertone_api::log::proof::{verify_consistency, verify_inclusion};
-use undertone_api::log::witness::{Answer, charges, countersigned};
-use undertone_api::log::{Hash, Leaf, from_hex};
-use undertone_api::signed::{Head, Receipt, Rotation, Signed, key_id};
+use undertone_api::log::witness::{WitnessAnswer, charges, countersigned};
+use undertone_api::log::{LogLeaf, TreeHash, from_hex};
+use undertone_api::signed::{KeyRotation, LogHead, Receipt, Signed, key_id};
 
 use super::{WitnessQuestion, alarm};
 use crate::books::receipts;
@@ -52,7 +52,7 @@ pub struct EvidenceSummary {
     /// The number of heads of the server's log.
     pub heads: u64,
     /// The newest head in force.
-    pub head: Option<Head>,
+    pub head: Option<LogHead>,
     /// The number of receipts that the server has countersigned, in the epoch in force.
     pub countersigned: u64,
     /// The number of receipts proved to be in the server's log, in the epoch in force.
@@ -139,7 +139,7 @@ fn examine(
         let path = hashes(&row.inclusion).ok_or_else(|| wrong("cannot be read"))?;
         verify_inclusion(row.leaf.as_bytes(), row.position, row.head, &root, &path)
             .map_err(|_| wrong("does not lead to the root of its head"))?;
-        let is_charged = Leaf::parse(&row.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
+        let is_charged = LogLeaf::parse(&row.leaf).is_ok_and(|leaf| charges(&leaf, digest, document));
         if !is_charged {
             return Err(wrong("charges something else than the receipt says"));
         }
@@ -153,12 +153,12 @@ fn examine(
 }
 
 /// Checks heads in their order: signature, log, and that each continues the one before it in its epoch.
-fn check_heads(heads: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, Head)>, EvidenceError> {
-    let mut checked: Vec<(i64, Head)> = Vec::new();
+fn check_heads(heads: &[StoredHead], key: &VerifyingKey) -> Result<Vec<(i64, LogHead)>, EvidenceError> {
+    let mut checked: Vec<(i64, LogHead)> = Vec::new();
     for head in heads {
-        let document: Head = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
+        let document: LogHead = serde_json::from_str(&head.signed.payload).map_err(StoreError::row)?;
         let wrong = |problem: &str| EvidenceError::Head { size: document.size, problem: problem.to_owned() };
-        head.signed.open::<Head>(key).map_err(|_| wrong("is not signed by the server"))?;
+        head.signed.open::<LogHead>(key).map_err(|_| wrong("is not signed by the server"))?;
         let root = from_hex(&document.root).ok_or_else(|| wrong("has no root"))?;
         if document.server != key_id(key) {
             return Err(wrong("is of another server's log"));
@@ -186,7 +186,7 @@ struct EvidenceExport {
     site_key: String,
     /// The history of the site's key: its changes, oldest first, each signed by the old key and the new.
     #[serde(default)]
-    rotations: Vec<Rotation>,
+    rotations: Vec<KeyRotation>,
     /// The server's public key at the time of the enrolment, hex.
     server_key: String,
     /// The epoch in force, which increases when alarms are cleared.
@@ -278,7 +278,7 @@ fn split(text: &str) -> Vec<String> {
     text.as_bytes().chunks(64).map(|hash| String::from_utf8_lossy(hash).into_owned()).collect()
 }
 
-fn hashes(text: &[String]) -> Option<Vec<Hash>> {
+fn hashes(text: &[String]) -> Option<Vec<TreeHash>> {
     text.iter().map(|hash| from_hex(hash)).collect()
 }
 
@@ -303,8 +303,8 @@ struct ProofEvidence<'a> {
 }
 
 /// Returns a question and its answer, as evidence.
-pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &Answer) -> String {
-    let text = |hashes: &[Hash]| hashes.iter().map(hex::encode).collect();
+pub(super) fn answer_evidence(question: &WitnessQuestion, answer: &WitnessAnswer) -> String {
+    let text = |hashes: &[TreeHash]| hashes.iter().map(hex::encode).collect();
     let proofs = answer.receipts.iter().map(|proof| ProofEvidence {
         sequence: proof.sequence,
         countersignature: &proof.countersignature,

@@ -2,8 +2,8 @@
 
 use time::OffsetDateTime;
 use undertone_api::id::WorkerId;
-use undertone_api::log::witness::Answer;
-use undertone_api::signed::Head;
+use undertone_api::log::witness::WitnessAnswer;
+use undertone_api::signed::LogHead;
 
 use super::{ServerContradiction, alarm};
 use crate::store::{Store, StoreError};
@@ -15,13 +15,13 @@ use crate::store::{Store, StoreError};
 /// [`StoreError`] when the database fails.
 pub fn judge_own_key(
     store: &Store,
-    answer: &Answer,
+    answer: &WitnessAnswer,
     worker: WorkerId,
     public_key: &str,
     at: OffsetDateTime,
 ) -> Result<Option<ServerContradiction>, StoreError> {
     let (Some(proof), Some(signed)) = (&answer.key, &answer.head) else { return Ok(None) };
-    let head: Head = serde_json::from_str(&signed.payload).map_err(StoreError::row)?;
+    let head: LogHead = serde_json::from_str(&signed.payload).map_err(StoreError::row)?;
     let Err(error) = proof.check(&head, worker, public_key) else { return Ok(None) };
     let contradiction = ServerContradiction::from(error);
     let evidence = serde_json::json!({

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use time::{Duration, OffsetDateTime, UtcOffset};
 use undertone_api::id::WorkerId;
 use undertone_api::log::peers::{PeerError, PeerHead, VerifiedPeer};
-use undertone_api::signed::{Head, HeadObservation, Signed, SigningAuthority, key_id, public_key};
+use undertone_api::signed::{HeadObservation, LogHead, Signed, SigningAuthority, key_id, public_key};
 
 use super::alarm;
 use super::head;
@@ -63,7 +63,7 @@ pub struct HeadComparison {
 }
 
 /// The newest head that this site has verified, with the server's signature.
-pub type OwnHead = (Head, Signed);
+pub type OwnHead = (LogHead, Signed);
 
 /// Signs the newest head that this site has verified, and returns both; `None` before the first.
 ///

@@ -7,8 +7,8 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::id::DatasetId;
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
-use undertone_api::signed::{Head, Restoration, Signed, SigningAuthority};
+use undertone_api::log::witness::{MOST_RECEIPTS, WitnessAnswer, WitnessError};
+use undertone_api::signed::{LogHead, Restoration, Signed, SigningAuthority};
 
 use super::alarm;
 use super::{ServerContradiction, WitnessQuestion, WitnessVerdict, contradicts, evidence, join_hashes};
@@ -76,7 +76,7 @@ pub(super) fn last_restored_receipt(db: &Connection, epoch: i64) -> Result<u64, 
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn new_restorations(store: &Store, answer: &Answer) -> Result<Option<Answer>, StoreError> {
+pub fn new_restorations(store: &Store, answer: &WitnessAnswer) -> Result<Option<WitnessAnswer>, StoreError> {
     let mut news = Vec::new();
     for restoration in &answer.restorations {
         let is_known: bool = store.read(|db| {
@@ -91,7 +91,7 @@ pub fn new_restorations(store: &Store, answer: &Answer) -> Result<Option<Answer>
     if news.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Answer { head: answer.head.clone(), restorations: news, ..Answer::default() }))
+    Ok(Some(WitnessAnswer { head: answer.head.clone(), restorations: news, ..WitnessAnswer::default() }))
 }
 
 /// Returns the question with the last verified head that the restored log must contain. Returns the same question when
@@ -103,7 +103,7 @@ pub fn rebase(
     store: &Store,
     key: &dyn SigningAuthority,
     question: &WitnessQuestion,
-    answer: &Answer,
+    answer: &WitnessAnswer,
 ) -> Result<WitnessQuestion, StoreError> {
     let Some(Ok(first)) = answer.restorations.first().map(|restoration| restoration.open(key)) else {
         return Ok(question.clone());
@@ -146,10 +146,10 @@ pub fn judge(
     store: &Store,
     key: &dyn SigningAuthority,
     question: &WitnessQuestion,
-    answer: &Answer,
+    answer: &WitnessAnswer,
     at: OffsetDateTime,
 ) -> Result<WitnessVerdict, StoreError> {
-    let last: Option<Head> = question
+    let last: Option<LogHead> = question
         .known
         .as_ref()
         .map(|signed| serde_json::from_str(&signed.payload).map_err(StoreError::row))
@@ -164,13 +164,13 @@ pub fn judge(
 }
 
 /// Verified restorations, oldest first, with the head that they are proved in.
-type VerifiedRestorations = (Head, Vec<Restoration>);
+type VerifiedRestorations = (LogHead, Vec<Restoration>);
 
 fn verify(
     store: &Store,
     key: &dyn SigningAuthority,
-    known: Option<&Head>,
-    answer: &Answer,
+    known: Option<&LogHead>,
+    answer: &WitnessAnswer,
 ) -> Result<Result<VerifiedRestorations, ServerContradiction>, StoreError> {
     let outcome = (|| {
         let witnessed = answer.check(key, known, &std::collections::BTreeMap::new())?;
@@ -194,8 +194,8 @@ fn verify(
 fn accept(
     tx: &Transaction<'_>,
     question: &WitnessQuestion,
-    answer: &Answer,
-    head: &Head,
+    answer: &WitnessAnswer,
+    head: &LogHead,
     statements: &[Restoration],
     at: OffsetDateTime,
 ) -> Result<(), StoreError> {

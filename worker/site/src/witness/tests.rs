@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
 use undertone_api::job::Charge;
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError};
-use undertone_api::log::{Leaf, leaf};
+use undertone_api::log::witness::{MOST_RECEIPTS, WitnessAnswer, WitnessError};
+use undertone_api::log::{LogLeaf, leaf};
 use undertone_api::signed::{Receipt, Signed};
 
 use super::evidence::{EvidenceError, verify};
@@ -80,7 +80,7 @@ impl WitnessSite {
     }
 
     /// Queries the log, and changes its answer.
-    fn answer(&self, change: impl FnOnce(&mut Answer)) -> WitnessVerdict {
+    fn answer(&self, change: impl FnOnce(&mut WitnessAnswer)) -> WitnessVerdict {
         let question = question(&self.store).expect("it is open");
         let mut answer = self.log.answer(question.known.as_ref(), &question.numbers());
         change(&mut answer);
@@ -199,7 +199,7 @@ fn another_log_of_the_same_size_or_longer_is_a_fork() {
 
 #[test]
 fn leaf_that_charges_something_else_raises_an_alarm() {
-    type Change = fn(&mut leaf::Entry);
+    type Change = fn(&mut leaf::EntryRecord);
     let changes: [Change; 8] = [
         |entry| entry.count = 0,
         |entry| "settle".clone_into(&mut entry.kind),
@@ -216,7 +216,7 @@ fn leaf_that_charges_something_else_raises_an_alarm() {
         let document: Receipt = serde_json::from_str(&receipt.payload).expect("it is a receipt");
         let mut entry = entry(&document, &receipt.digest());
         change(&mut entry);
-        site.log = site.log.with(1, Leaf::Entry(entry).content());
+        site.log = site.log.with(1, LogLeaf::Entry(entry).content());
         assert_eq!(contradicts(site.ask()), WitnessError::Altered(1).into());
         assert!(!site.is_quiet());
     }
@@ -282,7 +282,7 @@ fn two_places_for_one_receipt_raise_an_alarm() {
 
 #[test]
 fn forged_or_corrupted_answer_proves_nothing() {
-    type Change = fn(&mut Answer);
+    type Change = fn(&mut WitnessAnswer);
     let changes: [Change; 5] = [
         |answer| {
             answer.head.iter_mut().for_each(|head| head.payload = head.payload.replace("\"size\":3", "\"size\":4"));

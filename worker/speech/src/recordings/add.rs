@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use undertone_api::dataset::Content;
+use undertone_api::dataset::DatasetContent;
 
 use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, collision, digest, digest_of_file};
 use crate::audio::{AudioError, RATE, SampleHash, Stream};
@@ -211,7 +211,7 @@ fn copy(
         references: recordings.iter().filter(|recording| recording.reference.is_some()).count(),
     };
     let meta = Meta {
-        content: Content::Recordings,
+        content: DatasetContent::Recordings,
         format: FORMAT,
         name: options.name.clone(),
         digest: digest(&recordings),

@@ -7,7 +7,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use undertone_api::job::Kind as _;
+use undertone_api::job::JobKind as _;
 use undertone_api::job::transcription::Spec;
 use url::Url;
 

@@ -5,8 +5,8 @@
 use std::io::Write;
 
 use time::OffsetDateTime;
-use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
-use undertone_api::job::{Charge, Disclosed, Disclosure, disclosures};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
+use undertone_api::job::{Charge, Disclosure, DisclosureForm, disclosures};
 use undertone_api::plan::epsilon_alone;
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::Event;
@@ -118,8 +118,8 @@ pub(super) fn learned(
 /// Returns the bound of a disclosure in words.
 fn bound(row: &Disclosure, epsilon: Option<f64>) -> String {
     match (row.form, epsilon) {
-        (Disclosed::Fact, _) => "-".to_owned(),
-        (Disclosed::Exact, _) => "none covers it".to_owned(),
+        (DisclosureForm::Fact, _) => "-".to_owned(),
+        (DisclosureForm::Exact, _) => "none covers it".to_owned(),
         (_, Some(epsilon)) => format!("epsilon {} in all", up(epsilon)),
         (_, None) => "as charged".to_owned(),
     }
@@ -145,7 +145,7 @@ fn seen(party: &ManifestParticipant, visibility: Visibility) -> Dataset {
         worker: party.worker,
         name: party.dataset_name.clone(),
         visibility,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: 0,
         classes: 0,
         records: SizeClass(party.units),

@@ -9,8 +9,8 @@ use crate::site::policy::LifetimeLimit;
 
 /// Returns the sum of several promises in words; `None` for one or none.
 pub(in crate::cli) fn sum(promises: &Promises) -> Option<String> {
-    let limits = PromisedLimit::all_of(promises);
-    let (epsilon, delta) = PromisedLimit::together(&limits);
+    let limits = PromisedLimit::from_promises(promises);
+    let (epsilon, delta) = PromisedLimit::combine(&limits);
     let each: Vec<String> = limits.iter().map(|limit| up(limit.epsilon)).collect();
     (limits.len() > 1).then(|| format!("epsilon {} = {} at delta {delta:e}", each.join(" + "), up(epsilon)))
 }

@@ -1,8 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use clap::Parser;
-use undertone_api::job::dp_sgd::{Optimizer, Part};
-use undertone_api::job::{Kind, NewJob, Spec};
+use undertone_api::job::dp_sgd::{ModelPart, Optimizer};
+use undertone_api::job::{JobKind, NewJob, Spec};
 
 use crate::cli::{Cli, act, chain};
 use crate::run::dp_sgd::tune::tests::{datasets, spec, write_dataset};
@@ -71,7 +71,7 @@ fn words_are_read_as_what_they_stand_for() {
     assert_eq!(super::optimizer("dp_adam:0.01"), Ok(Optimizer::DpAdam { learning_rate: 0.01 }));
     assert!(super::optimizer("sgd").is_err() && super::optimizer("adam:x").is_err());
     let named = super::parts("layer1+output").unwrap().0.unwrap();
-    assert_eq!(Vec::from(named), [Part::Layer1, Part::Output]);
+    assert_eq!(Vec::from(named), [ModelPart::Layer1, ModelPart::Output]);
     assert!(super::parts("all").unwrap().0.is_none() && super::parts("lstm").is_err());
     assert!(super::decay("none").unwrap().0.is_none() && super::decay("1").is_err());
 }

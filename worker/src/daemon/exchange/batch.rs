@@ -54,7 +54,7 @@ impl SiteExchange {
     pub(super) fn follows_from_manifest(&self, report: &Report) -> bool {
         match (report, &self.errand.examined().manifest.spec) {
             (Report::Transcription(told), Spec::Transcription(spec)) => {
-                transcription::Report::planned(spec).is_ok_and(|planned| planned == *told)
+                transcription::Report::from_plan(spec).is_ok_and(|planned| planned == *told)
             }
             _ => false,
         }

@@ -12,7 +12,7 @@ use crate::fault;
 use crate::gateway::{Download, Pools, Submitted};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::run::{Answered, RunError};
+use crate::run::{AnswerLine, RunError};
 
 impl SiteExchange {
     /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and stops before it is sent.
@@ -105,7 +105,7 @@ impl SiteExchange {
     }
 
     /// Returns the answers of a round once it is closed.
-    pub(super) fn all_answers(&self, round: u32) -> Result<Vec<Answered>, RunError> {
+    pub(super) fn all_answers(&self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         let gateway = &self.site.gateway;
         loop {
             let answer =

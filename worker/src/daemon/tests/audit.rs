@@ -1,25 +1,25 @@
 //! An audited part at a real site: its statement travels with its end, and a disproved claim closes the site's own
 //! gate.
 
-use undertone_api::job::audit::{Family, Finding, Guessed, Trial, Verdict};
-use undertone_api::job::dp_sgd::Audit;
+use undertone_api::job::audit::{AuditFinding, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
+use undertone_api::job::dp_sgd::AuditOptions;
 use undertone_api::signed::AuditStatement;
 
 use super::*;
 use crate::cli;
 use crate::site::audits;
 
-const TRIAL: Trial = Trial { family: Family::Direction, canaries: 500, guesses: 200 };
+const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 500, guesses: 200 };
 
 fn audited() -> Spec {
     Spec::DpSgd(undertone_api::job::dp_sgd::Spec {
-        audit: Some(Audit { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 }),
+        audit: Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 }),
         ..dp_sgd()
     })
 }
 
-fn finding(correct: u32) -> Finding {
-    Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() }
+fn finding(correct: u32) -> AuditFinding {
+    AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() }
 }
 
 /// Returns whether a command at the site's terminal succeeds.
@@ -45,7 +45,7 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
             let vector = super::fault::release(&mut exchange, round);
             exchange.pay_only("private", round, &vector).expect("the disk has room");
         }
-        let other = Finding { trials: Vec::new(), attacks: Vec::new() };
+        let other = AuditFinding { trials: Vec::new(), attacks: Vec::new() };
         assert!(matches!(exchange.audit(other), Err(RunError::Failed(_))), "not what was promised");
         exchange.audit(finding(200)).expect("the disk has room");
         let refused = exchange.clear("private", 10).map(drop);
@@ -55,7 +55,7 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
     .await;
     let handed = exchange.into_handed().audit.expect("it travels with the end of the part");
     let statement: AuditStatement = handed.open(&key).expect("the site signed it");
-    assert_eq!((statement.releases, statement.assessment.verdict), (9, Verdict::Disproved));
+    assert_eq!((statement.releases, statement.assessment.verdict), (9, AuditVerdict::Disproved));
     assert_eq!(statement.manifest, sign(&manifest).digest());
     drop(site);
 

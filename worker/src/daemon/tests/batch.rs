@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use undertone_api::dataset::{Content, Visibility};
+use undertone_api::dataset::{DatasetContent, Visibility};
 use undertone_api::job::transcription::{HISTOGRAM, Report, Spec as Transcription};
 use undertone_api::job::{Report as AnyReport, Spec};
-use undertone_api::signed::{Limits, Manifest};
+use undertone_api::signed::{JobLimits, Manifest};
 use undertone_privacy::PrivacyUnit;
 
 use super::fault::paid;
@@ -49,7 +49,7 @@ pub(super) fn spec() -> Transcription {
 /// Makes our dataset of recordings.
 pub(super) fn recordings() -> LocalDataset {
     LocalDataset {
-        content: Content::Recordings,
+        content: DatasetContent::Recordings,
         seconds: Some(3_600),
         units: vec![PrivacyUnit::Words],
         ..local(Visibility::Private)
@@ -63,7 +63,7 @@ pub(super) fn job() -> Manifest {
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);
     manifest.participants[0].units = dataset.count(PrivacyUnit::Words).0;
-    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
     manifest
 }
 
@@ -228,8 +228,8 @@ async fn nothing_leaves_for_another_round_and_of_private_recordings_the_plan_alo
         for (series, round) in [(HISTOGRAM, 0), (HISTOGRAM, 2), ("pool", 1)] {
             assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
         }
-        let planned = Report::planned(&spec()).expect("it has noise");
-        let more = planned.clone().with(undertone_api::job::transcription::Outcome::default());
+        let planned = Report::from_plan(&spec()).expect("it has noise");
+        let more = planned.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
         assert!(matches!(exchange.report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
         let other = Report { words: planned.words + 1, ..planned.clone() };
         assert!(matches!(exchange.report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));

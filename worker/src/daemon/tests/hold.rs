@@ -112,7 +112,7 @@ async fn a_site_that_waits_for_its_steward_has_the_deadlines_stopped_until_there
 
     let site = place.site();
     site.find_datasets().expect("the folder can be read");
-    let yes = Decision {
+    let yes = SiteDecision {
         manifest: signed.digest(),
         job: JOB,
         dataset: OURS,

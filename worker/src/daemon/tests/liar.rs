@@ -84,7 +84,7 @@ fn entries(place: &Place) -> (u64, String) {
 }
 
 /// Returns the site's decision on exactly `signed`, from its own records.
-fn kept(place: &Place, signed: &Signed, job: JobId, dataset: DatasetId) -> Decision {
+fn kept(place: &Place, signed: &Signed, job: JobId, dataset: DatasetId) -> SiteDecision {
     let site = place.site();
     let said = jobs::decision(&site.store, job, dataset, &signed.digest()).expect("it is open");
     said.expect("the refusal is kept").decision
@@ -246,7 +246,7 @@ async fn an_approval_does_not_move_to_the_same_work_under_another_job() {
     let site = known(&place);
     let first = sign(&private());
     let yes = |signed: &Signed, job| {
-        let decision = Decision {
+        let decision = SiteDecision {
             manifest: signed.digest(),
             job,
             dataset: OURS,
@@ -273,7 +273,7 @@ async fn refuse_after(place: &Place, server: &Running, signed: &Signed, until: i
     run_until(place, server, |state| {
         if !refused.get() && until(state) {
             refused.set(true);
-            let no = Decision {
+            let no = SiteDecision {
                 manifest: signed.digest(),
                 job: JOB,
                 dataset: OURS,

@@ -9,7 +9,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::Spec;
 use undertone_api::job::active_learning::{Gate as Settings, POOL, Spec as ActiveLearning};
-use undertone_api::signed::{Limits, Manifest};
+use undertone_api::signed::{JobLimits, Manifest};
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 use undertone_proto::question;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, active_learning, local, m
 use crate::gateway::fake::{Running, start};
 use crate::queries::dataset::Row;
 use crate::queries::gate::{Gate, OutgoingPool, Survivors};
-use crate::run::{Answered, Exchange as _, Past, RunError};
+use crate::run::{AnswerLine, Exchange as _, Past, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -46,7 +46,7 @@ pub(super) fn job(change: impl FnOnce(&mut ActiveLearning)) -> Manifest {
     let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
     let mut manifest = manifest(spec, charge);
     manifest.participants[1].units = 500;
-    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
     manifest
 }
 
@@ -261,9 +261,10 @@ async fn a_lead_believes_pools_only_of_those_who_ask_and_hears_answers() {
     let site = place.site();
     let mut manifest = job(|_| ());
     manifest.participants[1].charge = None;
-    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
-    let pool =
-        |text: &str| question::write(vec![question::Posed { text: text.to_owned(), count: Some(40) }]).expect("a pool");
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
+    let pool = |text: &str| {
+        question::write(vec![question::QuestionLine { text: text.to_owned(), count: Some(40) }]).expect("a pool")
+    };
     let give = |pools: Vec<(DatasetId, Vec<u8>)>| server.state.lock().expect("nobody panicked").pools = pools;
     for pools in [vec![(LEAD, pool("a"))], vec![(OURS, pool("a")), (OURS, pool("b"))], vec![(OURS, vec![1, 2, 3])]] {
         give(pools);
@@ -272,7 +273,7 @@ async fn a_lead_believes_pools_only_of_those_who_ask_and_hears_answers() {
     }
     give(vec![(OURS, pool("where is my card"))]);
     let id = question::id(manifest.job, OURS, "where is my card");
-    let answer = Answered { question: id, annotator: 1, answer: undertone_api::question::Answer::Skip };
+    let answer = AnswerLine { question: id, annotator: 1, answer: undertone_api::question::Answer::Skip };
     server.state.lock().expect("nobody panicked").answers.insert(1, vec![answer.clone()]);
     let mut exchange = exchange(&site, &manifest, Visibility::Public);
     beside(move || {

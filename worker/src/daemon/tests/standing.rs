@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::JobId;
-use undertone_api::signed::Limits;
+use undertone_api::signed::JobLimits;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Delta, Epsilon};
 use uuid::Uuid;
@@ -89,8 +89,8 @@ fn goes(site: &Site, manifest: &Manifest) -> bool {
     }
 }
 
-fn word(site: &Site, manifest: &Manifest, approve: bool) -> Decision {
-    Decision {
+fn word(site: &Site, manifest: &Manifest, approve: bool) -> SiteDecision {
+    SiteDecision {
         manifest: sign(manifest).digest(),
         job: manifest.job,
         dataset: OURS,
@@ -143,7 +143,7 @@ fn hands(at: OffsetDateTime) -> (Arc<AtomicI64>, Clock) {
 }
 
 fn issued(at: OffsetDateTime, manifest: Manifest) -> Manifest {
-    let limits = Some(Limits::of(&manifest.spec, &manifest.participants, at));
+    let limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, at));
     Manifest { issued_at: at, limits, ..manifest }
 }
 

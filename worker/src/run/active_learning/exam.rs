@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Measurement;
-use undertone_api::job::active_learning::{CLASSIFIER, Content, Spec, TestResult, TestSet};
+use undertone_api::job::active_learning::{CLASSIFIER, PublicContent, Spec, TestResult, TestSet};
 
 use super::{failed, go_on, log};
 use crate::queries::classifier::{Classifier, Example, Visible};
@@ -23,7 +23,7 @@ struct Set {
     published: PublicProof,
     /// Each (text, label) once, with its occurrences, in the order of the texts.
     rows: Vec<(String, u16, u64)>,
-    content: Content,
+    content: PublicContent,
 }
 
 impl Exam {
@@ -51,7 +51,7 @@ impl Exam {
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
-    pub(super) fn contents(&self, lead: Content) -> Vec<Content> {
+    pub(super) fn contents(&self, lead: PublicContent) -> Vec<PublicContent> {
         let mut all = vec![lead];
         for set in &self.0 {
             if !all.contains(&set.content) {
@@ -101,8 +101,8 @@ impl Exam {
 }
 
 /// Returns the content of a log.
-pub(super) fn content(dataset: DatasetId, reader: &Reader) -> Content {
-    Content { dataset, digest: reader.meta().digest.clone() }
+pub(super) fn content(dataset: DatasetId, reader: &Reader) -> PublicContent {
+    PublicContent { dataset, digest: reader.meta().digest.clone() }
 }
 
 /// Reports the measurements after a round to the server. A repetition changes nothing.

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use undertone_api::id::QuestionId;
-use undertone_api::job::active_learning::{Rehearsed, TestResult};
+use undertone_api::job::active_learning::{RehearsalResult, TestResult};
 
 use super::failed;
-use crate::run::{Answered, RunError};
+use crate::run::{AnswerLine, RunError};
 use crate::site::folder::write_durably;
 
 /// The record of one round.
@@ -20,10 +20,10 @@ use crate::site::folder::write_durably;
 pub(super) struct Page {
     /// The chosen questions with their uncertainties, the most urgent first; empty in round 0.
     pub(super) chosen: Vec<(QuestionId, f64)>,
-    /// The uncertainties of the classifier before it: [`undertone_api::job::active_learning::Uncertainty::bins`].
+    /// The uncertainties of the classifier before it: [`undertone_api::job::active_learning::UncertaintyHistogram::bins`].
     pub(super) bins: Vec<u64>,
     /// The answers, once the round has closed.
-    pub(super) answers: Option<Vec<Answered>>,
+    pub(super) answers: Option<Vec<AnswerLine>>,
     /// The measurements after it, once they were reported.
     pub(super) tests: Option<Vec<TestResult>>,
 }
@@ -52,7 +52,7 @@ impl Journal {
     }
 
     /// Returns the results of a rehearsal, once it is over.
-    pub(super) fn rehearsed(&self) -> Option<Vec<Rehearsed>> {
+    pub(super) fn rehearsed(&self) -> Option<Vec<RehearsalResult>> {
         self.read(REHEARSAL)
     }
 
@@ -60,7 +60,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`RunError`] when the disk refuses.
-    pub(super) fn keep_rehearsed(&self, found: &[Rehearsed]) -> Result<(), RunError> {
+    pub(super) fn keep_rehearsed(&self, found: &[RehearsalResult]) -> Result<(), RunError> {
         self.write(REHEARSAL, &found)
     }
 
@@ -91,7 +91,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{Journal, Page};
-    use crate::run::Answered;
+    use crate::run::AnswerLine;
 
     #[test]
     fn a_page_is_read_back_to_the_bit_and_a_torn_one_counts_for_nothing() {
@@ -102,7 +102,7 @@ mod tests {
         let page = Page {
             chosen: vec![(question, 0.1 + 0.2), (QuestionId(Uuid::from_u128(2)), f64::MIN_POSITIVE)],
             bins: vec![0, 3],
-            answers: Some(vec![Answered { question, annotator: 2, answer }]),
+            answers: Some(vec![AnswerLine { question, annotator: 2, answer }]),
             tests: None,
         };
         journal.keep(3, &page).expect("the folder is writable");

@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::active_learning::{Gate, LearningPoint, Party, Rehearsed, Report, Spec, Uncertainty};
+use undertone_api::job::active_learning::{
+    Gate, LearningPoint, Party, RehearsalResult, Report, Spec, UncertaintyHistogram,
+};
 use undertone_api::signed::Manifest;
 
 use super::exam::{Exam, content, tell};
@@ -24,7 +26,7 @@ use crate::site::clearance::PublicProof;
 #[derive(Default)]
 struct Rounds {
     learning: Vec<LearningPoint>,
-    uncertainty: Vec<Uncertainty>,
+    uncertainty: Vec<UncertaintyHistogram>,
 }
 
 /// Leads the job, from the point where an earlier process stopped.
@@ -91,7 +93,7 @@ fn rounds(
                 tracing::info!(round, "every question of the pools was asked; the rounds end here");
                 break;
             }
-            told.uncertainty.push(Uncertainty { round, bins: page.bins.clone() });
+            told.uncertainty.push(UncertaintyHistogram { round, bins: page.bins.clone() });
         }
         let tests = if let Some(tests) = page.tests.take() {
             tests
@@ -143,7 +145,7 @@ fn rehearsed(
     reader: &Reader,
     journal: &Journal,
     exchange: &dyn Exchange,
-) -> Result<Vec<Rehearsed>, RunError> {
+) -> Result<Vec<RehearsalResult>, RunError> {
     let Some(rehearsal) = &spec.rehearsal else { return Ok(Vec::new()) };
     if let Some(found) = journal.rehearsed() {
         return Ok(found);

@@ -10,7 +10,7 @@ use crate::queries::acquire::{BatchPlan, choose, histogram};
 use crate::queries::annotators::{LabelVote, SMOOTHING, agreement, dawid_skene, fleiss_kappa, majority};
 use crate::queries::classifier::{Classifier, ClassifierError, Example, Visible};
 use crate::queries::released::Released;
-use crate::run::{Answered, RunError};
+use crate::run::{AnswerLine, RunError};
 
 impl From<ClassifierError> for RunError {
     fn from(error: ClassifierError) -> Self {
@@ -127,9 +127,9 @@ impl<'a> Learning<'a> {
 
     /// Adds answers, and decides on every question anew: later answers may change the estimated reliability of earlier
     /// ones. Answers to other questions, and labels that the job does not have, are ignored.
-    pub(super) fn hear(&mut self, answers: &[Answered]) {
+    pub(super) fn hear(&mut self, answers: &[AnswerLine]) {
         let numbers: HashMap<&str, u16> = self.labels.iter().map(String::as_str).zip(0..).collect();
-        for Answered { question, annotator, answer } in answers {
+        for AnswerLine { question, annotator, answer } in answers {
             let Some(item) = self.turns.get(question).copied().filter(|_| answer.counts()) else { continue };
             let label = answer.label().map(|label| numbers.get(label).copied());
             if label == Some(None) {

@@ -36,7 +36,7 @@ pub(super) fn slowest_count(
     counting: &Queries,
     work: &Path,
 ) -> Result<Duration, RunError> {
-    let most = SizeClass::of(units).most().max(1);
+    let most = SizeClass::from_count(units).most().max(1);
     // A user has several rows; at most the charged number counts.
     let rows = match unit {
         PrivacyUnit::User => most.saturating_mul(settings.rows_per_unit.get().into()),

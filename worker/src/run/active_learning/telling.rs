@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use undertone_api::id::{DatasetId, QuestionId};
-use undertone_api::job::active_learning::{Frequency, Gate, PoolResult, Spec};
+use undertone_api::job::active_learning::{FrequencyBin, Gate, PoolResult, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::mechanism;
 
@@ -104,8 +104,8 @@ pub(super) fn pools(spec: &Spec, manifest: &Manifest, released: &[Released]) -> 
 
 /// Returns the number of queries for each number of occurrences: from released counts if there are any, else from the
 /// lead's public log.
-pub(super) fn frequency(released: &[Released], public: impl Iterator<Item = u64>) -> Vec<Frequency> {
+pub(super) fn frequency(released: &[Released], public: impl Iterator<Item = u64>) -> Vec<FrequencyBin> {
     let shown: Vec<u64> = released.iter().filter_map(Released::count).collect();
     let bins = if shown.is_empty() { frequencies(public) } else { frequencies(shown.into_iter()) };
-    bins.into_iter().map(|(occurrences, queries)| Frequency { occurrences, queries }).collect()
+    bins.into_iter().map(|(occurrences, queries)| FrequencyBin { occurrences, queries }).collect()
 }

@@ -15,7 +15,7 @@ mod canary;
 mod guess;
 mod journal;
 
-use undertone_api::job::audit::{Audited, Family, Finding, Trial};
+use undertone_api::job::audit::{AuditFinding, AuditPlan, AuditTrial, CanaryFamily};
 use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
@@ -45,7 +45,7 @@ mod stream {
 
 /// The audit of one participant's part in a series.
 pub(super) struct Audit {
-    trials: Vec<Trial>,
+    trials: Vec<AuditTrial>,
     beside: Vec<String>,
     clip: Clip,
     rate: SamplingRate,
@@ -70,7 +70,7 @@ impl Audit {
     /// [`RunError::Failed`] when the disk refuses, or when rounds were released and the secret of their canaries is
     /// gone.
     pub(super) fn open(
-        audited: &Audited,
+        audited: &AuditPlan,
         spec: &Spec,
         clip: Clip,
         rate: SamplingRate,
@@ -79,7 +79,7 @@ impl Audit {
     ) -> Result<Self, RunError> {
         let (start, length) = (learner.model(), learner.trained().len());
         let secret = secret(audited, exchange)?;
-        let directions = count(audited, Family::Direction);
+        let directions = count(audited, CanaryFamily::Direction);
         if directions > length {
             return Err(RunError::Failed(format!("{directions} canaries do not fit into {length} trained parameters")));
         }
@@ -155,14 +155,14 @@ impl Audit {
         open: Option<&Model>,
         engine: &mut Engine,
         exchange: &dyn Exchange,
-    ) -> Result<Finding, RunError> {
+    ) -> Result<AuditFinding, RunError> {
         let mut look = |model: &Model| attack::look(&self.recordings, model, engine, exchange);
         let (start, end) = (look(&self.start)?, look(end)?);
         let scores = end.beyond(&start);
         let coins = self.recordings.coins();
         let trials = self.trials.iter().map(|trial| match trial.family {
-            Family::Direction => guess::guess(*trial, &self.journal.scores(), self.directions.coins()),
-            Family::Recording => guess::guess(*trial, scores.of_canaries(), coins),
+            CanaryFamily::Direction => guess::guess(*trial, &self.journal.scores(), self.directions.coins()),
+            CanaryFamily::Recording => guess::guess(*trial, scores.of_canaries(), coins),
         });
         let trials = trials.collect();
         let mut attacks = Vec::new();
@@ -183,7 +183,7 @@ impl Audit {
                 }
             }
         }
-        Ok(Finding { trials, attacks })
+        Ok(AuditFinding { trials, attacks })
     }
 }
 
@@ -197,7 +197,7 @@ impl Guests {
     /// # Errors
     /// As [`Audit::open`].
     pub(super) fn open(
-        audited: &Audited,
+        audited: &AuditPlan,
         series: &str,
         spec: &Spec,
         start: &Model,
@@ -220,12 +220,12 @@ impl Guests {
     }
 }
 
-fn count(audited: &Audited, family: Family) -> usize {
+fn count(audited: &AuditPlan, family: CanaryFamily) -> usize {
     audited.trials.iter().find(|trial| trial.family == family).map_or(0, |trial| trial.canaries as usize)
 }
 
 /// Returns the secret of the canaries, which must exist once a round of any series with canaries was released.
-fn secret(audited: &Audited, exchange: &dyn Exchange) -> Result<Randomness, RunError> {
+fn secret(audited: &AuditPlan, exchange: &dyn Exchange) -> Result<Randomness, RunError> {
     let mut begun = false;
     for series in std::iter::once(&audited.series).chain(&audited.beside) {
         begun |= exchange.past(series, 1)? != Past::Untouched;
@@ -234,9 +234,9 @@ fn secret(audited: &Audited, exchange: &dyn Exchange) -> Result<Randomness, RunE
 }
 
 /// Makes the made-up recordings: the same for the same secret and start, for every arm.
-fn recordings(audited: &Audited, spec: &Spec, start: &Model, secret: &Randomness) -> Recordings {
+fn recordings(audited: &AuditPlan, spec: &Spec, start: &Model, secret: &Randomness) -> Recordings {
     let utterances = if spec.unit == PrivacyUnit::Record { 1 } else { canary::UTTERANCES };
-    let coins = coins(count(audited, Family::Recording), &mut secret.stream(stream::RECORDING_COINS));
+    let coins = coins(count(audited, CanaryFamily::Recording), &mut secret.stream(stream::RECORDING_COINS));
     Recordings::make(coins, utterances, start, secret)
 }
 

@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use undertone_api::job::dp_sgd::Candidate;
+use undertone_api::job::dp_sgd::SelectionCandidate;
 
 use super::audit::{Audit, Guests};
 use super::go_on;
@@ -182,7 +182,7 @@ impl Contribution<'_, '_> {
 }
 
 /// Returns a candidate's clip: the same noise relative to it, in the same mode.
-fn candidate_clip(clip: Clip, candidate: &Candidate) -> Result<Clip, RunError> {
+fn candidate_clip(clip: Clip, candidate: &SelectionCandidate) -> Result<Clip, RunError> {
     let own = Clip::new(clip.bound() * candidate.clip, clip.noise_multiplier());
     Ok(own.map_err(|error| RunError::Failed(error.to_string()))?.with_mode(clip.mode()))
 }

@@ -1,7 +1,7 @@
 //! Measurements on public test sets only, at the lead.
 
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{Content, Spec, TestResult, TestSet};
+use undertone_api::job::dp_sgd::{PublicContent, Spec, TestResult, TestSet};
 
 use super::go_on;
 use super::site::{Site, check_model, example};
@@ -18,7 +18,7 @@ const UTTERANCES: usize = 32;
 pub(super) struct Exam {
     sets: Vec<(String, Dataset, Vec<usize>)>,
     /// Their contents, in the same order.
-    contents: Vec<Content>,
+    contents: Vec<PublicContent>,
 }
 
 impl Exam {
@@ -40,9 +40,9 @@ impl Exam {
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
-    pub(super) fn contents(&self, spec: &Spec, lead: &Site) -> Vec<Content> {
+    pub(super) fn contents(&self, spec: &Spec, lead: &Site) -> Vec<PublicContent> {
         let own = spec.participants.first().map(|party| content(party.dataset, lead.dataset()));
-        let mut all: Vec<Content> = own.into_iter().collect();
+        let mut all: Vec<PublicContent> = own.into_iter().collect();
         for known in &self.contents {
             if !all.contains(known) {
                 all.push(known.clone());
@@ -88,6 +88,6 @@ impl Exam {
     }
 }
 
-fn content(dataset: DatasetId, data: &Dataset) -> Content {
-    Content { dataset, digest: data.meta().digest.clone() }
+fn content(dataset: DatasetId, data: &Dataset) -> PublicContent {
+    PublicContent { dataset, digest: data.meta().digest.clone() }
 }

@@ -7,7 +7,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use undertone_api::job::dp_sgd::{Arm, Parts, Party, Rounds, Spec};
+use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec};
 use undertone_api::signed::Manifest;
 
 use super::checkpoint::{Checkpoint, Plan};
@@ -24,7 +24,7 @@ pub(super) struct Learner<'a> {
     rounds: &'a Rounds,
     shares: Vec<NoiseShare>,
     plan: Plan,
-    parts: Parts,
+    parts: ModelParts,
     trained: CoordinateSubset,
     model: Model,
     standing: Checkpoint,
@@ -96,7 +96,7 @@ impl<'a> Learner<'a> {
     }
 
     /// Returns the trained parts.
-    pub(super) const fn parts(&self) -> Parts {
+    pub(super) const fn parts(&self) -> ModelParts {
         self.parts
     }
 

@@ -52,7 +52,7 @@ pub(super) struct RoundShape<'a> {
 pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engine: &mut Engine) -> Duration {
     let steps = shape.runs.saturating_mul(learner.local_steps().map_or(1, NonZeroU32::get).into());
     // The manifest may round the number of units; no size class holds more than this.
-    let units = SizeClass::of(shape.units).most().saturating_add(shape.canaries);
+    let units = SizeClass::from_count(shape.units).most().saturating_add(shape.canaries);
     let most = max_batch_size(units.saturating_mul(steps), shape.rate);
     let model = learner.model();
     let example = LONGEST_EXAMPLE.min(shape.longest);

@@ -1,6 +1,6 @@
 //! This participant's contribution: its data, its units, its terms.
 
-use undertone_api::job::dp_sgd::{Arm, Candidate, Clipping, Noise, Party, Spec};
+use undertone_api::job::dp_sgd::{Arm, Clipping, Noise, Party, SelectionCandidate, Spec};
 use undertone_privacy::SamplingRate;
 
 use super::development::{self, Development};
@@ -49,7 +49,7 @@ pub(super) struct Site {
 /// A private selection at a site.
 pub(super) struct Choice {
     /// The candidates.
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<SelectionCandidate>,
     /// The data that score them.
     pub(super) development: Development,
 }

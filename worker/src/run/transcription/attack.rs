@@ -1,7 +1,7 @@
 //! Each provider's ability to distinguish dummies from true pieces: the site simulates its adversary, on that
 //! provider's sounds and answers, and with the truth, which only the site knows.
 //!
-//! The result is computed from the recordings, as a part of [`Outcome`](undertone_api::job::transcription::Outcome).
+//! The result is computed from the recordings, as a part of [`TranscriptionOutcome`](undertone_api::job::transcription::TranscriptionOutcome).
 //! Like that, it goes to the site's own report, and to the server for public recordings only. The attack reads sounds
 //! that have left already and sends nothing. It must never prevent a transcript: an attack that cannot run is reported
 //! and left out.
@@ -12,7 +12,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng as _};
 use undertone_api::id::JobId;
-use undertone_api::job::transcription::{Attack, Spec, Untried};
+use undertone_api::job::transcription::{Spec, TranscriptionAttack, UntriedAttack};
 
 use super::go_on;
 use super::pieces::Ground;
@@ -35,9 +35,9 @@ const CONFIDENCE: f64 = 0.95;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tried {
     /// By provider, learner and knowledge.
-    pub(super) attacks: Vec<Attack>,
+    pub(super) attacks: Vec<TranscriptionAttack>,
     /// The attacks that could not run.
-    pub(super) untried: Vec<Untried>,
+    pub(super) untried: Vec<UntriedAttack>,
 }
 
 /// The reason for a missing attack.
@@ -80,7 +80,7 @@ pub(super) fn all(spec: &Spec, target: &Target<'_>, job: JobId, exchange: &dyn E
                 if let Problem::Sound(error) = &problem {
                     tracing::warn!(%error, provider, "an attack could not be tried; the transcripts do not need it");
                 }
-                tried.untried.push(Untried { provider: asked.name.clone(), why: problem.to_string() });
+                tried.untried.push(UntriedAttack { provider: asked.name.clone(), why: problem.to_string() });
             }
         }
     }
@@ -95,7 +95,7 @@ impl Target<'_> {
         answered: Vec<(u32, Recognition)>,
         seed: u64,
         exchange: &dyn Exchange,
-    ) -> Result<Vec<Attack>, Problem> {
+    ) -> Result<Vec<TranscriptionAttack>, Problem> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         rng.set_stream(u64::from(provider));
         let batch = self.plan.batch(provider);
@@ -119,7 +119,7 @@ impl Target<'_> {
             for learner in AttackLearner::ALL {
                 let told = true_or_dummy(&received, learner, knowledge, seed, &|| exchange.stopped());
                 let scores = told.ok_or(Problem::Stopped)?;
-                attacks.push(Attack {
+                attacks.push(TranscriptionAttack {
                     name: format!("true or dummy at {name}: {}, by {}", learner.label(), knowledge.label()),
                     accuracy: scores.accuracy(),
                     interval: scores.interval(CONFIDENCE).into(),

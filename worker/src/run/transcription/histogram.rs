@@ -1,7 +1,7 @@
 //! The possible counts of each provider: the words spoken in its pieces, and those in all its sounds, including
 //! dummies.
 
-use undertone_api::job::transcription::Bin;
+use undertone_api::job::transcription::HistogramBin;
 
 use super::pieces::Ground;
 use crate::speech::transcribe::attack::topic;
@@ -48,11 +48,11 @@ impl Counts {
     }
 
     /// Returns the number of words by their occurrences: bins of 0, 1, 2, 4 and so on, up to the last that has a word.
-    pub(super) fn bins(&self) -> Vec<Bin> {
+    pub(super) fn bins(&self) -> Vec<HistogramBin> {
         let bin = |count: u64| if count == 0 { 0 } else { count.ilog2() as usize + 1 };
         let last = self.heard.iter().chain(&self.said).map(|count| bin(*count)).max().unwrap_or(0);
-        let mut bins: Vec<Bin> = (0..=last)
-            .map(|bin| Bin { occurrences: if bin == 0 { 0 } else { 1 << (bin - 1) }, said: 0, heard: 0 })
+        let mut bins: Vec<HistogramBin> = (0..=last)
+            .map(|bin| HistogramBin { occurrences: if bin == 0 { 0 } else { 1 << (bin - 1) }, said: 0, heard: 0 })
             .collect();
         for (said, heard) in self.said.iter().zip(&self.heard) {
             bins[bin(*said)].said += 1;
@@ -70,7 +70,7 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bin, Counts};
+    use super::{Counts, HistogramBin};
 
     fn counts(said: &[u64], heard: &[u64]) -> Counts {
         Counts { said: said.to_vec(), heard: heard.to_vec(), pieces: 0, dummies: 0 }
@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn bins_are_powers_of_two_and_hold_every_word_once() {
         let bins = counts(&[0, 0, 1, 3], &[0, 2, 5, 4]).bins();
-        let told: Vec<_> = bins.iter().map(|Bin { occurrences, said, heard }| (*occurrences, *said, *heard)).collect();
+        let told: Vec<_> =
+            bins.iter().map(|HistogramBin { occurrences, said, heard }| (*occurrences, *said, *heard)).collect();
         assert_eq!(told, [(0, 2, 1), (1, 1, 0), (2, 1, 1), (4, 0, 2)]);
     }
 }

@@ -9,7 +9,9 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
-use undertone_api::job::transcription::{Errors, Outcome, ProviderResult, Report, Spec, WordErrors};
+use undertone_api::job::transcription::{
+    ProviderResult, Report, Spec, TranscriptErrors, TranscriptionOutcome, WordErrors,
+};
 
 use super::attack::Tried;
 use super::failed;
@@ -56,7 +58,7 @@ struct Page {
     digest: String,
     /// The public part.
     planned: Report,
-    outcome: Outcome,
+    outcome: TranscriptionOutcome,
     providers: Vec<Sent>,
 }
 
@@ -77,7 +79,7 @@ struct Sent {
 ///
 /// # Errors
 /// [`RunError::Failed`] when it cannot be read.
-pub(super) fn written(results: &Path) -> Result<Option<Outcome>, RunError> {
+pub(super) fn written(results: &Path) -> Result<Option<TranscriptionOutcome>, RunError> {
     let path = results.join(REPORT);
     match std::fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -99,7 +101,7 @@ pub(super) fn write(
     stages: &Stages,
     job: JobId,
     results: &Path,
-) -> Result<Outcome, RunError> {
+) -> Result<TranscriptionOutcome, RunError> {
     create_private(results).map_err(RunError::from_failure)?;
     let mut answers: Vec<Vec<(u32, u32, Recognition)>> = vec![Vec::new(); told.ground.cuts.len()];
     for (provider, place, heard) in told.sealed.answers() {
@@ -107,7 +109,7 @@ pub(super) fn write(
             answers[recording].push((provider, place, heard));
         }
     }
-    let mut errors: Option<Errors> = None;
+    let mut errors: Option<TranscriptErrors> = None;
     let mut unanswered = 0;
     for (number, (recording, answers)) in told.recordings.meta().recordings.iter().zip(answers).enumerate() {
         let parts = told.parts(number);
@@ -126,7 +128,7 @@ pub(super) fn write(
         if let Some(reference) = told.recordings.reference(recording).map_err(RunError::from_failure)? {
             let offline: Vec<String> = parts.iter().map(|part| part.offline.text()).collect();
             let found = |text: &str| WordCounts::count(&reference, text);
-            let sum = errors.get_or_insert(Errors {
+            let sum = errors.get_or_insert(TranscriptErrors {
                 ours: WordErrors::default(),
                 offline: WordErrors::default(),
                 cloud: None,
@@ -144,7 +146,7 @@ pub(super) fn write(
         job,
         tools: told.tools.names().map(|(tool, name)| (tool.to_owned(), name)).to_vec(),
         digest: told.recordings.meta().digest.clone(),
-        planned: Report::planned(spec).map_err(failed)?,
+        planned: Report::from_plan(spec).map_err(failed)?,
         outcome: outcome.clone(),
         providers: told.sent(),
     };
@@ -175,10 +177,10 @@ impl Telling<'_> {
         &self,
         spec: &Spec,
         counts: &[Counts],
-        errors: Option<Errors>,
+        errors: Option<TranscriptErrors>,
         unanswered: u64,
         stages: &Stages,
-    ) -> Outcome {
+    ) -> TranscriptionOutcome {
         let recordings = &self.recordings.meta().recordings;
         let samples: u64 = recordings.iter().map(|recording| recording.samples).sum();
         let parts = self.ground.cuts.iter().flat_map(|cut| &cut.parts);
@@ -195,7 +197,7 @@ impl Telling<'_> {
                 topic_distance: counts.topic_distance(),
             }
         };
-        Outcome {
+        TranscriptionOutcome {
             words: self.ground.vocabulary.len(),
             recordings: recordings.len() as u64,
             seconds: samples as f64 / f64::from(RATE),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use undertone_api::job::transcription::Stage;
+use undertone_api::job::transcription::StageDuration;
 
 use super::failed;
 use crate::run::RunError;
@@ -13,7 +13,7 @@ use crate::site::folder::{create_private, write_durably};
 #[derive(Debug)]
 pub(super) struct Stages {
     path: PathBuf,
-    stages: Vec<Stage>,
+    stages: Vec<StageDuration>,
 }
 
 impl Stages {
@@ -39,7 +39,7 @@ impl Stages {
         let seconds = began.elapsed().as_secs_f64();
         match self.stages.iter_mut().find(|stage| stage.name == name) {
             Some(stage) => stage.seconds += seconds,
-            None => self.stages.push(Stage { name: name.to_owned(), seconds }),
+            None => self.stages.push(StageDuration { name: name.to_owned(), seconds }),
         }
         let text = serde_json::to_vec(&self.stages).map_err(failed)?;
         let noted = write_durably(&self.path, &text).map_err(RunError::from_failure);
@@ -49,7 +49,7 @@ impl Stages {
     }
 
     /// Returns all steps, in the order in which they began.
-    pub(super) fn all(&self) -> Vec<Stage> {
+    pub(super) fn all(&self) -> Vec<StageDuration> {
         self.stages.clone()
     }
 }

@@ -8,7 +8,7 @@ mod sound;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use undertone_api::job::transcription::{Protocol, Provider, Report, Spec};
+use undertone_api::job::transcription::{Provider, ProviderProtocol, Report, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::dummies::mechanism;
@@ -25,7 +25,7 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
     place.live().unwrap();
     let outcome = place.outcome();
     assert_eq!(place.paid(), 1);
-    assert_eq!(place.report(), Some(Report::planned(&place.spec()).unwrap()), "the server is told the plan alone");
+    assert_eq!(place.report(), Some(Report::from_plan(&place.spec()).unwrap()), "the server is told the plan alone");
     assert_eq!((outcome.recordings, outcome.words), (2, 3));
     assert!(outcome.sensitive + outcome.crowded + outcome.unanswered <= outcome.pieces && outcome.pieces >= 4);
     let mut sent = 0;
@@ -262,7 +262,7 @@ fn of_public_recordings_everything_is_told() {
     place.live().unwrap();
     let told = place.report().unwrap();
     assert_eq!(told.outcome.as_deref(), Some(&place.outcome()));
-    assert_eq!(told, Report::planned(&place.spec()).unwrap().with(place.outcome()));
+    assert_eq!(told, Report::from_plan(&place.spec()).unwrap().with_outcome(place.outcome()));
 }
 
 /// Needs flite; passes without.
@@ -272,14 +272,14 @@ fn what_the_site_is_not_set_up_for_is_refused_before_anything_is_heard_or_paid()
     let changes: [(Change, &str); 9] = [
         (|spec| spec.participant.distance = NonZeroU32::new(5).unwrap(), "one spoken word changes up to 6 counts"),
         (|spec| spec.providers[0].name = "three".to_owned(), "three"),
-        (|spec| spec.providers[0].protocol = Protocol::Google, "asked otherwise"),
-        (|spec| spec.voice = undertone_api::job::transcription::Voice::Url, "[transcription.voice]"),
-        (|spec| spec.voice = undertone_api::job::transcription::Voice::Cloned, "{reference}"),
-        (|spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx, "recognizer"),
+        (|spec| spec.providers[0].protocol = ProviderProtocol::Google, "asked otherwise"),
+        (|spec| spec.voice = undertone_api::job::transcription::OutputVoice::Url, "[transcription.voice]"),
+        (|spec| spec.voice = undertone_api::job::transcription::OutputVoice::Cloned, "{reference}"),
+        (|spec| spec.recognizer = undertone_api::job::transcription::SiteRecognizer::Pocketsphinx, "recognizer"),
         (|spec| spec.language = "fr".to_owned(), "transcription.sensitive"),
         // German lists would find nothing in English recordings.
         (|spec| spec.language = "de".to_owned(), "transcription.sensitive.languages"),
-        (|spec| spec.dummies.corpus = undertone_api::job::transcription::Corpus::Site, "[transcription.dummies]"),
+        (|spec| spec.dummies.corpus = undertone_api::job::transcription::DummyCorpus::Site, "[transcription.dummies]"),
     ];
     for (change, named) in changes {
         let Some(place) = Place::new(change) else { return };
@@ -305,7 +305,7 @@ fn with_a_real_recognizer_and_another_speaker_numbers_stay_at_the_site() {
     if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
         return;
     }
-    let real = |spec: &mut Spec| spec.recognizer = undertone_api::job::transcription::Recognizer::Pocketsphinx;
+    let real = |spec: &mut Spec| spec.recognizer = undertone_api::job::transcription::SiteRecognizer::Pocketsphinx;
     let Some(place) = Place::new(real) else { return };
     let place = place.hearing_with(aligner);
     place.live().unwrap();
@@ -333,7 +333,7 @@ fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
         spec.participant.distance = count(distance);
         spec.colluding = count(colluding);
         spec.providers = (0..providers)
-            .map(|number| Provider { name: format!("p{number}"), protocol: Protocol::Openai, price: None })
+            .map(|number| Provider { name: format!("p{number}"), protocol: ProviderProtocol::Openai, price: None })
             .collect();
         let made = mechanism(&spec).unwrap();
         let party = spec.participant;

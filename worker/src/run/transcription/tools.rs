@@ -1,7 +1,9 @@
 //! The tools that a job needs from its site, started before anything else: a missing one is reported before hours of
 //! work.
 
-use undertone_api::job::transcription::{Corpus as Which, Recognizer as Asked, Spec, Tariff, Voice as Spoken};
+use undertone_api::job::transcription::{
+    DummyCorpus as Which, OutputVoice as Spoken, SiteRecognizer as Asked, Spec, Tariff,
+};
 use url::Url;
 
 use super::failed;

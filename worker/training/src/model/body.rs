@@ -1,6 +1,6 @@
 //! A model as a stack of layers: normalized features in, logits out.
 
-use undertone_api::job::dp_sgd::{Cell, Part, Parts};
+use undertone_api::job::dp_sgd::{ModelPart, ModelParts, RecurrentCell};
 
 use super::shape::ModelShape;
 use crate::layers::Layer;
@@ -18,9 +18,9 @@ impl ModelShape {
     ///
     /// # Panics
     /// Never for a shape of one to four layers.
-    pub fn stack(&self, trained: Parts) -> Stack {
+    pub fn stack(&self, trained: ModelParts) -> Stack {
         let output = Linear { inputs: self.width(), outputs: self.classes };
-        let mut stack = self.below().and_then(|below| below.then(Part::Output.name(), output)).expect(FITS);
+        let mut stack = self.below().and_then(|below| below.then(ModelPart::Output.name(), output)).expect(FITS);
         self.freeze(&mut stack, trained);
         stack
     }
@@ -29,15 +29,15 @@ impl ModelShape {
     ///
     /// # Panics
     /// Never for a shape of one to four layers.
-    pub fn body(&self, trained: Parts) -> Stack {
+    pub fn body(&self, trained: ModelParts) -> Stack {
         let mut stack = self.below().expect(FITS);
-        self.freeze(&mut stack, trained.with(Part::Output, false));
+        self.freeze(&mut stack, trained.with_part(ModelPart::Output, false));
         stack
     }
 
-    fn freeze(&self, stack: &mut Stack, trained: Parts) {
+    fn freeze(&self, stack: &mut Stack, trained: ModelParts) {
         let parts = self.parts().into_iter().map(|(part, _)| part).filter(|part| trained.contains(*part));
-        let names: Vec<&str> = parts.map(Part::name).collect();
+        let names: Vec<&str> = parts.map(ModelPart::name).collect();
         if !names.is_empty() {
             stack.train_only(&names).expect(FITS);
         }
@@ -46,17 +46,17 @@ impl ModelShape {
     fn below(&self) -> Result<Stack, StackError> {
         let mut stack = None;
         if let Some(frames) = self.context {
-            put(&mut stack, Part::Context, Conv1d::new(self.inputs, self.hidden, frames))?;
+            put(&mut stack, ModelPart::Context, Conv1d::new(self.inputs, self.hidden, frames))?;
         }
-        for (layer, part) in Part::LAYERS.into_iter().enumerate().take(self.layers) {
+        for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {
             let (inputs, hidden) = (self.fed(layer), self.hidden);
             match self.cell {
-                Cell::Lstm => recurrent(&mut stack, part, Lstm { inputs, hidden }, self.bidirectional)?,
-                Cell::Gru => recurrent(&mut stack, part, Gru { inputs, hidden }, self.bidirectional)?,
+                RecurrentCell::Lstm => recurrent(&mut stack, part, Lstm { inputs, hidden }, self.bidirectional)?,
+                RecurrentCell::Gru => recurrent(&mut stack, part, Gru { inputs, hidden }, self.bidirectional)?,
             }
         }
         if self.normalize {
-            put(&mut stack, Part::Normalize, LayerNorm { features: self.width() })?;
+            put(&mut stack, ModelPart::Normalize, LayerNorm { features: self.width() })?;
         }
         stack.ok_or(StackError::Frozen)
     }
@@ -67,7 +67,7 @@ const FITS: &str = "a shape's own parts are a stack";
 
 fn recurrent<L: Layer + Copy>(
     stack: &mut Option<Stack>,
-    part: Part,
+    part: ModelPart,
     layer: L,
     bidirectional: bool,
 ) -> Result<(), StackError> {
@@ -78,7 +78,7 @@ fn recurrent<L: Layer + Copy>(
     }
 }
 
-fn put(stack: &mut Option<Stack>, part: Part, layer: impl Layer) -> Result<(), StackError> {
+fn put(stack: &mut Option<Stack>, part: ModelPart, layer: impl Layer) -> Result<(), StackError> {
     *stack = Some(match stack.take() {
         None => Stack::with_layer(part.name(), layer),
         Some(below) => below.then(part.name(), layer)?,
@@ -88,16 +88,16 @@ fn put(stack: &mut Option<Stack>, part: Part, layer: impl Layer) -> Result<(), S
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::dp_sgd::{Cell, Model, Part};
+    use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, RecurrentCell};
 
     use crate::layers::Layer;
     use crate::model::ModelShape;
 
     /// Returns one shape of each kind.
-    fn shapes() -> Vec<(Model, ModelShape)> {
-        let plain = Model::lstm(6, Some(11));
-        let deep = Model { layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
-        let gru = Model { cell: Cell::Gru, context: Some(5), layers: 2, ..plain.clone() };
+    fn shapes() -> Vec<(AcousticModel, ModelShape)> {
+        let plain = AcousticModel::lstm(6, Some(11));
+        let deep = AcousticModel { layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
+        let gru = AcousticModel { cell: RecurrentCell::Gru, context: Some(5), layers: 2, ..plain.clone() };
         [plain, deep, gru].into_iter().map(|model| (model.clone(), ModelShape::from_spec(&model, 3, 11))).collect()
     }
 
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn frozen_part_has_no_gradient() {
         for (model, shape) in shapes() {
-            let some = model.parts().with(Part::Layer1, false);
+            let some = model.parts().with_part(ModelPart::Layer1, false);
             let stack = shape.stack(some);
             let trained: Vec<_> =
                 stack.parts().filter(|(.., trained)| *trained).map(|(name, ..)| name.to_owned()).collect();
-            assert_eq!(trained, some.iter().map(Part::name).collect::<Vec<_>>());
+            assert_eq!(trained, some.iter().map(ModelPart::name).collect::<Vec<_>>());
             assert_eq!(stack.trained().into_iter().flatten().count(), shape.subset(some).len());
         }
     }

@@ -170,7 +170,7 @@ mod tests {
     use std::collections::HashMap;
 
     use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-    use undertone_api::job::dp_sgd::{Cell, Model as Proposed};
+    use undertone_api::job::dp_sgd::{AcousticModel as Proposed, RecurrentCell};
 
     use super::{ABOUT, bytes};
     use crate::model::{Model, ModelShape, Normalizer};
@@ -182,7 +182,7 @@ mod tests {
 
     fn rich() -> ModelShape {
         let proposed = Proposed {
-            cell: Cell::Gru,
+            cell: RecurrentCell::Gru,
             layers: 2,
             bidirectional: true,
             context: Some(5),

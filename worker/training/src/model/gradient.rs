@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use undertone_api::job::dp_sgd::{Part, Parts};
+use undertone_api::job::dp_sgd::{ModelPart, ModelParts};
 
 use super::{Model, ModelShape};
 #[cfg(any(test, feature = "bench"))]
@@ -79,7 +79,7 @@ struct WeightedExamples<'s, 'a> {
 /// batch.
 pub struct PreparedModel<'m> {
     model: &'m Model,
-    trained: Parts,
+    trained: ModelParts,
     stack: Stack,
     parameters: Parameters<'m>,
     output: LoadedOutput<'m>,
@@ -124,11 +124,11 @@ impl Engine {
     }
 
     /// Prepares a model for passes that train the parts in `trained`.
-    pub fn prepare<'m>(&self, model: &'m Model, trained: Parts) -> PreparedModel<'m> {
+    pub fn prepare<'m>(&self, model: &'m Model, trained: ModelParts) -> PreparedModel<'m> {
         let shape = model.shape();
         let below = GradientRequest {
-            by_input: shape.parts().iter().any(|(part, _)| *part != Part::Output && trained.contains(*part)),
-            gradient: trained.contains(Part::Output),
+            by_input: shape.parts().iter().any(|(part, _)| *part != ModelPart::Output && trained.contains(*part)),
+            gradient: trained.contains(ModelPart::Output),
         };
         let parameters = Parameters::load(model.parameters(), &self.device);
         let output = shape.output().load(parameters.part(shape.output_range()), below.by_input);
@@ -184,7 +184,14 @@ impl Engine {
     ///
     /// # Panics
     /// If a label is not below the model's classes, or the length of `gradient` differs from that of the trained parts.
-    pub fn add_units(&mut self, model: &Model, trained: Parts, units: &[Unit<'_>], weight: f32, gradient: &mut [f32]) {
+    pub fn add_units(
+        &mut self,
+        model: &Model,
+        trained: ModelParts,
+        units: &[Unit<'_>],
+        weight: f32,
+        gradient: &mut [f32],
+    ) {
         self.add_prepared(&self.prepare(model, trained), units, weight, gradient);
     }
 
@@ -255,7 +262,7 @@ impl Engine {
         };
         mark("layers_back");
         if let Some(piece) = passed.piece {
-            gradient.push(Part::Output.name(), vec![piece]);
+            gradient.push(ModelPart::Output.name(), vec![piece]);
         }
         (passed.score, gradient, layout)
     }

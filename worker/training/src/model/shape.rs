@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Cell, Model as Proposed, Part, Parts};
+use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelPart, ModelParts, RecurrentCell};
 
 use super::subset::CoordinateSubset;
 use crate::layers::output::OutputLayer;
@@ -18,7 +18,7 @@ pub struct ModelShape {
     /// Number of classes.
     pub classes: usize,
     /// The cell of the recurrent layers.
-    pub cell: Cell,
+    pub cell: RecurrentCell,
     /// Number of recurrent layers, 1 to 4.
     pub layers: usize,
     /// True if the recurrent layers also read backwards.
@@ -33,7 +33,7 @@ pub struct ModelShape {
 impl ModelShape {
     /// Returns the dimensions of the model of the paper: one LSTM layer and an output layer.
     pub const fn plain(inputs: usize, hidden: usize, classes: usize) -> Self {
-        let (cell, context) = (Cell::Lstm, None);
+        let (cell, context) = (RecurrentCell::Lstm, None);
         Self { inputs, hidden, classes, cell, layers: 1, bidirectional: false, context, normalize: false }
     }
 
@@ -59,8 +59,8 @@ impl ModelShape {
     /// Returns the number of columns of a recurrent matrix per hidden unit.
     const fn gates(&self) -> usize {
         match self.cell {
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
+            RecurrentCell::Lstm => 4,
+            RecurrentCell::Gru => 3,
         }
     }
 
@@ -80,24 +80,24 @@ impl ModelShape {
 
     /// Returns the matrices of every part, row-major, in the order of the flat vector, with their names in a file: the
     /// part, the direction where there are two, and `weight`.
-    pub fn matrices(&self) -> Vec<(Part, String, [usize; 2])> {
-        let file_name = |part: Part, direction: &str| format!("{}{direction}.weight", part.name());
-        let one = |part: Part, shape| (part, file_name(part, ""), shape);
+    pub fn matrices(&self) -> Vec<(ModelPart, String, [usize; 2])> {
+        let file_name = |part: ModelPart, direction: &str| format!("{}{direction}.weight", part.name());
+        let one = |part: ModelPart, shape| (part, file_name(part, ""), shape);
         let mut matrices = Vec::new();
-        matrices.extend(self.context.map(|frames| one(Part::Context, [frames * self.inputs + 1, self.hidden])));
-        for (layer, part) in Part::LAYERS.into_iter().enumerate().take(self.layers) {
+        matrices.extend(self.context.map(|frames| one(ModelPart::Context, [frames * self.inputs + 1, self.hidden])));
+        for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {
             let shape = [self.fed(layer) + 1 + self.hidden, self.gates() * self.hidden];
             let directions: &[&str] = if self.bidirectional { &[".forward", ".backward"] } else { &[""] };
             matrices.extend(directions.iter().map(|direction| (part, file_name(part, direction), shape)));
         }
-        matrices.extend(self.normalize.then(|| one(Part::Normalize, [2, self.width()])));
-        matrices.push(one(Part::Output, [self.width() + 1, self.classes]));
+        matrices.extend(self.normalize.then(|| one(ModelPart::Normalize, [2, self.width()])));
+        matrices.push(one(ModelPart::Output, [self.width() + 1, self.classes]));
         matrices
     }
 
     /// Returns every part and its range of the flat vector, from the input to the output.
-    pub fn parts(&self) -> Vec<(Part, Range<usize>)> {
-        let mut parts: Vec<(Part, Range<usize>)> = Vec::new();
+    pub fn parts(&self) -> Vec<(ModelPart, Range<usize>)> {
+        let mut parts: Vec<(ModelPart, Range<usize>)> = Vec::new();
         let mut end = 0;
         for (part, _, [rows, columns]) in self.matrices() {
             let start = end;
@@ -111,18 +111,18 @@ impl ModelShape {
     }
 
     /// Returns all parts of the model.
-    pub fn all(&self) -> Parts {
+    pub fn all(&self) -> ModelParts {
         self.parts().into_iter().map(|(part, _)| part).collect()
     }
 
     /// Returns the number of parameters of each part in `parts`, in the model's order. Parts that the model lacks are
     /// omitted.
-    pub fn lengths(&self, parts: Parts) -> Vec<usize> {
+    pub fn lengths(&self, parts: ModelParts) -> Vec<usize> {
         self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range.len()).collect()
     }
 
     /// Returns the coordinates of `parts`. Parts that the model lacks have none.
-    pub fn subset(&self, parts: Parts) -> CoordinateSubset {
+    pub fn subset(&self, parts: ModelParts) -> CoordinateSubset {
         CoordinateSubset::new(
             self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range),
         )
@@ -151,15 +151,15 @@ impl ModelShape {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::dp_sgd::{Cell, Model, Part, Parts};
+    use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
 
     use super::ModelShape;
 
     #[test]
     fn parts_are_adjacent_and_have_the_lengths_of_the_contract() {
-        let plain = Model::lstm(7, Some(11));
-        let rich = Model { context: Some(5), layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
-        let gru = Model { cell: Cell::Gru, ..rich.clone() };
+        let plain = AcousticModel::lstm(7, Some(11));
+        let rich = AcousticModel { context: Some(5), layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
+        let gru = AcousticModel { cell: RecurrentCell::Gru, ..rich.clone() };
         for model in [plain, rich, gru] {
             let shape = ModelShape::from_spec(&model, 3, 11);
             let mut end = 0;
@@ -168,9 +168,9 @@ mod tests {
                 assert_eq!(range.len() as u64, model.part_parameters(part, 3, 11), "{}", part.name());
                 end = range.end;
             }
-            assert_eq!(shape.parts().into_iter().map(|(part, _)| part).collect::<Parts>(), model.parts());
+            assert_eq!(shape.parts().into_iter().map(|(part, _)| part).collect::<ModelParts>(), model.parts());
             assert_eq!((shape.parameters(), shape.subset(model.parts()).len()), (end, end));
-            let output = [Part::Output].into_iter().collect();
+            let output = [ModelPart::Output].into_iter().collect();
             assert_eq!(shape.subset(output).ranges(), std::slice::from_ref(&shape.output_range()));
         }
     }

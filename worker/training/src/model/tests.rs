@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use undertone_api::job::dp_sgd::{Cell, Model as Proposed, Parts};
+use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelParts, RecurrentCell};
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use super::gradient::{Engine, Example, Unit};
@@ -91,7 +91,7 @@ fn clip() -> Clip {
 }
 
 /// Returns the DP sum of the units' gradients by the parts in `trained`, in steps of the grid.
-fn sum(model: &Model, trained: Parts, units: &[Unit<'_>]) -> Vec<i64> {
+fn sum(model: &Model, trained: ModelParts, units: &[Unit<'_>]) -> Vec<i64> {
     let mut engine = Engine::new();
     let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
     let mut sum = ClippedSum::begin_parts(&batch, clip(), &model.shape().lengths(trained));
@@ -115,7 +115,7 @@ fn per_unit(model: &Model, units: &[Unit<'_>]) -> Vec<Vec<f32>> {
 fn kinds() -> Vec<ModelShape> {
     let plain = Proposed::lstm(5, Some(9));
     let deep = Proposed { layers: 2, bidirectional: true, normalize: true, ..plain.clone() };
-    let gru = Proposed { cell: Cell::Gru, layers: 2, context: Some(5), ..plain.clone() };
+    let gru = Proposed { cell: RecurrentCell::Gru, layers: 2, context: Some(5), ..plain.clone() };
     [plain, deep, gru].iter().map(|proposed| ModelShape::from_spec(proposed, 3, 9)).collect()
 }
 
@@ -217,7 +217,7 @@ fn the_gradient_by_some_parts_is_that_part_of_the_whole() {
             test_utterances.iter().map(|test_utterances| vec![test_utterances.example()]).collect();
         let whole = sum(&model, shape.all(), &units);
         for (part, range) in shape.parts() {
-            for trained in [[part].into_iter().collect::<Parts>(), shape.all().with(part, false)] {
+            for trained in [[part].into_iter().collect::<ModelParts>(), shape.all().with_part(part, false)] {
                 let own = sum(&model, trained, &units);
                 let expected: Vec<i64> =
                     shape.subset(trained).ranges().iter().flat_map(|r| &whole[r.clone()]).copied().collect();

@@ -9,7 +9,7 @@ use undertone_privacy::histogram::{Partition, TruncatedLaplace};
 
 use super::*;
 use crate::noise::DummyMechanism;
-use crate::plan::{Crowded, PlanRandomness, PlannedDummy};
+use crate::plan::{CrowdedPieces, PlanRandomness, PlannedDummy};
 use crate::vocabulary::language::StemmingLanguage;
 use crate::vocabulary::{PieceWords, WordDisclosure, WordList, public};
 
@@ -28,7 +28,8 @@ fn plan(words: u32, seed: u8) -> Plan {
     let mechanism = DummyMechanism::new(noise, NonZeroU32::MIN, providers).unwrap();
     let random = |purpose| Randomness::in_test(purpose, seed);
     let chance = PlanRandomness::new(random(Purpose::DummyWords), random(Purpose::Assignment)).unwrap();
-    Plan::draw(mechanism, words, WordDisclosure::Nothing, &[(0, PieceWords::Nothing)], Crowded::Keep, &chance).unwrap()
+    Plan::draw(mechanism, words, WordDisclosure::Nothing, &[(0, PieceWords::Nothing)], CrowdedPieces::Keep, &chance)
+        .unwrap()
 }
 
 fn lengths(lengths: &[(u32, u32)]) -> PhraseLengths {

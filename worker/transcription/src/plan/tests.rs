@@ -34,7 +34,7 @@ fn pieces() -> Vec<Candidate> {
 }
 
 fn draw(mechanism: DummyMechanism, seed: u8) -> Plan {
-    Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces(), Crowded::Keep, &chance(seed)).unwrap()
+    Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces(), CrowdedPieces::Keep, &chance(seed)).unwrap()
 }
 
 /// The mean plus five standard deviations of chi-square.
@@ -76,8 +76,8 @@ fn crowded_pieces_leave_only_on_request() {
     let draw =
         |crowded| Plan::draw(mechanism(0.5, 6, 2), 2, WordDisclosure::Nothing, &pieces(), crowded, &chance(2)).unwrap();
     let leaves = |plan: &Plan| (0..2).any(|provider| plan.batch(provider).contains(&BatchItem::Piece(11)));
-    assert!(!leaves(&draw(Crowded::Keep)));
-    let plan = draw(Crowded::Send);
+    assert!(!leaves(&draw(CrowdedPieces::Keep)));
+    let plan = draw(CrowdedPieces::Send);
     assert!(leaves(&plan) && plan.offline_pieces().is_empty());
 }
 
@@ -89,7 +89,7 @@ fn provider_counts_are_its_share_plus_noise() {
     let mut observed: BTreeMap<u64, f64> = BTreeMap::new();
     for seed in 0..plans {
         let plan =
-            Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces(), Crowded::Keep, &numbered(seed)).unwrap();
+            Plan::draw(mechanism, 2, WordDisclosure::Nothing, &pieces(), CrowdedPieces::Keep, &numbered(seed)).unwrap();
         let dummies = plan.dummies().filter(|dummy| (dummy.provider, dummy.word) == (0, Some(0))).count();
         let pieces = [0, 3, 6, 9].iter().filter(|piece| plan.batch(0).contains(&BatchItem::Piece(**piece))).count();
         *observed.entry((dummies + pieces) as u64).or_default() += 1.0;
@@ -129,7 +129,8 @@ fn pieces_are_assigned_uniformly_and_independently() {
     let mut pairs = [0.0; 9];
     for seed in 0..plans {
         let pieces = [(0, PieceWords::Nothing), (1, PieceWords::Nothing)];
-        let plan = Plan::draw(mechanism, 1, WordDisclosure::Nothing, &pieces, Crowded::Keep, &numbered(seed)).unwrap();
+        let plan =
+            Plan::draw(mechanism, 1, WordDisclosure::Nothing, &pieces, CrowdedPieces::Keep, &numbered(seed)).unwrap();
         let at = |piece| (0..3).find(|provider| plan.batch(*provider).contains(&BatchItem::Piece(piece))).unwrap();
         pairs[(at(0) * 3 + at(1)) as usize] += 1.0;
     }
@@ -203,15 +204,15 @@ fn crash_during_write_leaves_no_plan() {
 #[test]
 fn excessive_or_inconsistent_plan_is_refused_before_drawing() {
     let refused = |mechanism, words, pieces: &[Candidate]| {
-        Plan::draw(mechanism, words, WordDisclosure::Nothing, pieces, Crowded::Keep, &chance(1)).unwrap_err()
+        Plan::draw(mechanism, words, WordDisclosure::Nothing, pieces, CrowdedPieces::Keep, &chance(1)).unwrap_err()
     };
     let much = refused(mechanism(0.5, 1_000, 10), 100, &[]);
     assert!(matches!(much, PlanError::Dummies { expected } if expected > MOST_DUMMIES), "{much}");
-    let just = Plan::draw(mechanism(1.0, 1, 10), 2, WordDisclosure::Nothing, &[], Crowded::Keep, &chance(1));
+    let just = Plan::draw(mechanism(1.0, 1, 10), 2, WordDisclosure::Nothing, &[], CrowdedPieces::Keep, &chance(1));
     assert!(just.is_ok());
     assert!(matches!(refused(mechanism(1.0, 1, MOST_PROVIDERS + 1), 2, &[]), PlanError::Providers(101)));
     let most = mechanism(1.0, 1, MOST_PROVIDERS);
-    assert!(Plan::draw(most, 2, WordDisclosure::Nothing, &[], Crowded::Keep, &chance(1)).is_ok());
+    assert!(Plan::draw(most, 2, WordDisclosure::Nothing, &[], CrowdedPieces::Keep, &chance(1)).is_ok());
     let twice = [(4, PieceWords::Nothing), (5, PieceWords::Nothing), (4, PieceWords::One(0))];
     assert!(matches!(refused(mechanism(1.0, 1, 2), 2, &twice), PlanError::Piece(4)));
     assert!(matches!(refused(mechanism(1.0, 1, 2), 2, &[(8, PieceWords::One(2))]), PlanError::Piece(8)));
@@ -236,8 +237,9 @@ fn calibrated_plan_is_charged_by_its_noise() {
     let delta = Delta::new(1e-4).unwrap();
     let partition = Partition::new(count(2), count(1)).unwrap();
     let mechanism = DummyMechanism::calibrated(epsilon, delta, count(4), partition).unwrap();
-    let plan = Plan::draw(mechanism, 2, WordDisclosure::Words(1), &pieces(), Crowded::Keep, &PlanRandomness::from_os())
-        .unwrap();
+    let plan =
+        Plan::draw(mechanism, 2, WordDisclosure::Words(1), &pieces(), CrowdedPieces::Keep, &PlanRandomness::from_os())
+            .unwrap();
     assert_eq!(plan.event().unwrap(), mechanism.event(WordDisclosure::Words(1)).unwrap());
     assert!(!format!("{plan:?}").contains("order"), "what was drawn is not printed");
 }

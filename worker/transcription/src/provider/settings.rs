@@ -26,7 +26,7 @@ use super::openai::OpenAiProvider;
 use crate::web::{AddressError, WebAddress, WebError};
 use undertone_worker_site::clock::Clock;
 
-pub use undertone_api::job::transcription::Protocol;
+pub use undertone_api::job::transcription::ProviderProtocol;
 
 /// Largest number of providers of a site: as many as a job may name.
 pub const MOST: usize = undertone_api::job::transcription::MOST_PROVIDERS;
@@ -46,7 +46,7 @@ pub struct ProviderSettings {
     /// The site's name for it: 1 to 40 letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ProviderProtocol,
     /// The address: https, or http on this machine.
     pub url: String,
     /// The model; the protocol's default if absent.
@@ -269,11 +269,11 @@ impl ProviderSettings {
     fn provider(&self, address: &WebAddress, key: Option<&ProviderKey>) -> Result<Box<dyn SpeechProvider>, KeyError> {
         let model = self.model.as_deref();
         Ok(match self.protocol {
-            Protocol::Openai => {
+            ProviderProtocol::Openai => {
                 Box::new(OpenAiProvider::new(address, key, model.unwrap_or("whisper-1"), &self.language)?)
             }
-            Protocol::Google => Box::new(GoogleProvider::new(address, key, model, &self.language)?),
-            Protocol::Deepgram => {
+            ProviderProtocol::Google => Box::new(GoogleProvider::new(address, key, model, &self.language)?),
+            ProviderProtocol::Deepgram => {
                 Box::new(DeepgramProvider::new(address, key, model.unwrap_or("nova-3"), &self.language)?)
             }
         })
@@ -301,7 +301,7 @@ mod tests {
     use std::path::Path;
 
     use super::{MOST_A_MINUTE, MOST_AT_ONCE, MOST_ATTEMPTS, MOST_SECONDS};
-    use super::{Protocol, ProviderSettings, SettingsError, check};
+    use super::{ProviderProtocol, ProviderSettings, SettingsError, check};
     use undertone_worker_site::clock::system;
 
     const LEAST: &str = "name = \"one\"\nprotocol = \"openai\"\nurl = \"http://127.0.0.1:9\"\n";
@@ -348,7 +348,7 @@ mod tests {
             ("requests_per_minute", MOST_A_MINUTE),
             ("attempts", MOST_ATTEMPTS),
             ("seconds", MOST_SECONDS),
-            ("longest_seconds", Protocol::Openai.longest()),
+            ("longest_seconds", ProviderProtocol::Openai.longest()),
         ] {
             let with = |value: u32| read(&format!("{LEAST}{field} = {value}\n"));
             assert!(with(1).is_ok() && with(most).is_ok(), "{field}: {:?}", with(most));

@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::noise::DummyMechanism;
-    use crate::plan::{Crowded, PlanRandomness};
+    use crate::plan::{CrowdedPieces, PlanRandomness};
     use crate::vocabulary::WordDisclosure;
     use undertone_worker_training::randomness::Purpose;
 
@@ -114,7 +114,7 @@ mod tests {
         let mechanism = DummyMechanism::new(noise, NonZeroU32::MIN, providers).unwrap();
         let random = |purpose| Randomness::in_test(purpose, seed);
         let chance = PlanRandomness::new(random(Purpose::DummyWords), random(Purpose::Assignment)).unwrap();
-        Plan::draw(mechanism, 2, WordDisclosure::Nothing, &[], Crowded::Keep, &chance).unwrap()
+        Plan::draw(mechanism, 2, WordDisclosure::Nothing, &[], CrowdedPieces::Keep, &chance).unwrap()
     }
 
     fn offers(of_each: u32) -> Vec<PieceOffer> {

@@ -6,7 +6,7 @@ use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 
 use super::{check_classes, find};
-use crate::dataset::{Content, Dataset, Visibility};
+use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::active_learning::{Gate, Spec};
 use crate::job::check::check_range;
 
@@ -49,7 +49,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
 fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     let name = &dataset.name;
     let public = dataset.visibility == Visibility::Public;
-    if dataset.content != Content::Queries {
+    if dataset.content != DatasetContent::Queries {
         say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
         return;
     }

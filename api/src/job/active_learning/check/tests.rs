@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::super::tests::{datasets, example};
 use super::super::{Acquisition, Gate, Party, Rehearsal, Spec, TestSet};
-use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, WorkerId};
-use crate::job::Kind as _;
+use crate::job::JobKind as _;
 use crate::question::Label;
 
 const LEAD: usize = 0;
@@ -81,11 +81,11 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
             spec.participants.truncate(1);
         }],
     ),
-    ("spec.participants.0.dataset", &[|_, datasets| datasets[LEAD].content = Content::Speech], &[]),
+    ("spec.participants.0.dataset", &[|_, datasets| datasets[LEAD].content = DatasetContent::Speech], &[]),
     (
         "spec.participants.1.dataset",
         &[
-            |_, datasets| datasets[OURS].content = Content::Speech,
+            |_, datasets| datasets[OURS].content = DatasetContent::Speech,
             |_, datasets| datasets[OURS].id = DatasetId(Uuid::from_u128(9)),
         ],
         &[|_, datasets| datasets[OURS].visibility = Visibility::Open],
@@ -181,7 +181,7 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
         &[
             |spec, _| spec.tests[0].dataset = DatasetId(Uuid::from_u128(9)),
             |_, datasets| datasets[TEST].visibility = Visibility::Private,
-            |_, datasets| datasets[TEST].content = Content::Speech,
+            |_, datasets| datasets[TEST].content = DatasetContent::Speech,
             |_, datasets| datasets[TEST].classes = 0,
             |_, datasets| datasets[TEST].classes = 4,
             |_, datasets| datasets[TEST].worker = WorkerId(Uuid::from_u128(77)),
@@ -341,7 +341,7 @@ fn participants_and_tests_have_limited_numbers() {
 
 #[test]
 fn speech_is_refused_as_dp_sgd_refuses_queries() {
-    let names = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = Content::Speech));
+    let names = fields(|_, datasets| datasets.iter_mut().for_each(|dataset| dataset.content = DatasetContent::Speech));
     assert_eq!(names, ["spec.participants.0.dataset", "spec.participants.1.dataset", "spec.tests.0.dataset"]);
 }
 

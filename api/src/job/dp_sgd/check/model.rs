@@ -1,7 +1,7 @@
 //! Limits of the model.
 
 use super::check_range;
-use crate::job::dp_sgd::{Arm, Model, Spec};
+use crate::job::dp_sgd::{AcousticModel, Arm, Spec};
 
 /// The most classes: labels are 16 bits wide.
 const MAX_CLASSES: u32 = 65_536;
@@ -15,7 +15,7 @@ const CONTEXT: (u32, u32) = (3, 31);
 const MAX_PARAMETERS: u64 = 64 << 20;
 
 /// Checks the model alone.
-pub(super) fn check(model: &Model, say: &mut impl FnMut(&str, String)) {
+pub(super) fn check(model: &AcousticModel, say: &mut impl FnMut(&str, String)) {
     check_range(say, "model.hidden", f64::from(model.hidden), 1.0, f64::from(MAX_HIDDEN));
     check_range(say, "model.layers", f64::from(model.layers), 1.0, f64::from(MAX_LAYERS));
     if let Some(context) = model.context.filter(|frames| frames % 2 == 0 || !(CONTEXT.0..=CONTEXT.1).contains(frames)) {
@@ -38,7 +38,7 @@ pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnM
     }
     let classes = spec.model.classes.unwrap_or(most).min(MAX_CLASSES);
     // Clamp the sizes: each size out of range has already been reported.
-    let model = Model {
+    let model = AcousticModel {
         hidden: spec.model.hidden.min(MAX_HIDDEN),
         layers: spec.model.layers.clamp(1, MAX_LAYERS),
         context: spec.model.context.map(|frames| frames.min(CONTEXT.1)),

@@ -1,7 +1,7 @@
 //! Limits of a series of rounds.
 
 use super::{check_positive, check_range};
-use crate::job::dp_sgd::{Arm, Optimizer, Part, Rounds, Schedule, Spec};
+use crate::job::dp_sgd::{Arm, ModelPart, Optimizer, RateSchedule, Rounds, Spec};
 
 /// The most local steps of a round.
 const MAX_STEPS: f64 = 10_000.0;
@@ -15,7 +15,7 @@ pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut
     check_range(say, &at("quorum"), f64::from(rounds.quorum), 1.0, spec.participants.len().max(1) as f64);
     check_range(say, &at("local_steps"), f64::from(rounds.local_steps), 1.0, MAX_STEPS);
     check_step(arm, rounds.optimizer, &at, say);
-    if let Schedule::Linear { warmup, r#final } | Schedule::Cosine { warmup, r#final } = rounds.schedule {
+    if let RateSchedule::Linear { warmup, r#final } | RateSchedule::Cosine { warmup, r#final } = rounds.schedule {
         if warmup >= rounds.rounds.max(1) {
             let fewer =
                 format!("fewer than the {} rounds, not {warmup}: the rate must come to its height", rounds.rounds);
@@ -50,7 +50,7 @@ fn check_step(arm: Arm, optimizer: Optimizer, at: &impl Fn(&str) -> String, say:
 fn check_parts(spec: &Spec, rounds: &Rounds, at: &impl Fn(&str) -> String, say: &mut impl FnMut(&str, String)) {
     let Some(train) = rounds.train else { return };
     let parts = spec.model.parts();
-    let names = || parts.iter().map(Part::name).collect::<Vec<_>>().join(", ");
+    let names = || parts.iter().map(ModelPart::name).collect::<Vec<_>>().join(", ");
     if train.is_empty() {
         say(&at("train"), format!("name at least one part of the model ({}), or leave it out to train all", names()));
     }

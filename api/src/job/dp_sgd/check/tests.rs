@@ -9,11 +9,12 @@ use time::OffsetDateTime;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, RunShape, SamplingRate, StoppingRate};
 use uuid::Uuid;
 
-use crate::dataset::{Content, Dataset, SizeClass, Visibility};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
-use crate::job::Kind;
+use crate::job::JobKind;
 use crate::job::dp_sgd::{
-    Audit, Candidate, Model, Noise, Optimizer, Party, Rounds, Selection, Spec, TestSet, WarmStart, Weights,
+    AcousticModel, AuditOptions, AverageWeights, Noise, Optimizer, Party, Rounds, SelectionCandidate, SelectionOptions,
+    Spec, TestSet, WarmStart,
 };
 
 use limits::LIMITS;
@@ -36,7 +37,7 @@ fn datasets() -> Vec<Dataset> {
         worker: WorkerId(Uuid::from_u128(worker)),
         name: name.to_owned(),
         visibility,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: 13,
         classes: 40 + index as u32,
         records: SizeClass(500),
@@ -70,7 +71,7 @@ fn spec() -> Spec {
     };
     Spec {
         unit: PrivacyUnit::Record,
-        model: Model::lstm(200, None),
+        model: AcousticModel::lstm(200, None),
         participants: vec![party(LEAD, None), party(OURS, Some(noise(1.0)))],
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(TEST) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
@@ -78,7 +79,7 @@ fn spec() -> Spec {
         private: Some(rounds),
         audit: None,
         selection: None,
-        weights: Weights::Equal,
+        weights: AverageWeights::Equal,
         spare_releases: 4,
         checkpoint_every: 10,
     }
@@ -105,15 +106,15 @@ fn private(spec: &mut Spec) -> &mut Rounds {
     spec.private.as_mut().unwrap()
 }
 
-const fn audit(canaries: u32, guesses: u32, recordings: u32) -> Audit {
-    Audit { canaries, guesses, recordings }
+const fn audit(canaries: u32, guesses: u32, recordings: u32) -> AuditOptions {
+    AuditOptions { canaries, guesses, recordings }
 }
 
 /// Gives the private arm several steps a round, and a selection between two learning rates.
-fn selecting(spec: &mut Spec) -> &mut Selection {
+fn selecting(spec: &mut Spec) -> &mut SelectionOptions {
     private(spec).local_steps = 20;
-    let candidate = |learning_rate| Candidate { learning_rate, clip: 1.0 };
-    spec.selection.get_or_insert(Selection {
+    let candidate = |learning_rate| SelectionCandidate { learning_rate, clip: 1.0 };
+    spec.selection.get_or_insert(SelectionOptions {
         shape: RunShape::new(0.0).unwrap(),
         stopping: StoppingRate::new(0.1).unwrap(),
         most_runs: NonZeroU16::new(16).unwrap(),
@@ -178,9 +179,9 @@ fn all_violations_are_named_at_once() {
 fn settled_spec_has_most_classes_of_its_own_datasets() {
     let mut counted_datasets = datasets();
     counted_datasets.push(Dataset { id: id(9), classes: 5000, ..counted_datasets[OURS].clone() });
-    let settled = spec().settled(&counted_datasets);
+    let settled = spec().settle(&counted_datasets);
     assert_eq!(settled.model.classes, Some(42), "the test set has the most");
     assert_eq!(settled.check(&counted_datasets), Vec::new());
-    let fixed_spec = Spec { model: Model::lstm(200, Some(64)), ..spec() };
-    assert_eq!(fixed_spec.clone().settled(&counted_datasets), fixed_spec, "what was said stays");
+    let fixed_spec = Spec { model: AcousticModel::lstm(200, Some(64)), ..spec() };
+    assert_eq!(fixed_spec.clone().settle(&counted_datasets), fixed_spec, "what was said stays");
 }

@@ -10,7 +10,7 @@ use undertone_privacy::{
     Adjacency, Delta, Event, NoiseMultiplier, OrderGrid, SamplingRate, convert, mechanism, selection,
 };
 
-use super::{Candidate, Selection};
+use super::{SelectionCandidate, SelectionOptions};
 use crate::job::dp_sgd::tests::{changed, event};
 use crate::vectors;
 
@@ -26,18 +26,21 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap()
 }
 
-fn selection(shape: f64, stopping: f64, most: u16) -> Selection {
-    Selection {
+fn selection(shape: f64, stopping: f64, most: u16) -> SelectionOptions {
+    SelectionOptions {
         shape: RunShape::new(shape).unwrap(),
         stopping: StoppingRate::new(stopping).unwrap(),
         most_runs: NonZeroU16::new(most).unwrap(),
         development: 10,
-        candidates: vec![Candidate { learning_rate: 0.1, clip: 1.0 }, Candidate { learning_rate: 0.3, clip: 0.5 }],
+        candidates: vec![
+            SelectionCandidate { learning_rate: 0.1, clip: 1.0 },
+            SelectionCandidate { learning_rate: 0.3, clip: 0.5 },
+        ],
     }
 }
 
 /// Returns the release of a job in a round of so many sampled steps with a selection.
-fn selected_event(base: &Value, selection: Selection) -> Event {
+fn selected_event(base: &Value, selection: SelectionOptions) -> Event {
     event(&changed(|spec| {
         spec.private.as_mut().unwrap().local_steps = number(&base["steps"]) as u32;
         spec.participants[1].sampling_rate = SamplingRate::new(number(&base["q"])).unwrap();
@@ -92,7 +95,7 @@ fn candidates_change_no_price() {
     let base = serde_json::json!({"steps": 20, "q": 0.05, "sigma": 2.0});
     let one = selection(0.0, 0.1, 20);
     let mut other = selection(0.0, 0.1, 20);
-    other.candidates.push(Candidate { learning_rate: 5.0, clip: 0.01 });
+    other.candidates.push(SelectionCandidate { learning_rate: 5.0, clip: 0.01 });
     other.development = 1000;
     assert_eq!(selected_event(&base, one), charged(&base, other));
 }

@@ -7,10 +7,10 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::super::tests::{example, ward};
 use super::super::vocabulary::{LONGEST_WORD, MOST_WORDS};
-use super::super::{Crowded, Price, Provider, Spec, Vocabulary, Voice};
-use crate::dataset::{Content, Dataset, Visibility};
+use super::super::{CrowdedPieces, OutputVoice, Price, Provider, Spec, Vocabulary};
+use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::id::DatasetId;
-use crate::job::Kind as _;
+use crate::job::JobKind as _;
 
 type SpecChange = fn(&mut Spec, &mut Dataset);
 
@@ -59,8 +59,8 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
         "spec.participant.dataset",
         &[
             |spec, _| spec.participant.dataset = DatasetId(uuid::Uuid::from_u128(9)),
-            |_, dataset| dataset.content = Content::Speech,
-            |_, dataset| dataset.content = Content::Queries,
+            |_, dataset| dataset.content = DatasetContent::Speech,
+            |_, dataset| dataset.content = DatasetContent::Queries,
             |_, dataset| dataset.units = vec![PrivacyUnit::Record],
         ],
         &[|_, dataset| {
@@ -136,16 +136,16 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
         &[
             |spec, _| spec.colluding = count(3),
             // Imitations reveal to each recognizer which pieces the other one received.
-            |spec, _| spec.voice = Voice::Cloned,
+            |spec, _| spec.voice = OutputVoice::Cloned,
         ],
         &[
             |spec, _| spec.colluding = count(2),
             |spec, _| {
                 spec.colluding = count(2);
-                spec.voice = Voice::Cloned;
+                spec.voice = OutputVoice::Cloned;
             },
             |spec, dataset| {
-                spec.voice = Voice::Cloned;
+                spec.voice = OutputVoice::Cloned;
                 dataset.visibility = Visibility::Public;
             },
             |spec, _| {
@@ -237,34 +237,40 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.voice.alpha",
         &[
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 0.49 },
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 1.51 },
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 1.0 },
-            |spec, _| spec.voice = Voice::Mcadams { alpha: f64::NAN },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.49 },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.51 },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.0 },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: f64::NAN },
         ],
         &[
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 0.5 },
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 0.95 },
-            |spec, _| spec.voice = Voice::Mcadams { alpha: 1.05 },
-            |spec, _| spec.voice = Voice::Url,
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.5 },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.95 },
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.05 },
+            |spec, _| spec.voice = OutputVoice::Url,
         ],
     ),
     (
         "spec.voice.detail",
-        &[|spec, _| spec.voice = Voice::Vocoder { detail: 7 }, |spec, _| spec.voice = Voice::Vocoder { detail: 21 }],
-        &[|spec, _| spec.voice = Voice::Vocoder { detail: 8 }, |spec, _| spec.voice = Voice::Vocoder { detail: 20 }],
+        &[
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 7 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 21 },
+        ],
+        &[
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 8 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 20 },
+        ],
     ),
     (
         "spec.crowded",
         &[
-            |spec, _| spec.crowded = Crowded::Send,
+            |spec, _| spec.crowded = CrowdedPieces::Send,
             |spec, dataset| {
-                spec.crowded = Crowded::Send;
+                spec.crowded = CrowdedPieces::Send;
                 dataset.visibility = Visibility::Open;
             },
         ],
         &[|spec, dataset| {
-            spec.crowded = Crowded::Send;
+            spec.crowded = CrowdedPieces::Send;
             dataset.visibility = Visibility::Public;
         }],
     ),
@@ -288,8 +294,8 @@ fn all_violations_are_reported_at_once() {
         spec.providers.clear();
         delta(spec, 0.0);
         spec.language = String::new();
-        spec.voice = Voice::Mcadams { alpha: 1.0 };
-        spec.crowded = Crowded::Send;
+        spec.voice = OutputVoice::Mcadams { alpha: 1.0 };
+        spec.crowded = CrowdedPieces::Send;
     });
     let wrong = ["spec.providers", "spec.participant.delta", "spec.language", "spec.voice.alpha", "spec.crowded"];
     assert_eq!(names, wrong);

@@ -5,8 +5,8 @@ use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::active_learning::{Gate, Spec};
-use undertone_api::job::{Charge, Kind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
+use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
+use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Event, mechanism};
@@ -34,8 +34,8 @@ pub(in crate::kind::active_learning) fn render_cost(
         Err(violations) => return render_violations(&violations).to_html(),
     };
     let violations = spec.check(datasets);
-    let books = collect_balances(datasets, standings);
-    let priced = Priced::of(&spec, datasets, &books);
+    let balances = collect_balances(datasets, standings);
+    let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let parties = spec.participants.iter().filter_map(|party| {
         let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
@@ -45,7 +45,7 @@ pub(in crate::kind::active_learning) fn render_cost(
     let parties = parties.collect_view();
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::ActiveLearning(spec) };
-        render_offers(nearest(&job, datasets, &books), plan, consortium)
+        render_offers(nearest(&job, datasets, &balances), plan, consortium)
     } else {
         ().into_any()
     };
@@ -60,7 +60,7 @@ pub(in crate::kind::active_learning) fn render_cost(
     .to_html()
 }
 
-fn summarize_price(priced: Option<&Priced>) -> &'static str {
+fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
     match priced {
         None => "This plan charges no account.",
         Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
@@ -70,17 +70,17 @@ fn summarize_price(priced: Option<&Priced>) -> &'static str {
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
-    let mut books = Books::default();
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+    let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
-            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
+            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
-    books
+    balances
 }
 
 /// Renders a party's charge and its purpose.
@@ -89,7 +89,7 @@ fn render_charge(
     dataset: &Dataset,
     gate: Option<Gate>,
     standings: &[Standing],
-    priced: Option<&Priced>,
+    priced: Option<&PricedPlan>,
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
@@ -103,8 +103,8 @@ fn render_charge(
         Err(error) => return bad(error.to_string()),
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
-    let purse = priced.and_then(|priced| priced.purse(dataset.id));
-    let payment = standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge));
+    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
+    let payment = standing.zip(quote).map(|(standing, quote)| standing.share(quote, &charge));
     let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
     let gauge = match payment {
         None | Some(Err(NoPayment::NoBudget)) => {
@@ -252,18 +252,21 @@ fn find_greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner.
-fn render_offers(offers: Vec<Offer>, plan: &QuestionPlan, consortium: ConsortiumId) -> AnyView {
+fn render_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
-    let row = |offer: Offer| {
+    let row = |offer: PlanOffer| {
         let mut turned = plan.clone();
         for change in &offer.changes {
             for part in turned.parts.iter_mut().filter(|part| Some(part.dataset) == change.dataset) {
                 match offer.knob {
-                    Knob::Threshold => part.threshold = change.to as u32,
-                    Knob::Epsilon => part.epsilon = change.to,
-                    Knob::SamplingRate | Knob::Rounds | Knob::Noise | Knob::Delta => part.rate = change.to,
+                    PlanParameter::Threshold => part.threshold = change.to as u32,
+                    PlanParameter::Epsilon => part.epsilon = change.to,
+                    PlanParameter::SamplingRate
+                    | PlanParameter::Rounds
+                    | PlanParameter::Noise
+                    | PlanParameter::Delta => part.rate = change.to,
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The effect of the answers: accuracy after every round, on every test set, and the classifier's certainty.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, Uncertainty};
+use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, UncertaintyHistogram};
 
 use super::LearningReport;
 use crate::component::drawing::{AccuracyCurve, BarDrawing, BarOutline, LineDrawing};
@@ -149,7 +149,7 @@ pub(super) fn measure_span(curves: &[AccuracyCurve]) -> (f64, f64) {
 }
 
 /// Draws the classifier's uncertainty before the first round and before the last.
-fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
+fn plot_uncertainty(all: &[UncertaintyHistogram]) -> Option<BarDrawing> {
     let first = all.first()?;
     let last = all.last()?;
     let width = 1.0 / last.bins.len().max(1) as f64;
@@ -177,7 +177,7 @@ fn plot_uncertainty(all: &[Uncertainty]) -> Option<BarDrawing> {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::active_learning::{TestResult, Uncertainty};
+    use undertone_api::job::active_learning::{TestResult, UncertaintyHistogram};
 
     use super::{compute_standard_error, plot_uncertainty};
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn uncertainty_histogram_covers_zero_to_one() {
-        let bars = plot_uncertainty(&[Uncertainty { round: 1, bins: vec![1; 20] }]).expect("a round");
+        let bars = plot_uncertainty(&[UncertaintyHistogram { round: 1, bins: vec![1; 20] }]).expect("a round");
         assert_eq!(bars.counts.len(), 20);
         assert!((bars.counts[19].1 - 1.0).abs() < 1e-12 && bars.outline.is_none());
         assert!(plot_uncertainty(&[]).is_none());

@@ -1,7 +1,7 @@
 //! The pools: the number of questions that each gate released, with ε and δ; and the frequencies of queries.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::{Frequency, PoolResult, Report};
+use undertone_api::job::active_learning::{FrequencyBin, PoolResult, Report};
 
 use super::LearningReport;
 use crate::component::drawing::{BarDrawing, shorten};
@@ -71,7 +71,7 @@ fn plot_frequencies(report: &LearningReport<'_>, outcome: &Report) -> Option<Bar
         let name = shorten(&gate.name, 20);
         (least, format!("{name}: k {} at β {}", gate.threshold, words::number(gate.rate)))
     });
-    let bar = |bin: &Frequency| (bin.occurrences as f64, bin.occurrences.saturating_mul(2) as f64, bin.queries);
+    let bar = |bin: &FrequencyBin| (bin.occurrences as f64, bin.occurrences.saturating_mul(2) as f64, bin.queries);
     Some(BarDrawing {
         title: "Frequency of queries".to_owned(),
         file: "frequencies".to_owned(),

@@ -1,7 +1,7 @@
 //! The rehearsal on the lead's public log: accuracy and budget against (β, k), and accuracy against budget.
 
 use leptos::prelude::*;
-use undertone_api::job::active_learning::{Rehearsed, RehearsedPoint, Report};
+use undertone_api::job::active_learning::{RehearsalResult, RehearsedPoint, Report};
 
 use super::{LearningReport, UsedGate, learning};
 use crate::component::drawing::{AccuracyCurve, DrawingTable, HeatMap, HeatSquare, LineDrawing, TableCell};
@@ -14,8 +14,8 @@ const NAMED: usize = 3;
 struct TrialGrid<'a> {
     rates: Vec<f64>,
     thresholds: Vec<u32>,
-    trials: Vec<&'a Rehearsed>,
-    baseline: Option<&'a Rehearsed>,
+    trials: Vec<&'a RehearsalResult>,
+    baseline: Option<&'a RehearsalResult>,
     gates: Vec<UsedGate>,
 }
 
@@ -57,13 +57,13 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     .into_any()
 }
 
-fn last_point(one: &Rehearsed) -> Option<&RehearsedPoint> {
+fn last_point(one: &RehearsalResult) -> Option<&RehearsedPoint> {
     one.points.last()
 }
 
 impl<'a> TrialGrid<'a> {
-    fn new(all: &'a [Rehearsed], gates: Vec<UsedGate>) -> Self {
-        let trials: Vec<&Rehearsed> = all.iter().filter(|one| !one.baseline).collect();
+    fn new(all: &'a [RehearsalResult], gates: Vec<UsedGate>) -> Self {
+        let trials: Vec<&RehearsalResult> = all.iter().filter(|one| !one.baseline).collect();
         let mut rates: Vec<f64> = trials.iter().map(|one| one.sampling_rate).collect();
         rates.sort_by(f64::total_cmp);
         rates.dedup();
@@ -73,7 +73,7 @@ impl<'a> TrialGrid<'a> {
         Self { rates, thresholds, trials, baseline: all.iter().find(|one| one.baseline), gates }
     }
 
-    fn is_chosen(&self, one: &Rehearsed) -> bool {
+    fn is_chosen(&self, one: &RehearsalResult) -> bool {
         self.gates.iter().any(|gate| gate.threshold == one.threshold && (gate.rate - one.sampling_rate).abs() < 1e-9)
     }
 
@@ -85,7 +85,7 @@ impl<'a> TrialGrid<'a> {
             .iter()
             .filter(|one| self.is_chosen(one))
             .filter_map(|one| self.describe_trial("As chosen", one));
-        let accuracy = |one: &Rehearsed| last_point(one).map_or(f64::NEG_INFINITY, |point| point.accuracy);
+        let accuracy = |one: &RehearsalResult| last_point(one).map_or(f64::NEG_INFINITY, |point| point.accuracy);
         let best = delta_limit.and_then(|limit| {
             let candidates = self.trials.iter().filter(|one| one.delta.is_some_and(|delta| delta <= limit));
             let best = candidates.max_by(|a, b| accuracy(a).total_cmp(&accuracy(b)))?;
@@ -98,7 +98,7 @@ impl<'a> TrialGrid<'a> {
         chosen_lines.chain(best).collect()
     }
 
-    fn describe_trial(&self, subject: &str, one: &Rehearsed) -> Option<String> {
+    fn describe_trial(&self, subject: &str, one: &RehearsalResult) -> Option<String> {
         let accuracy = last_point(one)?.accuracy;
         let name = format!("β {} and k {}", words::number(one.sampling_rate), words::count(one.threshold.into()));
         let from = self.baseline.and_then(last_point).map_or_else(String::new, |baseline| {
@@ -125,13 +125,13 @@ impl<'a> TrialGrid<'a> {
         }
     }
 
-    fn square_position(&self, one: &Rehearsed) -> Option<(usize, usize)> {
+    fn square_position(&self, one: &RehearsalResult) -> Option<(usize, usize)> {
         let column = self.rates.iter().position(|rate| (rate - one.sampling_rate).abs() < 1e-12)?;
         Some((column, self.thresholds.iter().position(|threshold| *threshold == one.threshold)?))
     }
 
-    fn squares(&self, square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>) -> Vec<HeatSquare> {
-        let one = |one: &&Rehearsed| {
+    fn squares(&self, square: impl Fn(&RehearsalResult) -> Option<(f64, String, String)>) -> Vec<HeatSquare> {
+        let one = |one: &&RehearsalResult| {
             let (value, label, more) = square(one)?;
             Some(HeatSquare { at: self.square_position(one)?, value, label, more, is_chosen: self.is_chosen(one) })
         };
@@ -140,7 +140,7 @@ impl<'a> TrialGrid<'a> {
 
     fn baseline_square(
         &self,
-        square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>,
+        square: impl Fn(&RehearsalResult) -> Option<(f64, String, String)>,
     ) -> Option<(String, HeatSquare)> {
         let (value, label, more) = square(self.baseline?)?;
         Some(("β 1, k 1".to_owned(), HeatSquare { at: (0, 0), value, label, more, is_chosen: false }))
@@ -150,7 +150,7 @@ impl<'a> TrialGrid<'a> {
         &self,
         title: &str,
         file: &str,
-        square: impl Fn(&Rehearsed) -> Option<(f64, String, String)>,
+        square: impl Fn(&RehearsalResult) -> Option<(f64, String, String)>,
     ) -> HeatMap {
         HeatMap {
             title: title.to_owned(),
@@ -192,7 +192,7 @@ impl<'a> TrialGrid<'a> {
 
     /// Draws accuracy against budget, a drawing for each rate with a line for each threshold, all on one scale.
     fn plot_learning(&self) -> Vec<LineDrawing> {
-        let curve = |one: &Rehearsed, name: String| AccuracyCurve {
+        let curve = |one: &RehearsalResult, name: String| AccuracyCurve {
             name,
             is_baseline: one.baseline,
             points: one.points.iter().map(|at| (at.labelled as f64, at.accuracy, at.deviation)).collect(),
@@ -205,7 +205,7 @@ impl<'a> TrialGrid<'a> {
             .iter()
             .map(|rate| {
                 let of_rate = self.trials.iter().filter(|one| (one.sampling_rate - rate).abs() < 1e-12);
-                let name = |one: &Rehearsed| {
+                let name = |one: &RehearsalResult| {
                     let k = words::count(one.threshold.into());
                     if self.is_chosen(one) { format!("k {k}, chosen") } else { format!("k {k}") }
                 };

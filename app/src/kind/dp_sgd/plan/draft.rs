@@ -1,7 +1,7 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::dp_sgd::{Ema, Optimizer, Rounds, Schedule, Selection, Spec};
+use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
 
 use super::{
     DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
@@ -46,9 +46,9 @@ impl TrainingPlan {
             Optimizer::DpAdam { .. } => (StepOptimizer::DpAdam, self.steps.momentum),
         };
         let (shape, warmup, last) = match rounds.schedule {
-            Schedule::Constant => (ScheduleShape::Constant, self.steps.warmup, self.steps.last),
-            Schedule::Linear { warmup, r#final } => (ScheduleShape::Linear, warmup, r#final),
-            Schedule::Cosine { warmup, r#final } => (ScheduleShape::Cosine, warmup, r#final),
+            RateSchedule::Constant => (ScheduleShape::Constant, self.steps.warmup, self.steps.last),
+            RateSchedule::Linear { warmup, r#final } => (ScheduleShape::Linear, warmup, r#final),
+            RateSchedule::Cosine { warmup, r#final } => (ScheduleShape::Cosine, warmup, r#final),
         };
         let noise = spec.participants.iter().find_map(|party| party.noise);
         let steps = StepOptions {
@@ -105,7 +105,7 @@ fn convert_frozen(spec: &Spec, rounds: &Rounds) -> FrozenParts {
     flags
 }
 
-fn convert_trials(selection: &Selection) -> SelectionPlan {
+fn convert_trials(selection: &SelectionOptions) -> SelectionPlan {
     SelectionPlan {
         on: true,
         rates: format_numbers(selection.candidates.iter().map(|candidate| candidate.learning_rate)),

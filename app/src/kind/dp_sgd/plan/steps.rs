@@ -1,7 +1,7 @@
 //! A plan's steps: the optimizer, the learning-rate schedule, the exchanged vectors.
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Arm, Clipping, Ema, Exchange, Optimizer, Precision, Schedule};
+use undertone_api::job::dp_sgd::{Arm, Clipping, Ema, Optimizer, Precision, RateSchedule, VectorExchange};
 
 /// The optimizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,13 +76,13 @@ impl StepOptions {
     }
 
     /// Returns the schedule.
-    pub fn schedule(&self) -> Schedule {
+    pub fn schedule(&self) -> RateSchedule {
         let warmup = self.warmup;
         let last = self.last;
         match self.shape {
-            ScheduleShape::Constant => Schedule::Constant,
-            ScheduleShape::Linear => Schedule::Linear { warmup, r#final: last },
-            ScheduleShape::Cosine => Schedule::Cosine { warmup, r#final: last },
+            ScheduleShape::Constant => RateSchedule::Constant,
+            ScheduleShape::Linear => RateSchedule::Linear { warmup, r#final: last },
+            ScheduleShape::Cosine => RateSchedule::Cosine { warmup, r#final: last },
         }
     }
 
@@ -92,7 +92,7 @@ impl StepOptions {
     }
 
     /// Returns the exchange of vectors.
-    pub fn exchange(&self) -> Exchange {
-        Exchange { precision: self.precision }
+    pub fn exchange(&self) -> VectorExchange {
+        VectorExchange { precision: self.precision }
     }
 }

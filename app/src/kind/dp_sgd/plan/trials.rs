@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Candidate, Selection};
+use undertone_api::job::dp_sgd::{SelectionCandidate, SelectionOptions};
 use undertone_api::problem::Violation;
 use undertone_privacy::selection::Runs;
 use undertone_privacy::unit::{RunShape, StoppingRate};
@@ -47,7 +47,7 @@ impl SelectionPlan {
     ///
     /// # Errors
     /// Every word that is not a number, by its path in the spec.
-    pub fn selection(&self) -> Result<Option<Selection>, Vec<Violation>> {
+    pub fn selection(&self) -> Result<Option<SelectionOptions>, Vec<Violation>> {
         if !self.on {
             return Ok(None);
         }
@@ -70,10 +70,11 @@ impl SelectionPlan {
         let (Ok(rates), Ok(clips), Ok((shape, most_runs, stopping))) = (rates, clips, stopping) else {
             return Err(wrong);
         };
-        let pair =
-            |clip: &f64| rates.iter().map(|rate| Candidate { learning_rate: *rate, clip: *clip }).collect::<Vec<_>>();
+        let pair = |clip: &f64| {
+            rates.iter().map(|rate| SelectionCandidate { learning_rate: *rate, clip: *clip }).collect::<Vec<_>>()
+        };
         let candidates = clips.iter().flat_map(pair).collect();
-        Ok(Some(Selection { shape, stopping, most_runs, development: self.development, candidates }))
+        Ok(Some(SelectionOptions { shape, stopping, most_runs, development: self.development, candidates }))
     }
 }
 

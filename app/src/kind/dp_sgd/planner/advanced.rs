@@ -2,7 +2,7 @@
 //! Collapsed by default; the summary line shows the number of violations within.
 
 use leptos::prelude::*;
-use undertone_api::job::dp_sgd::{Cell, Clipping, Part, Precision};
+use undertone_api::job::dp_sgd::{Clipping, ModelPart, Precision, RecurrentCell};
 
 use super::field::{
     ChoiceTable, FormField, PlanViolations, count_violations, find_word, make_setter, parse_word, render_checkbox,
@@ -27,8 +27,8 @@ const HERE: &[&str] = &[
     "selection",
 ];
 
-const CELLS: &ChoiceTable<Cell> =
-    &[(Cell::Lstm, "lstm", "LSTM"), (Cell::Gru, "gru", "GRU, three quarters of the parameters")];
+const CELLS: &ChoiceTable<RecurrentCell> =
+    &[(RecurrentCell::Lstm, "lstm", "LSTM"), (RecurrentCell::Gru, "gru", "GRU, three quarters of the parameters")];
 const CLIPPINGS: &ChoiceTable<Clipping> = &[
     (Clipping::Flat, "flat", "as a whole: clipped to C"),
     (Clipping::PerLayer, "per_layer", "per layer: each of L layers clipped to C/√L"),
@@ -248,7 +248,7 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
 /// Renders a checkbox for each part of the model that the rounds can leave untrained.
 fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView {
     let mut flags = shown.frozen;
-    let parts = Part::ALL.map(|part| {
+    let parts = ModelPart::ALL.map(|part| {
         let there = Memo::new(move |_| plan.read().layers.model(1).parts().contains(part));
         let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.flag_mut(part) = value));
         let tick = render_checkbox(

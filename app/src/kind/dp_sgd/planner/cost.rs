@@ -6,7 +6,7 @@
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::plan::Buys;
+use undertone_api::plan::AffordableRounds;
 use undertone_api::problem::Violation;
 
 use crate::component::gauge::Gauge;
@@ -52,7 +52,7 @@ pub(super) fn Costs(
 }
 
 /// Describes the plan in one sentence.
-fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&Buys>) -> String {
+fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&AffordableRounds>) -> String {
     let is_over = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
     let without = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::NoBudget | PartyVerdict::Unpriced(_));
     let count = |is: &dyn Fn(&PartyVerdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;

@@ -2,22 +2,26 @@
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
-use undertone_api::plan::{Knob, Offered};
+use undertone_api::plan::{FittingChange, PlanParameter};
 
 use crate::kind::dp_sgd::TrainingPlan;
 
 /// Renders the offers; empty if there are none. Without a script a button is a link to the page with the offered plan.
-pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, consortium: ConsortiumId) -> AnyView {
+pub(super) fn render_offers(
+    offers: Vec<FittingChange>,
+    plan: RwSignal<TrainingPlan>,
+    consortium: ConsortiumId,
+) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
-    let row = move |offered: Offered| {
+    let row = move |offered: FittingChange| {
         let title = match offered.knob {
-            Knob::Rounds => "Fewer rounds",
-            Knob::Noise => "More noise",
-            Knob::SamplingRate => "Smaller samples",
+            PlanParameter::Rounds => "Fewer rounds",
+            PlanParameter::Noise => "More noise",
+            PlanParameter::SamplingRate => "Smaller samples",
             // Plans of training have none of these.
-            Knob::Threshold | Knob::Epsilon | Knob::Delta => "Other numbers",
+            PlanParameter::Threshold | PlanParameter::Epsilon | PlanParameter::Delta => "Other numbers",
         };
         let sentence = offered.sentence.clone();
         let label = format!("Use this: {sentence}");
@@ -41,14 +45,14 @@ pub(super) fn render_offers(offers: Vec<Offered>, plan: RwSignal<TrainingPlan>, 
 }
 
 /// Returns the plan with an offer applied.
-fn apply_offer(plan: &TrainingPlan, offered: &Offered) -> TrainingPlan {
+fn apply_offer(plan: &TrainingPlan, offered: &FittingChange) -> TrainingPlan {
     let mut plan = plan.clone();
     for (dataset, _, _, to) in &offered.values {
         match offered.knob {
-            Knob::Rounds => plan.rounds = *to as u32,
+            PlanParameter::Rounds => plan.rounds = *to as u32,
             knob => {
                 for part in plan.parts.iter_mut().filter(|part| part.dataset == *dataset) {
-                    *(if knob == Knob::Noise { &mut part.noise } else { &mut part.rate }) = *to;
+                    *(if knob == PlanParameter::Noise { &mut part.noise } else { &mut part.rate }) = *to;
                 }
             }
         }

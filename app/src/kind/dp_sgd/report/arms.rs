@@ -1,7 +1,7 @@
 //! The arms side by side on every test set, and a summary sentence.
 
 use leptos::prelude::*;
-use undertone_api::report::{Compared, ReportFile};
+use undertone_api::report::{ArmComparison, ReportFile};
 
 use super::arm_title;
 use crate::words;
@@ -73,7 +73,7 @@ pub(super) fn render_tables(report: &ReportFile) -> AnyView {
     .into_any()
 }
 
-fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a Compared>) -> AnyView {
+fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -> AnyView {
     let mut frames = 0;
     let mut lines = Vec::new();
     for one in rows {

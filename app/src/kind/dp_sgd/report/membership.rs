@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 use undertone_api::dataset::SizeClass;
-use undertone_api::job::audit::{Attack, AuditView, Method, OperatingPoint};
+use undertone_api::job::audit::{AttackMethod, AuditView, MembershipAttack, OperatingPoint};
 use undertone_api::report::ReportFile;
 
 use super::arm_title;
@@ -16,7 +16,7 @@ struct AttackRow<'a> {
     /// Whether the site's data are of one speaker.
     is_alone: bool,
     arm: &'a str,
-    attack: &'a Attack,
+    attack: &'a MembershipAttack,
 }
 
 /// Renders the attacks; empty if there are none (the last section of the report contains the reason).
@@ -92,10 +92,10 @@ fn render_row(row: &AttackRow<'_>) -> AnyView {
     .into_any()
 }
 
-const fn method_label(method: Method) -> &'static str {
+const fn method_label(method: AttackMethod) -> &'static str {
     match method {
-        Method::LossThreshold => "Loss threshold",
-        Method::LikelihoodRatio => "Likelihood ratio",
+        AttackMethod::LossThreshold => "Loss threshold",
+        AttackMethod::LikelihoodRatio => "Likelihood ratio",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::transcription::{Provider, Spec, Vocabulary, Voice};
+use undertone_api::job::transcription::{OutputVoice, Provider, Spec, Vocabulary};
 
 use super::{ROWS, RecognizerRow, TranscriptionPlan};
 
@@ -35,8 +35,8 @@ impl TranscriptionPlan {
             most,
             corpus: spec.dummies.corpus,
             voice: spec.voice.word().to_owned(),
-            alpha: if let Voice::Mcadams { alpha } = spec.voice { alpha } else { first.alpha },
-            detail: if let Voice::Vocoder { detail } = spec.voice { detail } else { first.detail },
+            alpha: if let OutputVoice::Mcadams { alpha } = spec.voice { alpha } else { first.alpha },
+            detail: if let OutputVoice::Vocoder { detail } = spec.voice { detail } else { first.detail },
             crowded: spec.crowded,
             recognizer: spec.recognizer,
         }
@@ -48,7 +48,7 @@ impl TranscriptionPlan {
 fn convert_provider(provider: Option<&Provider>, first: &[RecognizerRow]) -> RecognizerRow {
     let usual = RecognizerRow {
         name: String::new(),
-        protocol: undertone_api::job::transcription::Protocol::Openai,
+        protocol: undertone_api::job::transcription::ProviderProtocol::Openai,
         currency: "USD".to_owned(),
         per_minute: String::new(),
         step: 1,

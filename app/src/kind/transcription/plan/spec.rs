@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use undertone_api::job::transcription::{Dummies, Party, Price, Provider, Spec, Vocabulary, Voice};
+use undertone_api::job::transcription::{DummyOptions, OutputVoice, Party, Price, Provider, Spec, Vocabulary};
 use undertone_api::problem::Violation;
 use undertone_privacy::{Delta, Epsilon};
 
@@ -27,11 +27,11 @@ impl TranscriptionPlan {
             say("colluding", "at least 1: each recognizer hears its own part".to_owned());
         }
         let voice = match self.voice.as_str() {
-            "vocoder" => Voice::Vocoder { detail: self.detail },
-            "command" => Voice::Command,
-            "url" => Voice::Url,
-            "cloned" => Voice::Cloned,
-            _ => Voice::Mcadams { alpha: self.alpha },
+            "vocoder" => OutputVoice::Vocoder { detail: self.detail },
+            "command" => OutputVoice::Command,
+            "url" => OutputVoice::Url,
+            "cloned" => OutputVoice::Cloned,
+            _ => OutputVoice::Mcadams { alpha: self.alpha },
         };
         let words = parse_words(&self.words);
         let vocabulary = if self.from == "data" {
@@ -55,7 +55,7 @@ impl TranscriptionPlan {
             colluding,
             language: self.language.trim().to_owned(),
             vocabulary,
-            dummies: Dummies { corpus: self.corpus },
+            dummies: DummyOptions { corpus: self.corpus },
             voice,
             crowded: self.crowded,
             recognizer: self.recognizer,

@@ -4,9 +4,9 @@
 use leptos::prelude::*;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::transcription::{Estimate, Money, Spec, Voice};
-use undertone_api::job::{Charge, Kind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{Books, Key, Knob, Offer, Priced, nearest};
+use undertone_api::job::transcription::{CostEstimate, Money, OutputVoice, Spec};
+use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
+use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
@@ -28,8 +28,8 @@ pub(in crate::kind::transcription) fn render_cost(
         Err(violations) => return render_violations(&violations, false).to_html(),
     };
     let violations = spec.check(datasets);
-    let books = collect_balances(datasets, standings);
-    let priced = Priced::of(&spec, datasets, &books);
+    let balances = collect_balances(datasets, standings);
+    let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
         let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
@@ -38,14 +38,14 @@ pub(in crate::kind::transcription) fn render_cost(
     });
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Transcription(spec.clone()) };
-        render_offers(nearest(&job, datasets, &books), plan, consortium)
+        render_offers(nearest(&job, datasets, &balances), plan, consortium)
     } else {
         ().into_any()
     };
     let seconds = dataset.and_then(|dataset| dataset.seconds).map_or(0, |seconds| seconds.0);
     let size = plan.size(&spec);
     let is_unwritten = lacks_words(&spec);
-    let expected = Estimate::of_words(&spec, size, seconds)
+    let expected = CostEstimate::from_word_count(&spec, size, seconds)
         .ok()
         .map(|estimate| render_estimate(&spec, (size, is_unwritten), &estimate));
     view! {
@@ -78,7 +78,7 @@ fn render_missing_words(size: u32) -> AnyView {
     .into_any()
 }
 
-fn summarize_price(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'static str {
+fn summarize_price(dataset: Option<&Dataset>, priced: Option<&PricedPlan>) -> &'static str {
     match (dataset, priced) {
         (None, _) => "These recordings do not exist.",
         (Some(_), None) => "This plan charges no account.",
@@ -89,29 +89,29 @@ fn summarize_price(dataset: Option<&Dataset>, priced: Option<&Priced>) -> &'stat
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Books {
-    let mut books = Books::default();
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+    let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
         for Standing { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
-            books.add(Key::new(organization, lineage, *unit, *adjacency), balance.clone());
+            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
         }
     }
-    books
+    balances
 }
 
 /// Renders the charge to the owner's account.
-fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&Priced>) -> AnyView {
+fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&PricedPlan>) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
         debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
         return view! { <p class="hint">"Public: nothing is charged, and nothing is hidden."</p> }.into_any();
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
-    let purse = priced.and_then(|priced| priced.purse(dataset.id));
-    match standing.zip(purse).map(|(standing, purse)| standing.share(purse, &charge)) {
+    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
+    match standing.zip(quote).map(|(standing, quote)| standing.share(quote, &charge)) {
         None | Some(Err(NoPayment::NoBudget)) => {
             bad("Its owner has not set a budget for counts of pieces by word.".to_owned())
         }
@@ -164,7 +164,7 @@ fn render_payment(payment: &Payment) -> AnyView {
 }
 
 /// Renders dummies, seconds and money.
-fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Estimate) -> AnyView {
+fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &CostEstimate) -> AnyView {
     let vocabulary = words::plural(size.into(), "word");
     let vocabulary = if is_unwritten {
         format!("{vocabulary} as planned; the list is empty")
@@ -222,13 +222,13 @@ fn render_estimate(spec: &Spec, (size, is_unwritten): (u32, bool), estimate: &Es
 }
 
 /// Describes the seconds of speech for the one voice, and the converter.
-fn describe_conversion(spec: &Spec, estimate: &Estimate) -> String {
+fn describe_conversion(spec: &Spec, estimate: &CostEstimate) -> String {
     let seconds = words::duration(estimate.recorded + estimate.extra);
     let converter = match spec.voice {
-        Voice::Mcadams { .. } | Voice::Vocoder { .. } => "on the worker’s own processor",
-        Voice::Command => "at the speed of the site’s program",
-        Voice::Url => "at the speed of the site’s server",
-        Voice::Cloned => return "none: voices leave unchanged, and the site’s program imitates them".to_owned(),
+        OutputVoice::Mcadams { .. } | OutputVoice::Vocoder { .. } => "on the worker’s own processor",
+        OutputVoice::Command => "at the speed of the site’s program",
+        OutputVoice::Url => "at the speed of the site’s server",
+        OutputVoice::Cloned => return "none: voices leave unchanged, and the site’s program imitates them".to_owned(),
     };
     format!("{seconds} of speech, {converter}")
 }
@@ -268,14 +268,14 @@ fn render_promises(spec: &Spec) -> Option<AnyView> {
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.
-fn render_offers(offers: Vec<Offer>, plan: &TranscriptionPlan, consortium: ConsortiumId) -> AnyView {
+fn render_offers(offers: Vec<PlanOffer>, plan: &TranscriptionPlan, consortium: ConsortiumId) -> AnyView {
     if offers.is_empty() {
         return ().into_any();
     }
-    let row = |offer: Offer| {
+    let row = |offer: PlanOffer| {
         let mut turned = plan.clone();
         for change in &offer.changes {
-            *(if offer.knob == Knob::Delta { &mut turned.delta } else { &mut turned.epsilon }) = change.to;
+            *(if offer.knob == PlanParameter::Delta { &mut turned.delta } else { &mut turned.epsilon }) = change.to;
         }
         let label = format!("Use this: {}", offer.sentence);
         let link = turned.link(consortium);

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::transcription::{Corpus, Crowded, LANGUAGES, Protocol, Recognizer};
+use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, LANGUAGES, ProviderProtocol, SiteRecognizer};
 
 use super::super::plan::{MOST_WORDS, RecognizerRow, TranscriptionPlan};
 use super::{WORD, cost};
@@ -90,7 +90,7 @@ fn render_recognizers(plan: &TranscriptionPlan) -> AnyView {
 
 fn render_recognizer(index: usize, row: &RecognizerRow) -> AnyView {
     let name = |field: &str| format!("hear[providers][{index}][{field}]");
-    let protocols: Vec<_> = Protocol::ALL.map(|one| (one, one.label())).into();
+    let protocols: Vec<_> = ProviderProtocol::ALL.map(|one| (one, one.label())).into();
     view! {
         <div class="party">
             <div class="party-fields">
@@ -146,15 +146,17 @@ fn render_site(plan: &TranscriptionPlan) -> AnyView {
         ("cloned".to_owned(), "none: voices leave unchanged, dummies imitate them".to_owned()),
     ];
     let corpora = form_options(&[
-        (Corpus::Bundled, "a small public-domain English text"),
-        (Corpus::Site, "the site’s public text"),
+        (DummyCorpus::Bundled, "a small public-domain English text"),
+        (DummyCorpus::Site, "the site’s public text"),
     ]);
-    let crowded =
-        form_options(&[(Crowded::Keep, "stay at the site"), (Crowded::Send, "are sent, public recordings only")]);
+    let crowded = form_options(&[
+        (CrowdedPieces::Keep, "stay at the site"),
+        (CrowdedPieces::Send, "are sent, public recordings only"),
+    ]);
     let recognizers = form_options(&[
-        (Recognizer::Site, "the site’s default"),
-        (Recognizer::Pocketsphinx, "PocketSphinx"),
-        (Recognizer::Server, "a server in the site’s own network"),
+        (SiteRecognizer::Site, "the site’s default"),
+        (SiteRecognizer::Pocketsphinx, "PocketSphinx"),
+        (SiteRecognizer::Server, "a server in the site’s own network"),
     ]);
     view! {
         <fieldset>

@@ -4,7 +4,7 @@
 use std::num::NonZeroU32;
 
 use leptos::prelude::*;
-use undertone_api::job::transcription::{Estimate, MOST_PROVIDERS, Party, Spec};
+use undertone_api::job::transcription::{CostEstimate, MOST_PROVIDERS, Party, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::super::plan::MOST_WORDS;
@@ -21,7 +21,7 @@ type PlanVariant = (String, Spec, u32);
 /// Renders the table; `None` for a plan without noise.
 pub(super) fn render_table(spec: &Spec, size: u32, seconds: u64) -> Option<AnyView> {
     let row = |(name, spec, size): PlanVariant| {
-        let estimate = Estimate::of_words(&spec, size, seconds).ok()?;
+        let estimate = CostEstimate::from_word_count(&spec, size, seconds).ok()?;
         let together = spec.promises().ok()?.last().copied()?;
         Some(view! {
             <tr>

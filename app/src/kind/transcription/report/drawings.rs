@@ -2,7 +2,9 @@
 //! that are not public there are the promises alone.
 
 use leptos::prelude::*;
-use undertone_api::job::transcription::{Attack, Errors, Outcome, ProviderResult, Report, Stage};
+use undertone_api::job::transcription::{
+    ProviderResult, Report, StageDuration, TranscriptErrors, TranscriptionAttack, TranscriptionOutcome,
+};
 
 use crate::component::drawing::{BarDrawing, BarOutline, LevelBar, LevelDrawing, StaticDrawing};
 use crate::words;
@@ -50,7 +52,7 @@ fn describe_colluders(many: u32) -> String {
     if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) }
 }
 
-fn draw_outcome(outcome: &Outcome) -> Vec<StaticDrawing> {
+fn draw_outcome(outcome: &TranscriptionOutcome) -> Vec<StaticDrawing> {
     let mut all: Vec<StaticDrawing> = outcome.errors.as_ref().and_then(draw_errors).into_iter().collect();
     all.extend(outcome.providers.iter().filter_map(draw_histogram));
     all.extend(draw_topics(&outcome.providers));
@@ -61,7 +63,7 @@ fn draw_outcome(outcome: &Outcome) -> Vec<StaticDrawing> {
 }
 
 /// Draws the word error rates of the three transcripts.
-fn draw_errors(errors: &Errors) -> Option<StaticDrawing> {
+fn draw_errors(errors: &TranscriptErrors) -> Option<StaticDrawing> {
     let transcripts =
         [("cloud alone", errors.cloud), ("offline alone", Some(errors.offline)), ("ours", Some(errors.ours))];
     let rows = transcripts.into_iter().filter_map(|(name, wrong)| {
@@ -142,7 +144,7 @@ fn draw_topics(all: &[ProviderResult]) -> Option<StaticDrawing> {
 }
 
 /// Draws the accuracy of attacks against the accuracy of guessing.
-fn draw_attacks(all: &[Attack]) -> Option<StaticDrawing> {
+fn draw_attacks(all: &[TranscriptionAttack]) -> Option<StaticDrawing> {
     let rows = all.iter().map(|attack| LevelBar {
         name: attack.name.clone(),
         value: attack.accuracy,
@@ -196,7 +198,7 @@ fn draw_costs(all: &[ProviderResult]) -> Vec<StaticDrawing> {
 }
 
 /// Draws the time of each step.
-fn draw_stages(all: &[Stage]) -> Option<StaticDrawing> {
+fn draw_stages(all: &[StageDuration]) -> Option<StaticDrawing> {
     let rows = all.iter().map(|stage| LevelBar {
         name: stage.name.clone(),
         value: stage.seconds,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use undertone_api::api_key::KeyScope;
 use undertone_api::id::{ApiKeyId, ConsortiumId, MemberId, OrganizationId, SessionId};
-use undertone_api::member::{Grant, Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ fn what_a_place_hides_is_a_404_and_what_a_role_lacks_a_403() {
             name: String::new(),
             email: String::new(),
             operator: false,
-            grants: vec![Grant { scope: Scope::Organization(organization), role: Role::Researcher }],
+            grants: vec![RoleGrant { scope: RoleScope::Organization(organization), role: Role::Researcher }],
             created_at: time::OffsetDateTime::UNIX_EPOCH,
         },
         means: Means::Session(SessionId(Uuid::nil())),
@@ -130,7 +130,7 @@ fn no_key_reaches_accounts() {
     }
 }
 
-fn member_with(operator: bool, grants: Vec<Grant>) -> Member {
+fn member_with(operator: bool, grants: Vec<RoleGrant>) -> Member {
     Member {
         id: MemberId(Uuid::nil()),
         name: String::new(),
@@ -147,8 +147,8 @@ fn retired_organization_gives_no_standing() {
     let organization = OrganizationId(Uuid::from_u128(3));
     let other = OrganizationId(Uuid::from_u128(4));
     let grants = vec![
-        Grant { scope: Scope::Organization(organization), role: Role::Researcher },
-        Grant { scope: Scope::Consortium(consortium), role: Role::Annotator },
+        RoleGrant { scope: RoleScope::Organization(organization), role: Role::Researcher },
+        RoleGrant { scope: RoleScope::Consortium(consortium), role: Role::Annotator },
     ];
     let mut actor = Actor {
         member: member_with(false, grants),

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use undertone_api::id::OrganizationId;
 use undertone_api::job::dp_sgd::Precision;
-use undertone_proto::vector::{Form, VectorError, write};
+use undertone_proto::vector::{VectorError, VectorForm, write};
 use uuid::Uuid;
 
 use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, ROOM_OF_ORGANIZATION, SEGMENT, SPARE_SEGMENTS, UNPACKING, Upload};
@@ -37,11 +37,11 @@ fn folder() -> Path {
 }
 
 /// Returns values that fill some segments, and their bytes in the wire format.
-fn vector() -> (Vec<f32>, Vec<u8>, Form) {
+fn vector() -> (Vec<f32>, Vec<u8>, VectorForm) {
     let numbers: Vec<f32> = (0..SEGMENT).map(|n| ((n * n) as f32 * 0.618).sin()).collect();
     let bytes = write(&numbers, Precision::F32, || 0).unwrap();
     assert!(bytes.len() > 2 * SEGMENT && bytes.len() < 4 * numbers.len());
-    let form = Form::new(Precision::F32, numbers.len() as u64).unwrap();
+    let form = VectorForm::new(Precision::F32, numbers.len() as u64).unwrap();
     (numbers, bytes, form)
 }
 
@@ -364,7 +364,7 @@ async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
 async fn a_bomb_is_refused_and_forgotten() {
     let (store, (_, bytes, _)) = (store(), vector());
     // A complete packed vector, announced with fewer values, as its size would permit.
-    let form = Form::new(Precision::F32, bytes.len() as u64 / 4 + 1).unwrap();
+    let form = VectorForm::new(Precision::F32, bytes.len() as u64 / 4 + 1).unwrap();
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
     let refused = upload.finish(&turns(8), form, &Path::from("to")).await;
@@ -378,7 +378,7 @@ async fn a_number_that_is_not_finite_is_named_and_nothing_is_stored() {
     let bytes: Vec<u8> = [1.0, 2.0, f32::NAN].iter().flat_map(|number: &f32| number.to_le_bytes()).collect();
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
-    let refused = upload.finish(&turns(8), Form::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
+    let refused = upload.finish(&turns(8), VectorForm::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
     assert!(matches!(refused, Err(ObjectError::Vector(VectorError::NotFinite { index: 2 }))));
     assert_eq!(objects(&store).await, 0);
 }

@@ -4,7 +4,7 @@ use undertone_api::consortium::NewConsortium;
 use undertone_api::id::ApiKeyId;
 use undertone_api::member::Role;
 use undertone_api::notification::{NotificationKind, NotificationQuery};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -75,7 +75,7 @@ on_both! {
         forbidden(another.err().map(|error| error.code()), "make");
         forbidden(list(&app.ctx, &actor).await.err().map(|error| error.code()), "list");
         forbidden(revoke(&app.ctx, &actor, key.id).await.err().map(|error| error.code()), "revoke");
-        let purpose = Purpose::Organization { consortium: founded.consortium };
+        let purpose = InvitationPurpose::Organization { consortium: founded.consortium };
         let invitation = NewInvitation { purpose, label: "x".to_owned() };
         let invited = invitation::create(&app.ctx, &actor, &invitation).await;
         forbidden(invited.err().map(|error| error.code()), "invite");
@@ -207,7 +207,7 @@ on_both! {
             assert_eq!(enrolled.expect_err("no key enrols").code(), Code::Forbidden, "{scope:?}");
             let key = create(&app.ctx, &by, &new).await.map(drop);
             assert_eq!(key.expect_err("no key makes keys").code(), Code::Forbidden, "{scope:?}");
-            let purpose = undertone_api::organization::Purpose::Member {
+            let purpose = undertone_api::organization::InvitationPurpose::Member {
                 organization: *organization,
                 roles: vec![undertone_api::member::Role::OrganizationAdmin],
             };

@@ -24,7 +24,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, By, What, record};
+use crate::service::audit_log::{Act, AuditAction, By, record};
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{approval_limit, job, participant, role};
 use crate::service::job::series::Planned;
@@ -102,7 +102,8 @@ pub async fn limit_set(
                 "until": row.until.unix_timestamp(),
             });
             let subject = Some(("dataset", id.to_string()));
-            record(ctx, tx, Act { by: actor.into(), what: What::AutoApprovalSet, place, subject, detail }).await?;
+            record(ctx, tx, Act { by: actor.into(), what: AuditAction::AutoApprovalSet, place, subject, detail })
+                .await?;
             Ok(row)
         })
         .await?;
@@ -133,7 +134,7 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
             if !withdraw(ctx, tx, id, &actor.member.name).await? {
                 return Err(Error::wrong_state("no limit is in force for this dataset: every job is asked about"));
             }
-            let (what, subject) = (What::AutoApprovalEnded, Some(("dataset", id.to_string())));
+            let (what, subject) = (AuditAction::AutoApprovalEnded, Some(("dataset", id.to_string())));
             record(ctx, tx, Act { by: actor.into(), what, place, subject, detail: serde_json::Value::Null }).await
         })
         .await?;
@@ -163,7 +164,7 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
         decide(ctx, tx, &part, "limit", &by, None, None).await?;
         let act = Act {
             by: By::System,
-            what: What::JobApproved,
+            what: AuditAction::JobApproved,
             place: Place::Organization(OrganizationId(part.organization_id)),
             subject: Some(("job", row.id.to_string())),
             detail: json!({

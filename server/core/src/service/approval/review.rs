@@ -1,7 +1,7 @@
 //! The basis of an owner's decision: the manifest byte for byte, its cost now, and the disclosures to each recipient.
 
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::{Disclosed, Disclosure, Review, Spec, State, disclosures};
+use undertone_api::job::{Disclosure, DisclosureForm, JobReview, JobState, Spec, disclosures};
 use undertone_api::signed::{Manifest, Signed, SiteApproval};
 
 use super::consent;
@@ -28,33 +28,33 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
 ///
 /// # Errors
 /// 404 when the caller may not know the job, or the dataset is not in it.
-pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<Review, Error> {
+pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<JobReview, Error> {
     let row = readable(ctx, actor, job).await?;
     let manifest: Manifest = from_json(&row.manifest)?;
     let absent = || Error::not_found("dataset in this job");
     let said = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
     let known = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
     let own = known.iter().find(|known| known.id == dataset).ok_or_else(absent)?;
-    let (state, spec): (State, &Spec) = (state::of(&row)?, &manifest.spec);
+    let (state, spec): (JobState, &Spec) = (state::of(&row)?, &manifest.spec);
     let cost = match &said.charge {
         // In later states the cost is reserved and already subtracted from the remaining budget.
-        Some(_) if state == State::Proposed => plan::party(ctx, WorkOwner::from(actor), spec, &known, own).await?,
+        Some(_) if state == JobState::Proposed => plan::party(ctx, WorkOwner::from(actor), spec, &known, own).await?,
         _ => None,
     };
     let epsilon = cost.as_ref().and_then(|cost| cost.epsilon);
     let priced = |disclosure: Disclosure| {
-        let covered = matches!(disclosure.form, Disclosed::Protected | Disclosed::Derived);
+        let covered = matches!(disclosure.form, DisclosureForm::Protected | DisclosureForm::Derived);
         Disclosure { epsilon: epsilon.filter(|_| covered), ..disclosure }
     };
     let learned = disclosures(spec, own, &known).into_iter().map(priced).collect();
     let not_after = manifest.limits.as_ref().map(|limits| limits.not_after);
-    Ok(Review {
+    Ok(JobReview {
         job,
         dataset,
         state,
         digest: row.digest,
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
-        answer_by: row.answer_by.filter(|_| state == State::Proposed),
+        answer_by: row.answer_by.filter(|_| state == JobState::Proposed),
         not_after,
         cost,
         learned,

@@ -6,9 +6,11 @@ mod total;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use time::Duration;
 use undertone_api::budget::NewBudget;
-use undertone_api::dataset::{Content, Registration, SizeClass, Visibility, usual_units};
-use undertone_api::job::{Approval, Disclosed, Job, NewApprovalLimit, NewJob, Observer, Refuse, Spec, State};
-use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
+use undertone_api::job::{
+    Approval, DisclosureForm, Job, JobState, NewApprovalLimit, NewJob, Observer, RefuseRequest, Spec,
+};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::page::PageQuery;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Code;
@@ -78,7 +80,7 @@ on_both! {
             limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
         }
         let job = world.propose(world.spec(2)).await.unwrap();
-        assert_eq!(job.summary.state, State::Queued, "{:?}", job.participants);
+        assert_eq!(job.summary.state, JobState::Queued, "{:?}", job.participants);
         let Approval::Approved { by } = &job.participants[1].approval else { panic!("nobody was asked") };
         assert_eq!(by, "the limit that steward 1 set");
     }
@@ -129,12 +131,12 @@ on_both! {
         assert_eq!(proposed.participants[1].asked_because, None, "to its proposer");
         let with = |scope, role| {
             let mut actor = own.steward.clone();
-            actor.member.grants = vec![Grant { scope, role }];
+            actor.member.grants = vec![RoleGrant { scope, role }];
             actor
         };
-        let at = Scope::Organization(own.steward.organizations()[0]);
+        let at = RoleScope::Organization(own.steward.organizations()[0]);
         let told = [Role::DataSteward, Role::OrganizationAdmin, Role::Auditor].map(|role| with(at, role));
-        let over = with(Scope::Consortium(world.consortium), Role::ConsortiumAdmin);
+        let over = with(RoleScope::Consortium(world.consortium), Role::ConsortiumAdmin);
         let untold = [with(at, Role::Researcher), over, other.steward.clone(), lead.steward.clone()];
         for (actor, told) in told.iter().map(|actor| (actor, true)).chain(untold.iter().map(|actor| (actor, false))) {
             let job = jobs::get(&app.ctx, actor, id).await.unwrap();
@@ -149,7 +151,7 @@ on_both! {
         let row = jobs::readable(&app.ctx, &own.steward, id).await.unwrap();
         assert!(jobs::standing(&app.ctx, row).await.unwrap().participants.iter().all(|part| part.asked_because.is_none()));
 
-        let refusal = Refuse { reason: "too much".to_owned() };
+        let refusal = RefuseRequest { reason: "too much".to_owned() };
         refuse(&app.ctx, &own.steward, id, own.dataset, &refusal).await.unwrap();
         for actor in &untold {
             let job = jobs::get(&app.ctx, actor, id).await.unwrap();
@@ -177,7 +179,7 @@ on_both! {
         assert_eq!(other.code(), Code::PreconditionFailed);
         assert_eq!(world.job(id).await.participants[1].approval, Approval::Pending);
         let job = approve_signed(&app.ctx, &site.steward, id, site.dataset, Some(&job.manifest), None).await.unwrap();
-        assert_eq!(job.summary.state, State::Queued);
+        assert_eq!(job.summary.state, JobState::Queued);
     }
 
     async fn a_changed_budget_takes_a_stewards_answer_back_and_no_reservation(app: &TestApp) {
@@ -188,20 +190,20 @@ on_both! {
         world.set_budget(site, 60.0).await.unwrap();
         let now = world.job(waiting.summary.id).await;
         assert_eq!(approvals(&now)[1], Approval::Pending, "it was given beside another limit");
-        assert_eq!(now.summary.state, State::Proposed);
-        assert_eq!(world.job(reserved.summary.id).await.summary.state, State::Queued, "what is reserved stays");
-        assert_eq!(world.approved(now).await.summary.state, State::Queued);
+        assert_eq!(now.summary.state, JobState::Proposed);
+        assert_eq!(world.job(reserved.summary.id).await.summary.state, JobState::Queued, "what is reserved stays");
+        assert_eq!(world.approved(now).await.summary.state, JobState::Queued);
     }
 
     async fn a_proposal_is_refused_when_a_dataset_is_no_longer_what_its_manifest_says(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(1)).await.unwrap(), &world.sites[1]);
         approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
-        let told = |records| Registration {
+        let told = |records| DatasetRegistration {
             name: "speech".to_owned(),
             lineage: site.lineage,
             visibility: Visibility::Private,
-            content: Content::Speech,
+            content: DatasetContent::Speech,
             inputs: 13,
             classes: 40,
             records: SizeClass(records),
@@ -213,10 +215,10 @@ on_both! {
             approval: None,
         };
         register(&app.ctx, site.worker, &told(500)).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Proposed, "nothing has changed");
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Proposed, "nothing has changed");
         register(&app.ctx, site.worker, &told(2000)).await.unwrap();
         let refused = world.job(job.summary.id).await;
-        assert_eq!(refused.summary.state, State::Refused);
+        assert_eq!(refused.summary.state, JobState::Refused);
         assert!(refused.reason.unwrap().contains("has changed since"));
     }
 
@@ -231,11 +233,11 @@ on_both! {
         assert!(cost.would_be.unwrap() >= cost.epsilon.unwrap());
         let seen = |observer| read.learned.iter().filter(move |row| row.observer == observer);
         let server: Vec<_> = seen(Observer::Server).map(|row| (row.form, row.times, row.epsilon)).collect();
-        assert_eq!(server, [(Disclosed::Protected, 2, cost.epsilon)]);
-        assert!(seen(Observer::Recipients).all(|row| row.form == Disclosed::Derived && row.epsilon == cost.epsilon));
-        assert!(read.learned.iter().all(|row| row.form != Disclosed::Exact), "nothing of it leaves in the clear");
+        assert_eq!(server, [(DisclosureForm::Protected, 2, cost.epsilon)]);
+        assert!(seen(Observer::Recipients).all(|row| row.form == DisclosureForm::Derived && row.epsilon == cost.epsilon));
+        assert!(read.learned.iter().all(|row| row.form != DisclosureForm::Exact), "nothing of it leaves in the clear");
         let lead = review(&app.ctx, &site.steward, job.summary.id, world.sites[0].dataset).await.unwrap();
-        assert!(lead.learned.iter().any(|row| row.form == Disclosed::Exact && row.epsilon.is_none()), "public data does");
+        assert!(lead.learned.iter().any(|row| row.form == DisclosureForm::Exact && row.epsilon.is_none()), "public data does");
         let absent = review(&app.ctx, &site.steward, job.summary.id, undertone_api::id::DatasetId(uuid::Uuid::nil())).await;
         assert_eq!(absent.unwrap_err().code(), Code::NotFound);
     }
@@ -248,11 +250,11 @@ on_both! {
             epsilon: Epsilon::new(8.0).unwrap(),
             delta: Delta::new(1e-5).unwrap(),
         };
-        let registered = Registration {
+        let registered = DatasetRegistration {
             name: "speakers only".to_owned(),
             lineage: app.ctx.id(),
             visibility: Visibility::Private,
-            content: Content::Speech,
+            content: DatasetContent::Speech,
             inputs: 13,
             classes: 40,
             records: SizeClass(500),

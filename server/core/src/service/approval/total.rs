@@ -12,7 +12,7 @@ use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QuerySelect};
 use undertone_api::budget::Account;
 use undertone_api::id::DatasetId;
-use undertone_api::job::{ApprovedTotal, Charge, State};
+use undertone_api::job::{ApprovedTotal, Charge, JobState};
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use uuid::Uuid;
@@ -145,7 +145,7 @@ async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap
         .await?;
     let mut over = HashSet::new();
     for (id, state) in states {
-        if from_word::<State>(&state)?.is_over() {
+        if from_word::<JobState>(&state)?.is_over() {
             over.insert(id);
         }
     }

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId};
-use undertone_api::job::{Charge, State, Step};
+use undertone_api::job::{Charge, JobState, JobStep};
 use undertone_api::signed::{Consent, Manifest};
 
 use super::{SITE_POLICY, record};
@@ -60,7 +60,7 @@ pub async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error>
         if !same {
             let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
             record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;
-            state::step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await?;
+            state::step(ctx, tx, By::System, row, JobStep::Refuse, Some(reason)).await?;
         }
     }
     Ok(())
@@ -73,7 +73,7 @@ async fn proposed(
 ) -> Result<Vec<participant::Model>, Error> {
     let waiting = job::Entity::find()
         .filter(job::Column::Id.is_in(parts.iter().map(|part| part.job_id)))
-        .filter(job::Column::State.eq(word(&State::Proposed)?))
+        .filter(job::Column::State.eq(word(&JobState::Proposed)?))
         .all(connection)
         .await?;
     let is_waiting = |part: &participant::Model| waiting.iter().any(|row| row.id == part.job_id);

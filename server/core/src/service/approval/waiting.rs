@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::sea_query::Query;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
@@ -53,7 +53,7 @@ pub(super) async fn up_to(
         .column(job::Column::Id)
         .from(job::Entity)
         .and_where(job::Column::ConsortiumId.eq(consortium.0))
-        .and_where(job::Column::State.eq(word(&State::Proposed)?))
+        .and_where(job::Column::State.eq(word(&JobState::Proposed)?))
         .take();
     let parts = participant::Entity::find()
         .filter(participant::Column::JobId.in_subquery(proposed))

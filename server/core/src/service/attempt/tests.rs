@@ -7,7 +7,7 @@ use undertone_api::problem::Code;
 use super::{enter, forget_old, forgive, is_power_of_ten, note};
 use crate::auth::{Door, WINDOW};
 use crate::metrics::Limit;
-use crate::service::audit_log::What;
+use crate::service::audit_log::AuditAction;
 use crate::service::entity::{attempt, audit_log};
 use crate::testing::on_both;
 
@@ -112,11 +112,11 @@ on_both! {
             failed.count(app.ctx.db.read()).await.expect("counted")
         };
         for _ in 0..100 {
-            note(&app.ctx, None, What::SignInFailed).await.expect("noted");
+            note(&app.ctx, None, AuditAction::SignInFailed).await.expect("noted");
         }
         assert_eq!(noted().await, 3, "the first, the tenth and the hundredth");
         app.clock.advance(WINDOW);
-        note(&app.ctx, None, What::SignInFailed).await.expect("noted");
+        note(&app.ctx, None, AuditAction::SignInFailed).await.expect("noted");
         assert_eq!(noted().await, 4, "another window");
     }
 

@@ -2,9 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 use undertone_api::freeze::ClearFreeze;
-use undertone_api::job::audit::{Assessment, Family, Finding, Guessed, Trial, Verdict};
-use undertone_api::job::dp_sgd::{Audit, Report as DpSgdReport, Spec};
-use undertone_api::job::{Job, Report, State};
+use undertone_api::job::audit::{Assessment, AuditFinding, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
+use undertone_api::job::dp_sgd::{AuditOptions, Report as DpSgdReport, Spec};
+use undertone_api::job::{Job, JobState, Report};
 use undertone_api::problem::Code;
 use undertone_api::signed::{AuditStatement, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
@@ -21,7 +21,7 @@ use crate::service::{freeze, job as jobs};
 use crate::testing::on_both;
 
 const ROUNDS: u32 = 2;
-const TRIAL: Trial = Trial { family: Family::Direction, canaries: 400, guesses: 400 };
+const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 400, guesses: 400 };
 
 fn event() -> Event {
     Event::PoissonSampledGaussian {
@@ -32,7 +32,7 @@ fn event() -> Event {
 
 /// Returns a job of two rounds whose private parties promise four hundred guesses.
 fn spec(world: &World) -> Spec {
-    let audit = Some(Audit { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
+    let audit = Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
     Spec { audit, ..world.spec(ROUNDS) }
 }
 
@@ -53,9 +53,9 @@ async fn trained(world: &mut World) -> (Job, Vec<String>) {
 }
 
 fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
-    let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };
+    let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
     let delta = Delta::new(1e-6).unwrap();
-    let assessment = Assessment::of(&finding.trials, &event(), Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap();
+    let assessment = Assessment::assess(&finding.trials, &event(), Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap();
     AuditStatement {
         worker: world.sites[site].worker,
         job: job.summary.id,
@@ -123,16 +123,16 @@ on_both! {
         let none = end(&world, 1, &leases[1], None, None).await.unwrap_err();
         assert_eq!(none.code(), Code::ValidationFailed, "the audit is missing");
         for site in [1, 2] {
-            assert_eq!(world.job(job.summary.id).await.summary.state, State::Running);
+            assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
             let statement = stated(&world, &job, site, 205);
             end(&world, site, &leases[site], None, Some(&statement)).await.unwrap();
         }
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         assert_eq!(model::list(&app.ctx, researcher, job.summary.id).await.unwrap().len(), 1);
         model::take(&app.ctx, researcher, file).await.unwrap();
         let shown = of_job(&app.ctx, researcher, job.summary.id).await.unwrap();
         assert_eq!(shown.len(), 2);
-        assert!(shown.iter().all(|view| view.verdict == Verdict::Consistent), "{shown:?}");
+        assert!(shown.iter().all(|view| view.verdict == AuditVerdict::Consistent), "{shown:?}");
         let ours = shown[0].assessment;
         assert_eq!(ours.delta, Delta::new(1e-5).unwrap(), "that of the consortium's account");
         assert!(ours.claim < shown[0].statement.assessment.claim, "a larger δ promises a smaller ε");
@@ -144,11 +144,11 @@ on_both! {
         let (job, leases) = trained(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let broken = stated(&world, &job, 1, 400);
-        assert_eq!(broken.assessment.verdict, Verdict::Disproved);
+        assert_eq!(broken.assessment.verdict, AuditVerdict::Disproved);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
 
         let failed = world.job(job.summary.id).await;
-        assert_eq!(failed.summary.state, State::Failed);
+        assert_eq!(failed.summary.state, JobState::Failed);
         assert!(failed.reason.is_some_and(|reason| reason.contains("measured at least ε")));
         let researcher = &world.sites[0].steward;
         let refused = model::take(&app.ctx, researcher, file).await.unwrap_err();
@@ -158,7 +158,7 @@ on_both! {
         let fetched = model::fetch(&app.ctx, worker, &leases[2], "model.safetensors", 0).await.unwrap_err();
         assert_eq!(fetched.code(), Code::LeaseLost, "nor by a participant");
         let shown = of_job(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap();
-        assert_eq!((shown.len(), shown[0].verdict), (1, Verdict::Disproved));
+        assert_eq!((shown.len(), shown[0].verdict), (1, AuditVerdict::Disproved));
         let key = world.sites[1].key.verifying_key();
         assert_eq!(shown[0].signed.open::<AuditStatement>(&key).unwrap(), broken, "the evidence is kept");
 
@@ -196,7 +196,7 @@ on_both! {
         crate::service::approval::approve(&app.ctx, &two.steward, waiting.summary.id, two.dataset).await.unwrap();
         let refused = crate::service::approval::approve(&app.ctx, &one.steward, waiting.summary.id, one.dataset).await;
         assert_eq!(refused.unwrap_err().code(), Code::AccountFrozen);
-        assert_eq!(world.job(waiting.summary.id).await.summary.state, State::Proposed);
+        assert_eq!(world.job(waiting.summary.id).await.summary.state, JobState::Proposed);
     }
 
     async fn a_lying_statement_is_refused_and_nothing_of_it_is_kept(app: &TestApp) {
@@ -214,7 +214,7 @@ on_both! {
             ("another event", |s| s.event = Event::NonPrivate),
             ("a larger claim than was made", |s| s.assessment.tight *= 2.0),
             ("a smaller measurement than the counts say", |s| s.assessment.blocking = 0.1),
-            ("another verdict than the counts say", |s| s.assessment.verdict = Verdict::Consistent),
+            ("another verdict than the counts say", |s| s.assessment.verdict = AuditVerdict::Consistent),
         ];
         for (what, lie) in lies {
             let mut statement = stated(&world, &job, 1, 400);
@@ -227,7 +227,7 @@ on_both! {
         let refused = finish_audited(&app.ctx, worker, &leases[1], &done, Some(&forged), &[]).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);
         assert_eq!(kept(&app.ctx).await, (0, 0));
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Running);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
     }
 
     async fn a_participant_that_gives_up_without_its_audit_ends_the_job(app: &TestApp) {
@@ -236,7 +236,7 @@ on_both! {
         end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
         let gave_up = Outcome::GaveUp("the disk is full".to_owned());
         finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Failed, "two of three would be a quorum");
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Failed, "two of three would be a quorum");
     }
 
     async fn a_statement_that_comes_after_the_end_is_kept_and_still_freezes(app: &TestApp) {
@@ -247,7 +247,7 @@ on_both! {
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         assert_eq!(kept(&app.ctx).await, (1, 1), "once");
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Cancelled);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Cancelled);
         assert_eq!(world.propose(world.spec(1)).await.unwrap_err().code(), Code::AccountFrozen);
     }
 

@@ -11,7 +11,7 @@ use sea_orm::{
 use serde::Deserialize;
 use serde_json::json;
 use undertone_api::audit_log::{
-    AuditCheck, AuditEntry, AuditQuery, Author, Hand, Subject, What, Where, broken_at, origin,
+    ActorKind, AuditAction, AuditActor, AuditCheck, AuditEntry, AuditPlace, AuditQuery, AuditSubject, broken_at, origin,
 };
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
@@ -55,7 +55,7 @@ pub struct Export {
 pub async fn list(
     ctx: &Ctx,
     actor: &Actor,
-    place: Where,
+    place: AuditPlace,
     wanted: &AuditQuery,
     page: &PageQuery,
 ) -> Result<Page<AuditEntry>, Error> {
@@ -78,7 +78,7 @@ pub async fn list(
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn check(ctx: &Ctx, actor: &Actor, place: Where) -> Result<AuditCheck, Error> {
+pub async fn check(ctx: &Ctx, actor: &Actor, place: AuditPlace) -> Result<AuditCheck, Error> {
     policy::check(actor, operation(place), at(place))?;
     let tx = ctx.db.snapshot().await?;
     let (mut number, mut head) = (0, origin());
@@ -102,7 +102,7 @@ pub async fn check(ctx: &Ctx, actor: &Actor, place: Where) -> Result<AuditCheck,
 pub async fn export(
     ctx: &Ctx,
     actor: &Actor,
-    place: Where,
+    place: AuditPlace,
     wanted: AuditQuery,
     format: Format,
 ) -> Result<Export, Error> {
@@ -113,8 +113,11 @@ pub async fn export(
         Format::Csv => ("csv", "text/csv; charset=utf-8"),
     };
     let detail = json!({ "format": ending, "filtered": wanted != AuditQuery::default() });
-    note(ctx, Act { by: By::from(actor), what: What::AuditLogExported, place: at(place), subject: None, detail })
-        .await?;
+    note(
+        ctx,
+        Act { by: By::from(actor), what: AuditAction::AuditLogExported, place: at(place), subject: None, detail },
+    )
+    .await?;
     let (kind, id) = place.parts();
     let name = if kind == "server" { format!("audit-log.{ending}") } else { format!("audit-log-{id}.{ending}") };
     let progress = Progress { ctx: ctx.clone(), place, wanted, format, last: 0, begun: false, ended: false };
@@ -131,7 +134,7 @@ pub async fn export(
 /// The progress of an export.
 struct Progress {
     ctx: Ctx,
-    place: Where,
+    place: AuditPlace,
     wanted: AuditQuery,
     format: Format,
     last: i64,
@@ -206,24 +209,24 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Returns the operation of reading a place's log.
-const fn operation(place: Where) -> Operation {
+const fn operation(place: AuditPlace) -> Operation {
     match place {
-        Where::Server => Operation::ReadServerLog,
-        Where::Consortium(_) => Operation::ReadConsortiumLog,
-        Where::Organization(_) => Operation::ReadOrganizationLog,
+        AuditPlace::Server => Operation::ReadServerLog,
+        AuditPlace::Consortium(_) => Operation::ReadConsortiumLog,
+        AuditPlace::Organization(_) => Operation::ReadOrganizationLog,
     }
 }
 
 /// Returns the place in the terms of the policy.
-const fn at(place: Where) -> Place {
+const fn at(place: AuditPlace) -> Place {
     match place {
-        Where::Server => Place::Server,
-        Where::Consortium(id) => Place::Consortium(id),
-        Where::Organization(id) => Place::Organization(id),
+        AuditPlace::Server => Place::Server,
+        AuditPlace::Consortium(id) => Place::Consortium(id),
+        AuditPlace::Organization(id) => Place::Organization(id),
     }
 }
 
-fn chosen(place: Where, wanted: &AuditQuery) -> Result<Select<audit_log::Entity>, Error> {
+fn chosen(place: AuditPlace, wanted: &AuditQuery) -> Result<Select<audit_log::Entity>, Error> {
     use audit_log::Column;
     let violations = wanted.check();
     if !violations.is_empty() {
@@ -256,16 +259,16 @@ fn chosen(place: Where, wanted: &AuditQuery) -> Result<Select<audit_log::Entity>
 }
 
 async fn shown(connection: &impl ConnectionTrait, rows: Vec<audit_log::Model>) -> Result<Vec<AuditEntry>, Error> {
-    let ids = |hand: Hand| {
+    let ids = |hand: ActorKind| {
         let of = move |row: &&audit_log::Model| row.by_hand == hand.word();
         rows.iter().filter(of).filter_map(|row| row.by_id).collect::<std::collections::BTreeSet<_>>()
     };
     let mut names: HashMap<Uuid, String> = HashMap::new();
-    let members = member::Entity::find().filter(member::Column::Id.is_in(ids(Hand::Member)));
+    let members = member::Entity::find().filter(member::Column::Id.is_in(ids(ActorKind::Member)));
     names.extend(members.all(connection).await?.into_iter().map(|row| (row.id, row.name)));
-    let workers = worker::Entity::find().filter(worker::Column::Id.is_in(ids(Hand::Worker)));
+    let workers = worker::Entity::find().filter(worker::Column::Id.is_in(ids(ActorKind::Worker)));
     names.extend(workers.all(connection).await?.into_iter().map(|row| (row.id, row.name)));
-    let keys = api_key::Entity::find().filter(api_key::Column::Id.is_in(ids(Hand::Key)));
+    let keys = api_key::Entity::find().filter(api_key::Column::Id.is_in(ids(ActorKind::Key)));
     names.extend(keys.all(connection).await?.into_iter().map(|row| (row.id, row.name)));
     rows.into_iter().map(|row| entry(row, &names)).collect()
 }
@@ -279,19 +282,19 @@ pub fn content_of(row: audit_log::Model) -> Result<String, Error> {
 }
 
 fn entry(row: audit_log::Model, names: &HashMap<Uuid, String>) -> Result<AuditEntry, Error> {
-    let place = Where::of(&row.place, row.place_id)
+    let place = AuditPlace::from_parts(&row.place, row.place_id)
         .ok_or_else(|| Error::internal("reading the audit log", "a place that is none"))?;
     Ok(AuditEntry {
         place,
         number: row.number as u64,
         at: row.at,
-        by: Author {
+        by: AuditActor {
             hand: from_word(&row.by_hand)?,
             id: row.by_id,
             name: row.by_id.and_then(|id| names.get(&id).cloned()),
         },
         what: from_word(&row.what)?,
-        subject: row.subject_kind.zip(row.subject_id).map(|(kind, id)| Subject { kind, id }),
+        subject: row.subject_kind.zip(row.subject_id).map(|(kind, id)| AuditSubject { kind, id }),
         detail: from_json(&row.detail)?,
         previous: row.previous,
         hash: row.hash,

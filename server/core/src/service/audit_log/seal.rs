@@ -6,7 +6,7 @@
 //! while the server runs, only the chain of their own log protects them.
 
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, ModelTrait as _, QueryOrder as _, QuerySelect as _};
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_api::log::leaf::AuditRecord;
 
 use super::read::content_of;
@@ -56,7 +56,7 @@ async fn seal_batch(ctx: &Ctx, tx: &Tx) -> Result<u64, Error> {
         })?;
         let salt: [u8; 32] = ctx.random.bytes();
         let digest = AuditRecord::commit(&salt, &content_of(entry)?);
-        leaves.push(Leaf::Audit(AuditRecord::new(&waiting.place, waiting.place_id, waiting.number, &digest)));
+        leaves.push(LogLeaf::Audit(AuditRecord::new(&waiting.place, waiting.place_id, waiting.number, &digest)));
         seals.push(audit_seal::Model {
             position: 0,
             place: waiting.place.clone(),

@@ -7,13 +7,13 @@ use futures::TryStreamExt as _;
 use sea_orm::ConnectionTrait as _;
 use serde_json::json;
 use time::Duration;
-use undertone_api::audit_log::{AuditEntry, AuditQuery, Hand, Where, broken_at, origin};
+use undertone_api::audit_log::{ActorKind, AuditEntry, AuditPlace, AuditQuery, broken_at, origin};
 use undertone_api::member::Role;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Act, By, Format, LONGEST_DETAIL, What, check as examine, export, list, record};
+use super::{Act, AuditAction, By, Format, LONGEST_DETAIL, check as examine, export, list, record};
 use crate::auth::Place;
 use crate::error::Error;
 use crate::testing::{TestApp, on_both, tamper};
@@ -22,7 +22,7 @@ async fn write(app: &TestApp, act: Act<'_>) {
     app.ctx.db.write("record", async |tx| record(&app.ctx, tx, act.clone()).await).await.expect("written");
 }
 
-fn act(by: By, what: What, place: Place) -> Act<'static> {
+fn act(by: By, what: AuditAction, place: Place) -> Act<'static> {
     Act { by, what, place, subject: Some(("dataset", "a".to_owned())), detail: json!({ "name": "calls" }) }
 }
 
@@ -30,14 +30,14 @@ on_both! {
     async fn entries_are_numbered_by_place_and_their_chain_holds(app: &TestApp) {
         let founded = app.founded().await;
         let north = Place::Organization(founded.north.0);
-        let before = list(&app.ctx, &founded.north.1.actor(app).await, Where::Organization(founded.north.0),
+        let before = list(&app.ctx, &founded.north.1.actor(app).await, AuditPlace::Organization(founded.north.0),
             &AuditQuery::default(), &PageQuery::default()).await.expect("listed").items.len() as u64;
         for _ in 0..3 {
-            write(app, act(By::System, What::BudgetSet, north)).await;
-            write(app, act(By::System, What::BackupMade, Place::Server)).await;
+            write(app, act(By::System, AuditAction::BudgetSet, north)).await;
+            write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
         }
         let actor = founded.north.1.actor(app).await;
-        let place = Where::Organization(founded.north.0);
+        let place = AuditPlace::Organization(founded.north.0);
         let checked = examine(&app.ctx, &actor, place).await.expect("checked");
         assert_eq!((checked.entries, checked.broken_at), (before + 3, None));
         let page = PageQuery { cursor: None, limit: Some(2) };
@@ -52,42 +52,42 @@ on_both! {
 
     async fn a_failed_operation_leaves_no_entry(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
-        let head = examine(&app.ctx, &operator, Where::Server).await.expect("checked").head;
+        let head = examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked").head;
         let failed: Result<(), Error> = app.ctx.db.write("fail", async |tx| {
-            record(&app.ctx, tx, act(By::System, What::BackupMade, Place::Server)).await?;
+            record(&app.ctx, tx, act(By::System, AuditAction::BackupMade, Place::Server)).await?;
             Err(Error::wrong_state("no"))
         }).await;
         assert!(failed.is_err());
-        assert_eq!(examine(&app.ctx, &operator, Where::Server).await.expect("checked").head, head);
+        assert_eq!(examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked").head, head);
     }
 
     async fn the_database_keeps_what_is_written_and_the_chain_tells_when_it_did_not(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         for _ in 0..3 {
-            write(app, act(By::System, What::BackupMade, Place::Server)).await;
+            write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
         }
         let refused = app.ctx.db.write("change", async |tx| {
             Ok(tx.execute_unprepared("UPDATE audit_log SET what = 'backup_restored'").await?)
         }).await;
         assert!(refused.is_err(), "rows are append-only");
-        let before = examine(&app.ctx, &operator, Where::Server).await.expect("checked");
+        let before = examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked");
         assert_eq!(before.broken_at, None);
         let last = before.entries;
         let change = format!("UPDATE audit_log SET what = 'backup_restored' WHERE place = 'server' AND number = {last}");
         tamper(&app.ctx, "audit_log", &change).await;
-        let after = examine(&app.ctx, &operator, Where::Server).await.expect("checked");
+        let after = examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked");
         assert_eq!(after.broken_at, Some(last));
     }
 
     async fn each_filter_keeps_what_it_names(app: &TestApp) {
         let founded = app.founded().await;
         let admin = founded.north.1.actor(app).await;
-        let (place, id) = (Place::Organization(founded.north.0), Where::Organization(founded.north.0));
+        let (place, id) = (Place::Organization(founded.north.0), AuditPlace::Organization(founded.north.0));
         let member = admin.id();
         app.clock.advance(Duration::hours(1));
-        write(app, act(By::Member(member), What::BudgetSet, place)).await;
+        write(app, act(By::Member(member), AuditAction::BudgetSet, place)).await;
         app.clock.advance(Duration::hours(1));
-        write(app, Act { subject: Some(("worker", "b".to_owned())), ..act(By::System, What::WorkerEnrolled, place) }).await;
+        write(app, Act { subject: Some(("worker", "b".to_owned())), ..act(By::System, AuditAction::WorkerEnrolled, place) }).await;
         let now = app.ctx.now();
         let found = async |query: AuditQuery| {
             let page = list(&app.ctx, &admin, id, &query, &PageQuery::default()).await.expect("listed");
@@ -95,14 +95,14 @@ on_both! {
             page.items.iter().filter(since_founded).map(|entry| entry.what).collect::<Vec<_>>()
         };
         let all = AuditQuery::default;
-        assert_eq!(found(all()).await, [What::WorkerEnrolled, What::BudgetSet]);
-        assert_eq!(found(AuditQuery { by: Some(member.0), ..all() }).await, [What::BudgetSet]);
-        assert_eq!(found(AuditQuery { hand: Some(Hand::System), ..all() }).await, [What::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { what: Some(What::BudgetSet), ..all() }).await, [What::BudgetSet]);
-        assert_eq!(found(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [What::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [What::BudgetSet]);
-        assert_eq!(found(AuditQuery { since: Some(now), ..all() }).await, [What::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { until: Some(now), ..all() }).await, [What::BudgetSet]);
+        assert_eq!(found(all()).await, [AuditAction::WorkerEnrolled, AuditAction::BudgetSet]);
+        assert_eq!(found(AuditQuery { by: Some(member.0), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(found(AuditQuery { hand: Some(ActorKind::System), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(found(AuditQuery { what: Some(AuditAction::BudgetSet), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(found(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(found(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(found(AuditQuery { since: Some(now), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(found(AuditQuery { until: Some(now), ..all() }).await, [AuditAction::BudgetSet]);
         assert!(found(AuditQuery { by: Some(Uuid::nil()), ..all() }).await.is_empty());
         let strange = AuditQuery { since: Some(now), until: Some(now), ..all() };
         let refused = list(&app.ctx, &admin, id, &strange, &PageQuery::default()).await.expect_err("no span");
@@ -120,8 +120,8 @@ on_both! {
             let actor = person.actor(app).await;
             list(&app.ctx, &actor, place, &AuditQuery::default(), &PageQuery::default()).await.err().map(|error| error.code())
         };
-        let (server, here) = (Where::Server, Where::Consortium(founded.consortium));
-        let north = Where::Organization(founded.north.0);
+        let (server, here) = (AuditPlace::Server, AuditPlace::Consortium(founded.consortium));
+        let north = AuditPlace::Organization(founded.north.0);
         let codes = [
             read(&founded.operator, server).await,
             read(&founded.operator, here).await,
@@ -142,17 +142,17 @@ on_both! {
     async fn what_is_taken_away_is_whole_and_says_who_took_it(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         for _ in 0..3 {
-            write(app, act(By::Member(operator.id()), What::BackupMade, Place::Server)).await;
+            write(app, act(By::Member(operator.id()), AuditAction::BackupMade, Place::Server)).await;
         }
-        let file = export(&app.ctx, &operator, Where::Server, AuditQuery::default(), Format::Jsonl).await.expect("may");
+        let file = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), Format::Jsonl).await.expect("may");
         let bytes: Vec<Vec<u8>> = file.body.try_collect().await.expect("read");
         let text = String::from_utf8(bytes.concat()).expect("text");
         let entries: Vec<AuditEntry> =
             text.lines().map(|line| serde_json::from_str(line).expect("an entry")).collect();
         assert_eq!(broken_at((0, &origin()), &entries), None, "{text}");
         let last = entries.last().expect("entries");
-        assert_eq!((last.what, last.by.name.as_deref()), (What::AuditLogExported, Some("Operator")));
-        let table = export(&app.ctx, &operator, Where::Server, AuditQuery::default(), Format::Csv).await.expect("may");
+        assert_eq!((last.what, last.by.name.as_deref()), (AuditAction::AuditLogExported, Some("Operator")));
+        let table = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), Format::Csv).await.expect("may");
         let bytes: Vec<Vec<u8>> = table.body.try_collect().await.expect("read");
         let text = String::from_utf8(bytes.concat()).expect("text");
         assert_eq!(text.lines().count(), entries.len() + 2, "a heading, and the second export");
@@ -162,8 +162,8 @@ on_both! {
     async fn a_detail_that_is_too_long_is_left_out(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         let detail = json!({ "name": "x".repeat(LONGEST_DETAIL) });
-        write(app, Act { detail, ..act(By::System, What::BackupMade, Place::Server) }).await;
-        let page = list(&app.ctx, &operator, Where::Server, &AuditQuery::default(), &PageQuery::default()).await;
+        write(app, Act { detail, ..act(By::System, AuditAction::BackupMade, Place::Server) }).await;
+        let page = list(&app.ctx, &operator, AuditPlace::Server, &AuditQuery::default(), &PageQuery::default()).await;
         let entry = page.expect("listed").items.remove(0);
         assert_eq!(entry.detail, json!({ "omitted_bytes": LONGEST_DETAIL + 11 }));
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _};
-use undertone_api::log::Leaf;
-use undertone_api::log::bundle::Line;
+use undertone_api::log::LogLeaf;
+use undertone_api::log::bundle::BundleLine;
 use undertone_api::log::leaf::AuditRecord;
 use uuid::Uuid;
 
@@ -14,10 +14,10 @@ use crate::service::audit_log::content_of;
 use crate::service::entity::{audit_log, audit_seal};
 
 /// Returns the leaf of an entry in its present form; `None` when the entry cannot be read.
-fn leaf_of(seal: &audit_seal::Model, row: &audit_log::Model) -> Option<Leaf> {
+fn leaf_of(seal: &audit_seal::Model, row: &audit_log::Model) -> Option<LogLeaf> {
     let salt = hex::decode(&seal.salt).ok()?;
     let digest = AuditRecord::commit(&salt, &content_of(row.clone()).ok()?);
-    Some(Leaf::Audit(AuditRecord::new(&seal.place, seal.place_id, seal.number, &digest)))
+    Some(LogLeaf::Audit(AuditRecord::new(&seal.place, seal.place_id, seal.number, &digest)))
 }
 
 /// An entry's log and its number there.
@@ -56,7 +56,7 @@ impl AuditPage {
     }
 
     /// Returns the name of the entry at a position, and the leaf of its present form.
-    pub(super) fn leaf(&self, position: i64) -> (String, Option<Leaf>) {
+    pub(super) fn leaf(&self, position: i64) -> (String, Option<LogLeaf>) {
         let Some(seal) = self.seals.get(&position) else { return ("an audit entry".to_owned(), None) };
         let place =
             if seal.place == "server" { "the server".to_owned() } else { format!("{} {}", seal.place, seal.place_id) };
@@ -65,10 +65,10 @@ impl AuditPage {
     }
 
     /// Returns the line that follows the leaf at a position.
-    pub(super) fn line(&self, position: i64) -> Option<Line> {
+    pub(super) fn line(&self, position: i64) -> Option<BundleLine> {
         let seal = self.seals.get(&position)?;
         let content = content_of(self.entry(seal)?.clone()).ok()?;
-        Some(Line::Audit { salt: seal.salt.clone(), content })
+        Some(BundleLine::Audit { salt: seal.salt.clone(), content })
     }
 
     fn entry(&self, seal: &audit_seal::Model) -> Option<&audit_log::Model> {

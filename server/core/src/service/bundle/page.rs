@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _};
-use undertone_api::log::bundle::Line;
-use undertone_api::log::{Frontier, Leaf, from_hex, leaf_hash};
-use undertone_api::signed::{Countersignature, Head, Receipt, Signed};
+use undertone_api::log::bundle::BundleLine;
+use undertone_api::log::{Frontier, LogLeaf, from_hex, leaf_hash};
+use undertone_api::signed::{Countersignature, LogHead, Receipt, Signed};
 use uuid::Uuid;
 
 use super::audit::AuditPage;
@@ -78,7 +78,7 @@ impl Page {
         reach: &Reach,
         frontier: &mut Frontier,
         sink: &mut impl Sink,
-    ) -> Vec<Line> {
+    ) -> Vec<BundleLine> {
         let (name, leaf) = self.leaf(row);
         let place = format!("{name} (position {})", row.position);
         let position = row.position as u64;
@@ -90,7 +90,7 @@ impl Page {
         if frontier.size() == position && hex::encode(frontier.push(hash).concat()) != row.nodes {
             sink.found(place.clone(), "the hashes that the log keeps with it are not those of the tree");
         }
-        let content = leaf.as_ref().map(Leaf::content);
+        let content = leaf.as_ref().map(LogLeaf::content);
         match &content {
             None => sink.found(place.clone(), "it is missing"),
             Some(content) if leaf_hash(content.as_bytes()) != hash => {
@@ -98,7 +98,7 @@ impl Page {
             }
             Some(_) => {
                 let kept = row.sequence.and_then(|sequence| self.entries.get(&(row.account_id, sequence)));
-                if let (Some(kept), Some(Leaf::Entry(entry))) = (kept, &leaf)
+                if let (Some(kept), Some(LogLeaf::Entry(entry))) = (kept, &leaf)
                     && kept.hash != entry.hash()
                 {
                     sink.found(place, "the hash in its row is not that of what it says");
@@ -109,33 +109,33 @@ impl Page {
         let organization = self.accounts.get(&row.account_id).map(|account| account.organization_id);
         let organization = organization.or(self.keys.get(&row.position).map(|event| event.organization_id));
         // The statement of a restoration is disclosed to every reader.
-        let disclosed = matches!(leaf, Some(Leaf::Restoration(_)))
+        let disclosed = matches!(leaf, Some(LogLeaf::Restoration(_)))
             || organization.map_or(reach.organizations.is_none(), |organization| reach.discloses(organization));
         let mut lines = Vec::with_capacity(3);
         match content.filter(|_| disclosed) {
             Some(content) => {
-                lines.push(Line::Leaf { position, content });
-                lines.extend(self.restorations.get(&row.position).map(|row| Line::Restoration {
+                lines.push(BundleLine::Leaf { position, content });
+                lines.extend(self.restorations.get(&row.position).map(|row| BundleLine::Restoration {
                     statement: Signed { payload: row.payload.clone(), signature: row.signature.clone() },
                 }));
                 lines.extend(self.audit.line(row.position));
-                if let Some(Leaf::Entry(entry)) = &leaf {
+                if let Some(LogLeaf::Entry(entry)) = &leaf {
                     lines.extend(entry.receipt.as_ref().and_then(|digest| self.receipt(row.position, digest, sink)));
                 }
             }
-            None => lines.push(Line::Withheld { position, hash: hex::encode(hash) }),
+            None => lines.push(BundleLine::Withheld { position, hash: hex::encode(hash) }),
         }
         lines.extend(self.head(row.position + 1, sink));
         lines
     }
 
     /// Returns the name of the record, and the leaf of its present form.
-    fn leaf(&self, row: &log_leaf::Model) -> (String, Option<Leaf>) {
+    fn leaf(&self, row: &log_leaf::Model) -> (String, Option<LogLeaf>) {
         let account = row.account_id;
         match (&*row.kind, row.sequence, row.budget_id) {
             ("entry", Some(sequence), _) => {
                 let found = self.entries.get(&(account, sequence)).map(leaf::of_entry);
-                (format!("row {sequence} of account {account}"), found.map(Leaf::Entry))
+                (format!("row {sequence} of account {account}"), found.map(LogLeaf::Entry))
             }
             ("limit", _, Some(budget)) => {
                 let name = format!("limit {budget} of account {account}");
@@ -155,7 +155,7 @@ impl Page {
         }
     }
 
-    fn receipt(&self, position: i64, digest: &str, sink: &mut impl Sink) -> Option<Line> {
+    fn receipt(&self, position: i64, digest: &str, sink: &mut impl Sink) -> Option<BundleLine> {
         let receipt = self.receipts.get(digest)?;
         let countersignature = self.countersignatures.get(&position)?;
         let signed = Signed { payload: receipt.payload.clone(), signature: receipt.signature.clone() };
@@ -179,19 +179,19 @@ impl Page {
         if !columns {
             sink.found(place(), "its countersignature is not the one that its row says");
         }
-        Some(Line::Receipt { receipt: signed, countersignature: word })
+        Some(BundleLine::Receipt { receipt: signed, countersignature: word })
     }
 
-    fn head(&self, size: i64, sink: &mut impl Sink) -> Option<Line> {
+    fn head(&self, size: i64, sink: &mut impl Sink) -> Option<BundleLine> {
         let row = self.heads.get(&size)?;
         let head = Signed { payload: row.payload.clone(), signature: row.signature.clone() };
-        let document: Option<Head> = serde_json::from_str(&head.payload).ok();
+        let document: Option<LogHead> = serde_json::from_str(&head.payload).ok();
         let columns = document.is_some_and(|document| {
             (document.size as i64, document.root, document.server) == (row.size, row.root.clone(), row.server.clone())
         });
         if !columns {
             sink.found(format!("the head of {size} leaves"), "its columns are not what it says");
         }
-        Some(Line::Head { head })
+        Some(BundleLine::Head { head })
     }
 }

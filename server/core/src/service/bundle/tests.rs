@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt as _;
 use sea_orm::EntityTrait as _;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Countersignature, Signed};
 
@@ -32,7 +32,7 @@ async fn lived(ctx: &Ctx) -> World {
     let (first, second) =
         (world.propose(world.spec(100)).await.unwrap(), world.propose(world.spec(100)).await.unwrap());
     world.approved(first).await;
-    assert_eq!(world.approved(second).await.summary.state, State::Refused);
+    assert_eq!(world.approved(second).await.summary.state, JobState::Refused);
     world.set_budget(&world.sites[1], 15.0).await.unwrap();
     world.queued(2).await;
     world
@@ -197,8 +197,8 @@ on_both! {
     async fn a_log_that_was_told_otherwise_to_a_site_is_noticed_by_its_head(app: &TestApp) {
         lived(&app.ctx).await;
         let signed = kept(&app.ctx).await.head.unwrap();
-        let head: undertone_api::signed::Head = serde_json::from_str(&signed.payload).unwrap();
-        let other = undertone_api::signed::Head { root: "00".repeat(32), ..head.clone() };
+        let head: undertone_api::signed::LogHead = serde_json::from_str(&signed.payload).unwrap();
+        let other = undertone_api::signed::LogHead { root: "00".repeat(32), ..head.clone() };
         let pins = Pins { head: Some(Signed::new(&other, &app.ctx.signer).unwrap()), server_key: None };
         says(&judged(&app.ctx, pins).await, &format!("the first {} leaves", head.size), "not what a site saw");
     }
@@ -261,7 +261,7 @@ on_both! {
     async fn a_head_that_another_key_signed_is_named(app: &TestApp) {
         lived(&app.ctx).await;
         let heads = log_head::Entity::find().all(app.ctx.db.read()).await.unwrap();
-        let head: undertone_api::signed::Head = serde_json::from_str(&heads[1].payload).unwrap();
+        let head: undertone_api::signed::LogHead = serde_json::from_str(&heads[1].payload).unwrap();
         let strange = Signed::new(&head, &ed25519_dalek::SigningKey::from_bytes(&[3; 32])).unwrap();
         let change = format!("UPDATE log_head SET signature = '{}' WHERE size = {}", strange.signature, heads[1].size);
         tamper(&app.ctx, "log_head", &change).await;

@@ -3,10 +3,10 @@
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::JobId;
-use undertone_api::job::{Charge, Spec, State};
+use undertone_api::job::{Charge, JobState, Spec};
 use undertone_api::signed::certificate::{
-    ArtifactNamed, AuditAsked, Certificate, ChainPiece, Charged, ChargedBeside, ClockSummary, ConsortiumNamed, Issuer,
-    JobCovered, Party, Position, PublicFact, Releases, relation,
+    AccountPosition, ArtifactNamed, AuditAsked, Certificate, CertificateIssuer, CertificateParty, ChainPiece,
+    ChargedBeside, ClockSummary, ConsortiumNamed, JobCovered, PartyCharges, PublicFact, ReleaseCounts, relation,
 };
 use undertone_api::signed::{Manifest, Receipt, Signed};
 use undertone_privacy::Event;
@@ -25,14 +25,14 @@ use crate::service::{consortium as consortia, ledger, log, site_key};
 /// it ended otherwise after a release and every site has closed its part.
 pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
     let (connection, ended) = (ctx.db.read(), state::of(job)?);
-    if !matches!(ended, State::Finished | State::Failed | State::Cancelled) {
+    if !matches!(ended, JobState::Finished | JobState::Failed | JobState::Cancelled) {
         return Ok(None);
     }
     let manifest: Manifest = from_json(&job.manifest)?;
     let parties = parties(ctx, job, &manifest).await?;
     let charged = || parties.iter().filter_map(|party| party.charged.as_ref());
     let released = charged().any(|charged| charged.releases.committed + charged.releases.in_the_clear > 0);
-    if ended != State::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
+    if ended != JobState::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
         return Ok(None);
     }
     let consortium = consortium::Entity::find_by_id(job.consortium_id).one(connection).await?;
@@ -45,7 +45,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     Ok(Some(Certificate {
         version: Certificate::VERSION,
         issued_at: ctx.now(),
-        issuer: Issuer {
+        issuer: CertificateIssuer {
             address: ctx.addresses.http.clone(),
             public_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -65,7 +65,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
 }
 
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
-pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<Party>, Error> {
+pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     let mut parties = Vec::new();
     for part in state::participants(ctx.db.read(), JobId(job.id)).await? {
         let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
@@ -75,7 +75,7 @@ pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) ->
 }
 
 /// Returns the job in the form that documents about it contain.
-pub fn covered(job: &job::Model, state: State) -> JobCovered {
+pub fn covered(job: &job::Model, state: JobState) -> JobCovered {
     JobCovered {
         id: job.id.into(),
         title: job.title.clone(),
@@ -90,10 +90,10 @@ pub fn covered(job: &job::Model, state: State) -> JobCovered {
     }
 }
 
-async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<Party, Error> {
+async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<CertificateParty, Error> {
     let keys = site_key::of(ctx.db.read(), part.worker_id.into()).await?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
-    let mut party = Party {
+    let mut party = CertificateParty {
         organization: part.organization_id.into(),
         organization_name: part.organization_name.clone(),
         dataset: part.dataset_id.into(),
@@ -112,7 +112,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
     }
     // A site changes its key only between jobs, so all signatures for this job have one key.
     if let Some(first) = party.charged.as_ref().and_then(|charged| charged.receipts.first) {
-        party.site_key = hex::encode(keys.at(first).to_bytes());
+        party.site_key = hex::encode(keys.key_of_receipt(first).to_bytes());
     }
     Ok(party)
 }
@@ -121,10 +121,10 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
 async fn charged(
     ctx: &Ctx,
     part: &participant::Model,
-    party: &Party,
+    party: &CertificateParty,
     charge: &Charge,
     spec: &Spec,
-) -> Result<Option<Charged>, Error> {
+) -> Result<Option<PartyCharges>, Error> {
     let connection = ctx.db.read();
     // The reservation first, then the receipts: after settlement no further receipts are added.
     let Some(reservation) = ledger::of(connection, part.job_id, part.dataset_id).await? else { return Ok(None) };
@@ -147,9 +147,9 @@ async fn charged(
     // The planned maximum: the stopping time of a job may depend on its outputs, so the number of made releases must
     // not be priced.
     let counted = reserved.max(committed);
-    let releases = Releases { reserved, committed, settled: reservation.settled, counted, in_the_clear };
+    let releases = ReleaseCounts { reserved, committed, settled: reservation.settled, counted, in_the_clear };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
-    let audit = if spec.audited(&price::known_of(party)).is_some() {
+    let audit = if spec.audit_plan(&price::known_of(party)).is_some() {
         let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
         let statement = stated.map(|row| Signed { payload: row.payload, signature: row.signature });
         Some(AuditAsked { statement })
@@ -164,27 +164,27 @@ async fn charged(
         let (unit, event) = (from_word(&account.unit)?, from_json(&row.event)?);
         others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
     }
-    Ok(Some(Charged {
+    Ok(Some(PartyCharges {
         unit: charge.unit,
         adjacency: charge.adjacency,
         relation: relation(charge.adjacency, charge.unit),
-        public: PublicFact::of(spec, party.dataset, charge, party.units),
+        public: PublicFact::list_facts(spec, party.dataset, charge, party.units),
         mechanism: price::mechanism(charge, spec.clip(party.dataset)),
         releases,
         renyi: None,
         tight: None,
         account: position(connection, account).await?,
-        receipts: ChainPiece::of(&pieces),
+        receipts: ChainPiece::from_receipts(&pieces),
         clock: ClockSummary::from_ticks(ticks),
         audit,
         others,
     }))
 }
 
-async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<Position, Error> {
+async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<AccountPosition, Error> {
     let balance: Balance = from_json(&row.balance)?;
     let summary = balance.summary();
-    Ok(Position {
+    Ok(AccountPosition {
         account: row.id.into(),
         limit: summary.limit.map(f64::from),
         delta: summary.delta.map(f64::from),

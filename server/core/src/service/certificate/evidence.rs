@@ -3,8 +3,10 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::log::proof::{assemble, inclusion_path};
 use undertone_api::log::witness::MOST_RECEIPTS;
-use undertone_api::signed::certificate::{Certificate, Evidence, Logged, Party, Proven};
-use undertone_api::signed::{Head, Signed};
+use undertone_api::signed::certificate::{
+    Certificate, CertificateEvidence, CertificateParty, LoggedReceipt, ProvenReceipt,
+};
+use undertone_api::signed::{LogHead, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -12,8 +14,8 @@ use crate::service::entity::{job, receipt};
 use crate::service::{log, witness};
 
 /// Returns the evidence of a certificate.
-pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) -> Result<Evidence, Error> {
-    let head: Option<Head> = match &certificate.head {
+pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) -> Result<CertificateEvidence, Error> {
+    let head: Option<LogHead> = match &certificate.head {
         Some(head) => {
             let opened = head.open(&ctx.signer.verifying_key());
             Some(opened.map_err(|error| Error::internal("opening a certificate's head", error))?)
@@ -24,11 +26,16 @@ pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) ->
     for party in &certificate.parties {
         receipts.extend(proven(ctx, &job, party, head.as_ref()).await?);
     }
-    Ok(Evidence { manifest: Signed { payload: job.manifest, signature: job.signature }, receipts })
+    Ok(CertificateEvidence { manifest: Signed { payload: job.manifest, signature: job.signature }, receipts })
 }
 
 /// Returns a party's receipts with their places in the log, oldest first.
-async fn proven(ctx: &Ctx, job: &job::Model, party: &Party, head: Option<&Head>) -> Result<Vec<Proven>, Error> {
+async fn proven(
+    ctx: &Ctx,
+    job: &job::Model,
+    party: &CertificateParty,
+    head: Option<&LogHead>,
+) -> Result<Vec<ProvenReceipt>, Error> {
     let Some(last) = party.charged.as_ref().and_then(|charged| charged.receipts.last) else { return Ok(Vec::new()) };
     let rows = receipt::Entity::find()
         .filter(receipt::Column::WorkerId.eq(party.worker.0))
@@ -47,7 +54,7 @@ async fn proven(ctx: &Ctx, job: &job::Model, party: &Party, head: Option<&Head>)
         };
         for row in some {
             let at = logged.iter().position(|(sequence, _)| *sequence == row.sequence);
-            receipts.push(Proven {
+            receipts.push(ProvenReceipt {
                 receipt: Signed { payload: row.payload.clone(), signature: row.signature.clone() },
                 logged: at.map(|at| logged.swap_remove(at).1),
             });
@@ -57,7 +64,12 @@ async fn proven(ctx: &Ctx, job: &job::Model, party: &Party, head: Option<&Head>)
 }
 
 /// Returns the log's charges of receipts, by number, with the proofs under the head of `size` leaves.
-async fn logged(ctx: &Ctx, party: &Party, numbers: &[u64], size: u64) -> Result<Vec<(i64, Logged)>, Error> {
+async fn logged(
+    ctx: &Ctx,
+    party: &CertificateParty,
+    numbers: &[u64],
+    size: u64,
+) -> Result<Vec<(i64, LoggedReceipt)>, Error> {
     let found = witness::charged(ctx, party.worker, numbers, size).await?;
     let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let hashes = log::hashes(ctx.db.read(), paths.iter().flatten().flatten().copied().collect()).await?;
@@ -66,7 +78,10 @@ async fn logged(ctx: &Ctx, party: &Party, numbers: &[u64], size: u64) -> Result<
         let inclusion = assemble(path, |subtree| hashes.get(&subtree).copied())
             .ok_or_else(|| Error::internal("proving a certificate", "a hash is missing"))?;
         let countersignature = Signed { payload: row.payload, signature: row.signature };
-        Ok((row.sequence, Logged { countersignature, leaf, inclusion: inclusion.iter().map(hex::encode).collect() }))
+        Ok((
+            row.sequence,
+            LoggedReceipt { countersignature, leaf, inclusion: inclusion.iter().map(hex::encode).collect() },
+        ))
     };
     found.into_iter().zip(&paths).map(place).collect()
 }

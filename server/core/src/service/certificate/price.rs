@@ -8,7 +8,9 @@ use undertone_api::dataset::{Dataset, SizeClass};
 use undertone_api::id::OrganizationId;
 use undertone_api::job::Charge;
 use undertone_api::signed::Certificate;
-use undertone_api::signed::certificate::{Charged, Figure, Mechanism, Party, Sampling, Together};
+use undertone_api::signed::certificate::{
+    CertificateParty, CertifiedFigure, CombinedFigure, PartyCharges, ReleaseMechanism, UnitSampling,
+};
 use undertone_privacy::curve::{Curve, CurveError};
 use undertone_privacy::ledger::across;
 use undertone_privacy::mechanism::{self, PriceError};
@@ -31,7 +33,7 @@ pub(super) enum FigureError {
 
 /// Returns the mechanism of each release. The event's noise is relative to the clip, which is the sensitivity by
 /// construction.
-pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
+pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism {
     let multiplier = match charge.event.innermost() {
         Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
             Some(noise_multiplier.get())
@@ -39,9 +41,9 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
         _ => None,
     };
     let changes = if charge.adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
-    Mechanism {
+    ReleaseMechanism {
         event: charge.event.clone(),
-        sampling: Sampling::of(&charge.event),
+        sampling: UnitSampling::from_event(&charge.event),
         clip,
         sensitivity: clip.map(|clip| clip * changes),
         noise: clip.zip(multiplier).map(|(clip, z)| clip * z),
@@ -49,7 +51,7 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> Mechanism {
 }
 
 /// Returns the facts about a dataset that determine its use in a job.
-pub(super) fn known_of(party: &Party) -> Dataset {
+pub(super) fn known_of(party: &CertificateParty) -> Dataset {
     Dataset {
         id: party.dataset,
         lineage: party.lineage,
@@ -58,7 +60,7 @@ pub(super) fn known_of(party: &Party) -> Dataset {
         worker: party.worker,
         name: party.dataset_name.clone(),
         visibility: party.visibility,
-        content: undertone_api::dataset::Content::Speech,
+        content: undertone_api::dataset::DatasetContent::Speech,
         inputs: 0,
         classes: 0,
         records: SizeClass(party.units),
@@ -86,7 +88,8 @@ pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, Figure
         for other in &mut charged.others {
             let delta = other.account.delta.map(Delta::new).transpose()?;
             let one = mechanism::curve(&other.event, adjacency, &OrderGrid::reporting())?.times(counted);
-            let figure = |delta: Delta| Figure::renyi(convert::epsilon(&one, delta).map(Epsilon::get), delta.get());
+            let figure =
+                |delta: Delta| CertifiedFigure::renyi(convert::epsilon(&one, delta).map(Epsilon::get), delta.get());
             other.renyi = delta.map(figure);
         }
     }
@@ -95,36 +98,36 @@ pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, Figure
 }
 
 /// Returns the Rényi curve of the counted releases on the fine grid of reports.
-fn curve(charged: &Charged) -> Result<Curve, PriceError> {
+fn curve(charged: &PartyCharges) -> Result<Curve, PriceError> {
     let one = mechanism::curve(&charged.mechanism.event, charged.adjacency, &OrderGrid::reporting())?;
     Ok(one.times(charged.releases.counted))
 }
 
-fn renyi(charged: &Charged, delta: Delta) -> Result<Figure, PriceError> {
+fn renyi(charged: &PartyCharges, delta: Delta) -> Result<CertifiedFigure, PriceError> {
     let epsilon = convert::epsilon(&curve(charged)?, delta).map(Epsilon::get);
-    Ok(Figure::renyi(epsilon, delta.get()))
+    Ok(CertifiedFigure::renyi(epsilon, delta.get()))
 }
 
 /// Returns the tight number; `None` where no distribution is known or none fits on a grid: then only the Rényi number
 /// is stated.
-fn tight(charged: &Charged, delta: Delta) -> Option<Figure> {
+fn tight(charged: &PartyCharges, delta: Delta) -> Option<CertifiedFigure> {
     let mut plan = Plan::new();
     plan.add(&charged.mechanism.event, charged.adjacency, charged.releases.counted);
     let epsilon = plan.epsilon(delta).ok()?.map(Epsilon::get);
-    Some(Figure::tight(epsilon, delta.get()))
+    Some(CertifiedFigure::tight(epsilon, delta.get()))
 }
 
 /// Returns the consortium's figures, for each unit and adjacency. Two datasets of one organization may always contain
 /// the same person.
-fn together(certificate: &Certificate) -> Result<Vec<Together>, FigureError> {
-    let mut kinds: BTreeMap<(PrivacyUnit, Adjacency), Vec<(OrganizationId, &Charged)>> = BTreeMap::new();
+fn together(certificate: &Certificate) -> Result<Vec<CombinedFigure>, FigureError> {
+    let mut kinds: BTreeMap<(PrivacyUnit, Adjacency), Vec<(OrganizationId, &PartyCharges)>> = BTreeMap::new();
     for party in &certificate.parties {
         if let Some(charged) = &party.charged {
             kinds.entry((charged.unit, charged.adjacency)).or_default().push((party.organization, charged));
         }
     }
     let rule = certificate.overlap.overlap;
-    let of = |((unit, adjacency), parts): (_, Vec<(OrganizationId, &Charged)>)| {
+    let of = |((unit, adjacency), parts): (_, Vec<(OrganizationId, &PartyCharges)>)| {
         let mut curves: BTreeMap<OrganizationId, Curve> = BTreeMap::new();
         let mut least: Option<f64> = None;
         for (organization, charged) in &parts {
@@ -138,10 +141,10 @@ fn together(certificate: &Certificate) -> Result<Vec<Together>, FigureError> {
         }
         let losses: Vec<Curve> = curves.values().cloned().collect();
         let figure = match least.map(Delta::new).transpose()? {
-            Some(delta) => Some(Figure::renyi(across(rule, &losses, delta)?.map(Epsilon::get), delta.get())),
+            Some(delta) => Some(CertifiedFigure::renyi(across(rule, &losses, delta)?.map(Epsilon::get), delta.get())),
             None => None,
         };
-        Ok(Together {
+        Ok(CombinedFigure {
             unit,
             adjacency,
             organizations: curves.into_keys().collect(),

@@ -5,10 +5,10 @@ mod forged;
 
 use sea_orm::ConnectionTrait as _;
 use undertone_api::consortium::NewOverlap;
-use undertone_api::job::State;
-use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::job::JobState;
+use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::{Method, PublicFact, ValidFor};
+use undertone_api::signed::certificate::{FigureMethod, PublicFact, ValidFor};
 use undertone_api::signed::{Certificate, Consent};
 use undertone_privacy::ledger::Overlap;
 
@@ -25,7 +25,7 @@ use crate::testing::on_both;
 /// Returns an admin of the consortium.
 fn admin(world: &World) -> Actor {
     let mut actor = world.sites[1].steward.clone();
-    actor.member.grants.push(Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin });
+    actor.member.grants.push(RoleGrant { scope: RoleScope::Consortium(world.consortium), role: Role::ConsortiumAdmin });
     actor
 }
 
@@ -54,8 +54,8 @@ on_both! {
         assert_eq!(certificate.parties[1].consent, Some(Consent::ServerWord), "its site verifies no signature");
         let charged = certificate.parties[1].charged.as_ref().unwrap();
         let (renyi, tight) = (charged.renyi.unwrap(), charged.tight.unwrap());
-        assert_eq!((renyi.method, renyi.valid_for), (Method::Renyi, ValidFor::Budgets));
-        assert_eq!((tight.method, tight.valid_for), (Method::PrivacyLossDistribution, ValidFor::ThisJobAlone));
+        assert_eq!((renyi.method, renyi.valid_for), (FigureMethod::Renyi, ValidFor::Budgets));
+        assert_eq!((tight.method, tight.valid_for), (FigureMethod::PrivacyLossDistribution, ValidFor::ThisJobAlone));
         assert!(0.0 < tight.epsilon.unwrap() && tight.epsilon < renyi.epsilon, "{tight:?} {renyi:?}");
         assert_eq!(renyi.epsilon, job.participants[1].epsilon_spent, "the job's page says the same");
         assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
@@ -181,7 +181,7 @@ on_both! {
         end(&world, 0, &leases[0]).await;
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let of = |party: usize| certificate.parties[party].charged.as_ref().unwrap();
         assert_eq!((of(1).releases.counted, of(1).releases.settled), (3, true));
@@ -209,7 +209,7 @@ on_both! {
             finish(&app.ctx, world.sites[site].worker, &leases[site], &gave_up, &[]).await.unwrap();
         }
         let failed = get(&app.ctx, &reader, running.summary.id).await.unwrap();
-        assert_eq!((failed.job.state, failed.parties[1].charged.as_ref().unwrap().releases.committed), (State::Failed, 1));
+        assert_eq!((failed.job.state, failed.parties[1].charged.as_ref().unwrap().releases.committed), (JobState::Failed, 1));
         let untouched = world.queued(1).await.summary.id;
         crate::service::job::cancel(&app.ctx, &world.sites[0].steward, untouched).await.unwrap();
         assert_eq!(get(&app.ctx, &reader, untouched).await.unwrap_err().code(), Code::WrongState);

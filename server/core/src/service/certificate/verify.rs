@@ -13,7 +13,7 @@ use std::fmt;
 
 use ed25519_dalek::VerifyingKey;
 use undertone_api::job::Charge;
-use undertone_api::signed::certificate::Party;
+use undertone_api::signed::certificate::CertificateParty;
 use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receipt, SignedError};
 
 use super::price;
@@ -176,7 +176,7 @@ struct Opened {
 
 impl Opened {
     /// Returns the charged parties with their receipts.
-    fn parts(&self) -> impl Iterator<Item = (&Party, Vec<(&str, &Receipt)>)> {
+    fn parts(&self) -> impl Iterator<Item = (&CertificateParty, Vec<(&str, &Receipt)>)> {
         self.certificate.parties.iter().enumerate().map(|(index, party)| {
             let own = self.receipts.iter().filter(move |(of, ..)| *of == index);
             (party, own.map(|(_, digest, receipt)| (digest.as_str(), receipt)).collect())

@@ -11,7 +11,7 @@ use super::{LONGEST, load, shown};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, What};
+use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::entity::consortium;
 use crate::service::version::Expected;
 
@@ -54,7 +54,7 @@ pub async fn edit(
             row.into_active_model().reset_all().update(tx).await?;
             let act = Act {
                 by: actor.into(),
-                what: What::ConsortiumEdited,
+                what: AuditAction::ConsortiumEdited,
                 place: Place::Consortium(id),
                 subject: Some(("consortium", id.to_string())),
                 detail,

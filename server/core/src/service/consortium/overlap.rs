@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::overlap;
 use crate::service::version::Expected;
@@ -64,7 +64,7 @@ pub async fn attest_if(
             };
             let act = Act {
                 by: By::from(actor),
-                what: What::OverlapAttested,
+                what: AuditAction::OverlapAttested,
                 place: Place::Consortium(id),
                 subject: Some(("overlap", row.sequence.to_string())),
                 detail: json!({ "overlap": new.overlap }),

@@ -1,6 +1,6 @@
 //! Lists of datasets with filters.
 
-use undertone_api::dataset::{Content, Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, OrganizationId};
 
 use super::list;
@@ -16,7 +16,7 @@ pub struct Wanted {
     /// The visibility.
     pub visibility: Option<Visibility>,
     /// The kind of content.
-    pub content: Option<Content>,
+    pub content: Option<DatasetContent>,
     /// A text in the name, case-insensitive.
     pub text: Option<String>,
 }

@@ -5,9 +5,9 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _,
 };
 use serde_json::json;
-use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, WorkerId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::MOST_APPROVAL_KEYS;
@@ -19,7 +19,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::metrics::Limit;
 use crate::service::approval;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_word, to_json, word};
 use crate::service::entity::{dataset, job, participant, worker};
 
@@ -36,7 +36,7 @@ pub const MOST_DATASETS: u64 = 1_000;
 /// # Errors
 /// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
 /// lineage or the kind of content of a name would change, or its visibility while it is in a job.
-pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Dataset, Error> {
+pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -> Result<Dataset, Error> {
     if let Some(known) = registered(ctx, worker, told).await? {
         return Ok(known);
     }
@@ -64,7 +64,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
                 let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
                 let act = Act {
                     by: By::Worker(worker.id.into()),
-                    what: What::DatasetRegistered,
+                    what: AuditAction::DatasetRegistered,
                     place: Place::Organization(worker.organization_id.into()),
                     subject: Some(("dataset", row.id.to_string())),
                     detail: json!({ "name": row.name, "visibility": told.visibility, "content": told.content }),
@@ -97,7 +97,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Resul
 ///
 /// # Errors
 /// `validation_failed` with every violation.
-pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Result<Option<Dataset>, Error> {
+pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -> Result<Option<Dataset>, Error> {
     let violations = violations(told);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -118,21 +118,25 @@ pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &Registration) -> Res
 }
 
 /// Checks that the new facts may replace the old ones.
-async fn agrees(connection: &impl ConnectionTrait, known: &dataset::Model, told: &Registration) -> Result<(), Error> {
+async fn agrees(
+    connection: &impl ConnectionTrait,
+    known: &dataset::Model,
+    told: &DatasetRegistration,
+) -> Result<(), Error> {
     if known.lineage_id != told.lineage.0 {
         return Err(Error::wrong_state(
             "the name has accounts of its own, and what was spent on them stays spent: a dataset never leaves its lineage. Prepare data \
              that continue another dataset under a new name",
         ));
     }
-    if from_word::<Content>(&known.content)? != told.content {
+    if from_word::<DatasetContent>(&known.content)? != told.content {
         return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
     }
     // Running jobs were approved for the previous visibility.
     if from_word::<Visibility>(&known.visibility)? != told.visibility {
         let parts =
             participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
-        let under_way = [State::Proposed, State::Queued, State::Running, State::Paused].iter().map(word);
+        let under_way = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused].iter().map(word);
         let under_way = under_way.collect::<Result<Vec<_>, _>>()?;
         let busy = job::Entity::find()
             .filter(job::Column::Id.is_in(parts.into_iter().map(|part| part.job_id)))
@@ -151,7 +155,7 @@ fn row(
     worker: &worker::Model,
     id: DatasetId,
     created_at: time::OffsetDateTime,
-    told: &Registration,
+    told: &DatasetRegistration,
 ) -> Result<dataset::Model, Error> {
     let too_many = |error| Error::internal("storing a count", error);
     Ok(dataset::Model {
@@ -176,18 +180,18 @@ fn row(
     })
 }
 
-fn violations(told: &Registration) -> Vec<Violation> {
+fn violations(told: &DatasetRegistration) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_name("name", &told.name, &mut violations);
     check_content(told, &mut violations);
     let rest = [("users", told.users), ("seconds", told.seconds)];
     let rest = rest.into_iter().filter_map(|(field, size)| Some((field, size?.0)));
     for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(rest) {
-        if size == 0 || SizeClass::of(size).0 != size {
+        if size == 0 || SizeClass::from_count(size).0 != size {
             violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
         }
     }
-    if told.test_records != 0 && SizeClass::of(told.test_records).0 != told.test_records {
+    if told.test_records != 0 && SizeClass::from_count(told.test_records).0 != told.test_records {
         violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
     }
     let keys = told.approval.iter().flat_map(|approval| &approval.keys);
@@ -208,18 +212,18 @@ fn violations(told: &Registration) -> Vec<Violation> {
 
 /// Checks the rules for each kind of content. Speech has coefficients and classes. The labels of a private query log
 /// are never disclosed. For recordings without labels, only the words are protected, and the length is stated.
-fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
+fn check_content(told: &DatasetRegistration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {
             violations.push(Violation::new(field, format!("use {least} to {most}, not {count}")));
         }
     };
     match told.content {
-        Content::Speech => {
+        DatasetContent::Speech => {
             within("inputs", told.inputs, 1, WIDEST);
             within("classes", told.classes, 1, WIDEST);
         }
-        Content::Queries => {
+        DatasetContent::Queries => {
             within("inputs", told.inputs, 0, 0);
             within("classes", told.classes, 0, if told.visibility == Visibility::Public { WIDEST } else { 0 });
             if told.units.contains(&PrivacyUnit::Speaker) {
@@ -229,7 +233,7 @@ fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
                 ));
             }
         }
-        Content::Recordings => {
+        DatasetContent::Recordings => {
             within("inputs", told.inputs, 0, 0);
             within("classes", told.classes, 0, 0);
             if told.units != [PrivacyUnit::Words] {
@@ -241,10 +245,10 @@ fn check_content(told: &Registration, violations: &mut Vec<Violation>) {
             }
         }
     }
-    if told.content != Content::Recordings && told.units.contains(&PrivacyUnit::Words) {
+    if told.content != DatasetContent::Recordings && told.units.contains(&PrivacyUnit::Words) {
         violations.push(Violation::new("units", "only of recordings to be transcribed words are protected"));
     }
-    if told.seconds.is_some() != (told.content == Content::Recordings) {
+    if told.seconds.is_some() != (told.content == DatasetContent::Recordings) {
         violations.push(Violation::new(
             "seconds",
             "tell roughly how long recordings to be transcribed are, and nothing of others",

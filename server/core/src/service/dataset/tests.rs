@@ -1,5 +1,5 @@
 use ed25519_dalek::SigningKey;
-use undertone_api::dataset::{Content, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{LineageId, OrganizationId, WorkerId};
 use undertone_api::problem::Code;
 use undertone_privacy::PrivacyUnit;
@@ -10,12 +10,12 @@ use crate::metrics::Limit;
 use crate::service::worker;
 use crate::testing::{Person, TestApp, on_both};
 
-fn registration() -> Registration {
-    Registration {
+fn registration() -> DatasetRegistration {
+    DatasetRegistration {
         name: "calls".to_owned(),
         lineage: LineageId(Uuid::from_u128(7)),
         visibility: Visibility::Private,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),
@@ -71,7 +71,7 @@ on_both! {
             Ok(())
         };
         app.ctx.db.write("datasets", insert).await.expect("inserted");
-        let named = |name: &str| Registration { name: name.to_owned(), ..registration() };
+        let named = |name: &str| DatasetRegistration { name: name.to_owned(), ..registration() };
         register(&app.ctx, site, &named("last")).await.expect("the thousandth");
         let refused = register(&app.ctx, site, &named("one more")).await.expect_err("one more than a thousand");
         assert_eq!(refused.code(), Code::TooLarge);
@@ -83,7 +83,7 @@ on_both! {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let first = register(&app.ctx, site, &registration()).await.expect("registered");
-        let second = Registration { records: SizeClass(1000), ..registration() };
+        let second = DatasetRegistration { records: SizeClass(1000), ..registration() };
         let second = register(&app.ctx, site, &second).await.expect("registered");
         assert_eq!((second.id, second.records), (first.id, SizeClass(1000)));
         assert_eq!(second.organization_name, "North");
@@ -100,7 +100,7 @@ on_both! {
             assert_eq!(register(&app.ctx, site, &registration()).await.expect("known"), first);
         }
         assert_eq!(statements(), written);
-        let other = Registration { records: SizeClass(1000), ..registration() };
+        let other = DatasetRegistration { records: SizeClass(1000), ..registration() };
         register(&app.ctx, site, &other).await.expect("registered");
         assert!(statements() > written, "other facts are written");
         let other = worker_of(app, founded.north.0, &founded.north.1, 2).await;
@@ -112,43 +112,43 @@ on_both! {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let units = vec![PrivacyUnit::Record];
-        let log = Registration {
-            name: "log".to_owned(), content: Content::Queries, inputs: 0, classes: 0, speakers: SizeClass(1), units, ..registration()
+        let log = DatasetRegistration {
+            name: "log".to_owned(), content: DatasetContent::Queries, inputs: 0, classes: 0, speakers: SizeClass(1), units, ..registration()
         };
-        assert_eq!(register(&app.ctx, site, &log).await.expect("registered").content, Content::Queries);
-        assert_eq!(register(&app.ctx, site, &registration()).await.expect("registered").content, Content::Speech);
+        assert_eq!(register(&app.ctx, site, &log).await.expect("registered").content, DatasetContent::Queries);
+        assert_eq!(register(&app.ctx, site, &registration()).await.expect("registered").content, DatasetContent::Speech);
         for (wrong, field) in [
-            (Registration { classes: 3, ..log.clone() }, "classes"),
-            (Registration { inputs: 13, ..log.clone() }, "inputs"),
-            (Registration { units: undertone_api::dataset::usual_units(), ..log.clone() }, "units"),
-            (Registration { inputs: 0, ..registration() }, "inputs"),
+            (DatasetRegistration { classes: 3, ..log.clone() }, "classes"),
+            (DatasetRegistration { inputs: 13, ..log.clone() }, "inputs"),
+            (DatasetRegistration { units: undertone_api::dataset::usual_units(), ..log.clone() }, "units"),
+            (DatasetRegistration { inputs: 0, ..registration() }, "inputs"),
         ] {
             let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
             assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));
         }
-        let public = Registration { name: "golden".to_owned(), classes: 3, visibility: Visibility::Public, ..log.clone() };
+        let public = DatasetRegistration { name: "golden".to_owned(), classes: 3, visibility: Visibility::Public, ..log.clone() };
         register(&app.ctx, site, &public).await.expect("the labels of public data are known");
-        let other = Registration { name: "calls".to_owned(), lineage: registration().lineage, ..log };
+        let other = DatasetRegistration { name: "calls".to_owned(), lineage: registration().lineage, ..log };
         assert_eq!(register(&app.ctx, site, &other).await.expect_err("of another kind").code(), Code::WrongState);
     }
 
     async fn of_recordings_their_length_is_told_and_words_alone_are_protected(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
-        let letters = Registration {
-            name: "letters".to_owned(), content: Content::Recordings, inputs: 0, classes: 0, speakers: SizeClass(1),
+        let letters = DatasetRegistration {
+            name: "letters".to_owned(), content: DatasetContent::Recordings, inputs: 0, classes: 0, speakers: SizeClass(1),
             seconds: Some(SizeClass(5000)), units: vec![PrivacyUnit::Words], ..registration()
         };
         let told = register(&app.ctx, site, &letters).await.expect("registered");
-        assert_eq!((told.content, told.seconds, told.units), (Content::Recordings, Some(SizeClass(5000)), vec![PrivacyUnit::Words]));
+        assert_eq!((told.content, told.seconds, told.units), (DatasetContent::Recordings, Some(SizeClass(5000)), vec![PrivacyUnit::Words]));
         for (wrong, field) in [
-            (Registration { seconds: None, ..letters.clone() }, "seconds"),
-            (Registration { seconds: Some(SizeClass(4711)), ..letters.clone() }, "seconds"),
-            (Registration { units: vec![PrivacyUnit::Record], ..letters.clone() }, "units"),
-            (Registration { classes: 3, ..letters.clone() }, "classes"),
-            (Registration { test_records: 5, ..letters.clone() }, "test_records"),
-            (Registration { seconds: Some(SizeClass(5000)), ..registration() }, "seconds"),
-            (Registration { units: vec![PrivacyUnit::Record, PrivacyUnit::Words], ..registration() }, "units"),
+            (DatasetRegistration { seconds: None, ..letters.clone() }, "seconds"),
+            (DatasetRegistration { seconds: Some(SizeClass(4711)), ..letters.clone() }, "seconds"),
+            (DatasetRegistration { units: vec![PrivacyUnit::Record], ..letters.clone() }, "units"),
+            (DatasetRegistration { classes: 3, ..letters.clone() }, "classes"),
+            (DatasetRegistration { test_records: 5, ..letters.clone() }, "test_records"),
+            (DatasetRegistration { seconds: Some(SizeClass(5000)), ..registration() }, "seconds"),
+            (DatasetRegistration { units: vec![PrivacyUnit::Record, PrivacyUnit::Words], ..registration() }, "units"),
         ] {
             let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
             assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));
@@ -159,7 +159,7 @@ on_both! {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         register(&app.ctx, site, &registration()).await.expect("registered");
-        let fresh = Registration { lineage: LineageId(Uuid::from_u128(8)), ..registration() };
+        let fresh = DatasetRegistration { lineage: LineageId(Uuid::from_u128(8)), ..registration() };
         let refused = register(&app.ctx, site, &fresh).await;
         assert_eq!(refused.expect_err("spent stays spent").code(), Code::WrongState);
     }
@@ -169,7 +169,7 @@ on_both! {
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let first = register(&app.ctx, site, &registration()).await.expect("registered");
         let other = worker_of(app, founded.north.0, &founded.north.1, 2).await;
-        let second = Registration { name: "calls-2".to_owned(), ..registration() };
+        let second = DatasetRegistration { name: "calls-2".to_owned(), ..registration() };
         let second = register(&app.ctx, other, &second).await.expect("registered");
         assert_ne!(second.id, first.id);
         let budget = undertone_api::budget::NewBudget {
@@ -202,7 +202,7 @@ on_both! {
     async fn an_exact_size_is_refused(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
-        let exact = Registration { records: SizeClass(948), speakers: SizeClass(0), test_records: 3, ..registration() };
+        let exact = DatasetRegistration { records: SizeClass(948), speakers: SizeClass(0), test_records: 3, ..registration() };
         let problem = register(&app.ctx, site, &exact).await.expect_err("exact").into_problem();
         let fields: Vec<&str> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
         assert_eq!(fields, ["records", "speakers", "test_records"]);
@@ -214,7 +214,7 @@ on_both! {
         let usual = register(&app.ctx, site, &registration()).await.expect("registered");
         assert_eq!((usual.users, usual.units.clone()), (None, undertone_api::dataset::usual_units()));
         let users = Some(SizeClass(200));
-        let with = Registration { users, units: vec![PrivacyUnit::Speaker, PrivacyUnit::User], ..registration() };
+        let with = DatasetRegistration { users, units: vec![PrivacyUnit::Speaker, PrivacyUnit::User], ..registration() };
         let told = register(&app.ctx, site, &with).await.expect("registered");
         assert_eq!((told.users, told.units.clone()), (users, with.units.clone()));
         assert_eq!((told.keeps_apart(PrivacyUnit::Record), told.count(PrivacyUnit::User)), (false, SizeClass(200)));
@@ -224,7 +224,7 @@ on_both! {
             (users, Vec::new(), "units"),
             (users, vec![PrivacyUnit::User, PrivacyUnit::Speaker], "units"),
         ] {
-            let wrong = Registration { users, units, ..registration() };
+            let wrong = DatasetRegistration { users, units, ..registration() };
             let problem = register(&app.ctx, site, &wrong).await.expect_err("it does not hold").into_problem();
             let fields: Vec<&str> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
             assert_eq!(fields, [field]);

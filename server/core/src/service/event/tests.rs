@@ -6,7 +6,7 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::JobId;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -60,7 +60,7 @@ async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
     tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
 }
 
-async fn state_of(events: &mut Events) -> (String, State) {
+async fn state_of(events: &mut Events) -> (String, JobState) {
     let seen = next(events).await.expect("the stream goes on");
     let event: JobEvent = serde_json::from_str(&seen.json).unwrap();
     assert_eq!(event.job.state, event.progress.state);
@@ -75,17 +75,17 @@ on_both! {
         let subject = Subject::Job(proposed.summary.id);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let (first, state) = state_of(&mut events).await;
-        assert_eq!(state, State::Proposed);
+        assert_eq!(state, JobState::Proposed);
         approval::approve(&app.ctx, &world.sites[1].steward, proposed.summary.id, world.sites[1].dataset).await.unwrap();
         let (second, state) = state_of(&mut events).await;
-        assert!(first != second && state == State::Queued, "{state:?}");
+        assert!(first != second && state == JobState::Queued, "{state:?}");
 
         // A subscriber with an old version receives the present state; with the present version, only new ones.
         let mut back = watch(&app.ctx, &actor, HERE, subject, READ, Some(first)).await.unwrap();
-        assert_eq!(state_of(&mut back).await, (second.clone(), State::Queued));
+        assert_eq!(state_of(&mut back).await, (second.clone(), JobState::Queued));
         let mut current = watch(&app.ctx, &actor, HERE, subject, READ, Some(second)).await.unwrap();
         job::cancel(&app.ctx, &world.sites[0].steward, proposed.summary.id).await.unwrap();
-        assert_eq!(state_of(&mut current).await.1, State::Cancelled);
+        assert_eq!(state_of(&mut current).await.1, JobState::Cancelled);
     }
 
     async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
@@ -108,9 +108,9 @@ on_both! {
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
         let mut events = watch(&app.ctx, &actor, HERE, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
-        assert_eq!(state_of(&mut events).await.1, State::Proposed);
+        assert_eq!(state_of(&mut events).await.1, JobState::Proposed);
         job::cancel(&other, &world.sites[0].steward, proposed.summary.id).await.unwrap();
-        assert_eq!(state_of(&mut events).await.1, State::Cancelled);
+        assert_eq!(state_of(&mut events).await.1, JobState::Cancelled);
         other.shutdown.cancel();
         other.db.clone().close().await.unwrap();
     }

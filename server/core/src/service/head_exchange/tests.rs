@@ -3,10 +3,10 @@
 use time::Duration;
 use undertone_api::id::WorkerId;
 use undertone_api::log::peers::PeerError;
-use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
-use undertone_api::signed::{Head, HeadObservation, LedgerPosition, LedgerSighting, Signed};
+use undertone_api::signed::{HeadObservation, LedgerPosition, LedgerSighting, LogHead, Signed};
 
 use super::{HandedPositions, exchange_heads, store_positions};
 use crate::ctx::Ctx;
@@ -15,11 +15,11 @@ use crate::service::{log, retirement};
 use crate::testing::{on_both, tamper};
 
 /// Observes the log's newest head as the site of `index` and returns its signed observation.
-async fn observe(world: &World, index: usize) -> (Head, Signed) {
+async fn observe(world: &World, index: usize) -> (LogHead, Signed) {
     let ctx = &world.ctx;
     let newest = log::newest(ctx.db.read()).await.unwrap().unwrap();
     let head = Signed { payload: newest.payload, signature: newest.signature };
-    let opened: Head = head.open(&ctx.signer.verifying_key()).unwrap();
+    let opened: LogHead = head.open(&ctx.signer.verifying_key()).unwrap();
     let site = &world.sites[index];
     let observation = HeadObservation { worker: site.worker, head, observed_at: ctx.now() };
     (opened, Signed::new(&observation, &site.key).unwrap())
@@ -50,7 +50,7 @@ on_both! {
         assert!(verified.head.size < own.size, "the peer observed a smaller log");
         // In the other direction the peer's head is the larger one.
         let peers = exchange(&app.ctx, &world, 1, &first).await;
-        let own: Head = first.open::<HeadObservation>(&known).unwrap().head.open(&server).unwrap();
+        let own: LogHead = first.open::<HeadObservation>(&known).unwrap().head.open(&server).unwrap();
         peers[0].verify(&server, &own, Some(&world.sites[2].key.verifying_key())).unwrap();
     }
 
@@ -112,7 +112,7 @@ on_both! {
             exchange(&app.ctx, &world, index, own).await;
         }
         let mut admin = world.sites[0].steward.clone();
-        admin.member.grants = vec![Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];
+        admin.member.grants = vec![RoleGrant { scope: RoleScope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];
         let expelled = world.sites[1].steward.organizations()[0];
         let retired = retirement::retire_organization(&app.ctx, &admin, world.consortium, expelled, &reason()).await;
         retired.unwrap();
@@ -196,7 +196,7 @@ async fn rewrite_history(ctx: &Ctx) {
         let nodes = hex::encode(nodes.concat());
         tamper(ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{nodes}' WHERE position = {position}")).await;
     }
-    let head = Head { root: hex::encode(frontier.root()), ..serde_json::from_str(&newest.payload).unwrap() };
+    let head = LogHead { root: hex::encode(frontier.root()), ..serde_json::from_str(&newest.payload).unwrap() };
     let signed = Signed::new(&head, &ctx.signer).unwrap();
     let statement = format!(
         "UPDATE log_head SET root = '{}', payload = '{}', signature = '{}' WHERE size = {}",

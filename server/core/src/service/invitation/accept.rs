@@ -3,8 +3,8 @@
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, MemberId, OrganizationId};
-use undertone_api::member::{NewMember, Role, Scope};
-use undertone_api::organization::Purpose;
+use undertone_api::member::{NewMember, Role, RoleScope};
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::session::Session;
 
@@ -13,7 +13,7 @@ use crate::auth::{Origin, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{invitation, member};
 use crate::service::notification::{self, Notice};
 use crate::service::{
@@ -31,7 +31,7 @@ const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Rese
 pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewMember) -> Result<Session, Error> {
     let from = from.into();
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let founds = matches!(purpose(&row)?, Purpose::Organization { .. });
+    let founds = matches!(purpose(&row)?, InvitationPurpose::Organization { .. });
     let mut violations = new.check();
     if founds && new.organization.is_none() {
         violations.push(Violation::new("organization", "give your organization's name: 1 to 100 characters"));
@@ -66,7 +66,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
                 no_second_factor(tx, MemberId(known.id)).await?;
             }
             attempt::forgive(tx, &doors).await?;
-            let member = settle(ctx, tx, new, hash.as_deref(), purpose == Purpose::Operator).await?;
+            let member = settle(ctx, tx, new, hash.as_deref(), purpose == InvitationPurpose::Operator).await?;
             let bring = Bring::named(new.organization.as_deref());
             admit(ctx, tx, MemberId(member.id), &purpose, bring).await?;
             let spent = invitation::Model { used_at: Some(ctx.now()), ..link };
@@ -94,14 +94,16 @@ pub(super) async fn told(
     ctx: &Ctx,
     tx: &Tx,
     link: &invitation::Model,
-    purpose: &Purpose,
+    purpose: &InvitationPurpose,
     who: &member::Model,
 ) -> Result<(), Error> {
     let Some(invited_by) = link.invited_by else { return Ok(()) };
     let (consortium, organization) = match purpose {
-        Purpose::Operator => (None, None),
-        Purpose::Organization { consortium } | Purpose::Annotator { consortium } => (Some(consortium.0), None),
-        Purpose::Member { organization, .. } => (None, Some(organization.0)),
+        InvitationPurpose::Operator => (None, None),
+        InvitationPurpose::Organization { consortium } | InvitationPurpose::Annotator { consortium } => {
+            (Some(consortium.0), None)
+        }
+        InvitationPurpose::Member { organization, .. } => (None, Some(organization.0)),
     };
     let notice = Notice::InvitationAccepted {
         invitation: link.id,
@@ -170,15 +172,15 @@ pub(super) async fn admit(
     ctx: &Ctx,
     tx: &Tx,
     member: MemberId,
-    purpose: &Purpose,
+    purpose: &InvitationPurpose,
     bring: Bring<'_>,
 ) -> Result<(), Error> {
     let (what, place, subject) = match purpose {
-        Purpose::Operator => {
+        InvitationPurpose::Operator => {
             operator::announce_arrival(ctx, tx, member).await?;
-            (What::MemberJoined, Place::Server, None)
+            (AuditAction::MemberJoined, Place::Server, None)
         }
-        Purpose::Organization { consortium } => {
+        InvitationPurpose::Organization { consortium } => {
             let organization = match bring {
                 Bring::Existing(id) => {
                     consortium::join(ctx, tx, *consortium, id).await?;
@@ -188,18 +190,18 @@ pub(super) async fn admit(
                 Bring::Nothing => return Err(Error::internal("accepting a link", "it brings no organization")),
             };
             let subject = Some(("organization", organization.to_string()));
-            (What::OrganizationJoined, Place::Consortium(*consortium), subject)
+            (AuditAction::OrganizationJoined, Place::Consortium(*consortium), subject)
         }
-        Purpose::Annotator { consortium } => {
-            members::grant(tx, member, Scope::Consortium(*consortium), Role::Annotator).await?;
-            (What::MemberJoined, Place::Consortium(*consortium), None)
+        InvitationPurpose::Annotator { consortium } => {
+            members::grant(tx, member, RoleScope::Consortium(*consortium), Role::Annotator).await?;
+            (AuditAction::MemberJoined, Place::Consortium(*consortium), None)
         }
-        Purpose::Member { organization, roles } => {
+        InvitationPurpose::Member { organization, roles } => {
             retirement::check_not_retired(tx, *organization, member).await?;
             for role in roles {
-                members::grant(tx, member, Scope::Organization(*organization), *role).await?;
+                members::grant(tx, member, RoleScope::Organization(*organization), *role).await?;
             }
-            (What::MemberJoined, Place::Organization(*organization), None)
+            (AuditAction::MemberJoined, Place::Organization(*organization), None)
         }
     };
     let subject = subject.or_else(|| Some(("member", member.to_string())));
@@ -216,7 +218,7 @@ pub(in crate::service) async fn found(
 ) -> Result<OrganizationId, Error> {
     let organization = organization::insert(ctx, tx, name).await?;
     for role in FIRST {
-        members::grant(tx, member, Scope::Organization(organization), role).await?;
+        members::grant(tx, member, RoleScope::Organization(organization), role).await?;
     }
     consortium::join(ctx, tx, consortium, organization).await?;
     Ok(organization)

@@ -2,8 +2,8 @@
 //! organization to several consortia, without a second account.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
-use undertone_api::member::{Join, Member, Role, check_name};
-use undertone_api::organization::Purpose;
+use undertone_api::member::{JoinRequest, Member, Role, check_name};
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Violation};
 
 use super::accept::{Bring, admit, told};
@@ -20,10 +20,10 @@ use crate::service::{member as members, setup};
 /// # Errors
 /// `link_spent`; `validation_failed` with every violation; `already_exists` when the organization is in the consortium,
 /// or the name is taken.
-pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result<Member, Error> {
+pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) -> Result<Member, Error> {
     policy::check(actor, Operation::JoinByLink, Place::Server)?;
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let violations = violations(actor, with, matches!(purpose(&row)?, Purpose::Organization { .. }));
+    let violations = violations(actor, with, matches!(purpose(&row)?, InvitationPurpose::Organization { .. }));
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
@@ -40,10 +40,10 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result
             let purpose = purpose(&link)?;
             let row = member::Entity::find_by_id(actor.id().0).one(tx).await?;
             let mut row = row.ok_or_else(|| Error::not_found("member"))?;
-            if purpose == Purpose::Operator && !row.operator {
+            if purpose == InvitationPurpose::Operator && !row.operator {
                 row = member::Model { operator: true, ..row }.into_active_model().reset_all().update(tx).await?;
             }
-            if let (Purpose::Organization { consortium }, Bring::Existing(id)) = (&purpose, bring)
+            if let (InvitationPurpose::Organization { consortium }, Bring::Existing(id)) = (&purpose, bring)
                 && membership::Entity::find_by_id((consortium.0, id.0)).one(tx).await?.is_some()
             {
                 return Err(Error::problem(Code::AlreadyExists, "your organization is in this consortium already"));
@@ -60,7 +60,7 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &Join) -> Result
     members::with_grants(ctx.db.read(), row).await
 }
 
-fn violations(actor: &Actor, with: &Join, brings: bool) -> Vec<Violation> {
+fn violations(actor: &Actor, with: &JoinRequest, brings: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     if let Some(name) = &with.organization_name {
         check_name("organization_name", name, &mut violations);

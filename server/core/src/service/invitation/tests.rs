@@ -1,6 +1,6 @@
 use time::Duration;
-use undertone_api::member::{Role, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{Role, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::Code;
 
 use super::{LIFETIME, accept, create, list, preview};
@@ -24,7 +24,7 @@ on_both! {
 
     async fn a_link_works_once(app: &TestApp) {
         let founded = app.founded().await;
-        let purpose = Purpose::Member { organization: founded.north.0, roles: vec![Role::Auditor] };
+        let purpose = InvitationPurpose::Member { organization: founded.north.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.north.1, purpose).await;
         app.accept(&link, newcomer("First", None)).await;
         let again = accept(&app.ctx, HERE, secret(&link), &newcomer("Second", None)).await;
@@ -33,7 +33,7 @@ on_both! {
 
     async fn of_many_who_use_a_link_at_once_one_comes_in(app: &TestApp) {
         let founded = app.founded().await;
-        let purpose = Purpose::Member { organization: founded.north.0, roles: vec![Role::Auditor] };
+        let purpose = InvitationPurpose::Member { organization: founded.north.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.north.1, purpose).await;
         let many = (0..5).map(|number| {
             let (ctx, link) = (app.ctx.clone(), link.clone());
@@ -59,13 +59,13 @@ on_both! {
         let mut roles: Vec<Role> = person.session.member.grants.iter().map(|grant| grant.role).collect();
         roles.sort_unstable();
         assert_eq!(roles, [Role::OrganizationAdmin, Role::DataSteward, Role::Researcher]);
-        assert!(person.session.member.grants.iter().all(|grant| grant.scope == Scope::Organization(*organization)));
+        assert!(person.session.member.grants.iter().all(|grant| grant.scope == RoleScope::Organization(*organization)));
         assert!(!person.session.member.operator);
     }
 
     async fn a_member_who_accepts_another_link_gains_its_roles(app: &TestApp) {
         let founded = app.founded().await;
-        let purpose = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
+        let purpose = InvitationPurpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.south.1, purpose).await;
         let mut stranger = newcomer("NorthAdmin", None);
         stranger.password = "another long password".to_owned();
@@ -78,7 +78,7 @@ on_both! {
 
     async fn two_organizations_do_not_have_one_name(app: &TestApp) {
         let founded = app.founded().await;
-        let link = app.link(&founded.operator, Purpose::Organization { consortium: founded.consortium }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: founded.consortium }).await;
         let taken = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
         assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
         // The transaction was rolled back: the link still works, and the e-mail is free.
@@ -88,10 +88,10 @@ on_both! {
     async fn operators_invite_operators_and_admins_give_their_own_roles(app: &TestApp) {
         let founded = app.founded().await;
         let label = "x".to_owned();
-        let operator = NewInvitation { purpose: Purpose::Operator, label: label.clone() };
+        let operator = NewInvitation { purpose: InvitationPurpose::Operator, label: label.clone() };
         let refused = create(&app.ctx, &founded.north.1.actor(app).await, &operator).await;
         assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
-        let purpose = Purpose::Member { organization: founded.north.0, roles: vec![Role::ConsortiumAdmin] };
+        let purpose = InvitationPurpose::Member { organization: founded.north.0, roles: vec![Role::ConsortiumAdmin] };
         let refused = create(&app.ctx, &founded.north.1.actor(app).await, &NewInvitation { purpose, label }).await;
         let problem = refused.expect_err("no").into_problem();
         assert_eq!(problem.violations[0].field, "roles.0");
@@ -99,7 +99,7 @@ on_both! {
 
     async fn a_list_of_links_does_not_hold_the_links(app: &TestApp) {
         let founded = app.founded().await;
-        let purpose = Purpose::Organization { consortium: founded.consortium };
+        let purpose = InvitationPurpose::Organization { consortium: founded.consortium };
         let all = list(&app.ctx, &founded.operator.actor(app).await, &purpose).await.expect("listed");
         assert_eq!(all.len(), 2);
         assert!(all.iter().all(|invitation| invitation.link.is_none() && invitation.used));

@@ -8,7 +8,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DraftId, JobId, OrganizationId};
-use undertone_api::job::{Draft, Job, NewDraft, NewJob};
+use undertone_api::job::{Job, JobDraft, NewDraft, NewJob};
 use undertone_api::member::Role;
 use undertone_api::problem::{Code, Violation};
 
@@ -17,7 +17,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, What, record};
+use crate::service::audit_log::{Act, AuditAction, record};
 use crate::service::code::{from_json, to_json};
 use crate::service::dataset;
 use crate::service::entity::draft;
@@ -30,7 +30,7 @@ pub const MOST_DRAFTS: u64 = 200;
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Draft>, Error> {
+pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<JobDraft>, Error> {
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     let own = own(actor, consortium).into_iter().map(|organization| organization.0);
     let rows = draft::Entity::find()
@@ -48,7 +48,7 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
 ///
 /// # Errors
 /// 404 when there is none that the caller may see.
-pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Draft, Error> {
+pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<JobDraft, Error> {
     let row = wanted(ctx.db.read(), actor, id).await?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
     shown(row, &datasets)
@@ -59,7 +59,12 @@ pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Draft, E
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` when it does not have the form of a draft, `too_large` when there are too
 /// many.
-pub async fn draft_create(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: &NewDraft) -> Result<Draft, Error> {
+pub async fn draft_create(
+    ctx: &Ctx,
+    actor: &Actor,
+    consortium: ConsortiumId,
+    new: &NewDraft,
+) -> Result<JobDraft, Error> {
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     begin(ctx, actor, consortium, new, None).await
 }
@@ -76,7 +81,7 @@ pub async fn draft_update(
     new: &NewDraft,
     version: Option<u64>,
     expected: &Expected,
-) -> Result<Draft, Error> {
+) -> Result<JobDraft, Error> {
     wanted(ctx.db.read(), actor, id).await?;
     valid(new)?;
     let row = ctx
@@ -98,7 +103,7 @@ pub async fn draft_update(
                 ..row
             };
             let row = row.into_active_model().reset_all().update(tx).await?;
-            log(ctx, tx, actor, &row, What::JobDrafted).await?;
+            log(ctx, tx, actor, &row, AuditAction::JobDrafted).await?;
             Ok(row)
         })
         .await?;
@@ -115,7 +120,7 @@ pub async fn draft_delete(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<(), E
         .write("delete draft", async |tx| {
             let row = wanted(tx, actor, id).await?;
             draft::Entity::delete_by_id(row.id).exec(tx).await?;
-            log(ctx, tx, actor, &row, What::JobDraftDeleted).await
+            log(ctx, tx, actor, &row, AuditAction::JobDraftDeleted).await
         })
         .await
 }
@@ -140,7 +145,7 @@ pub(super) async fn begin(
     consortium: ConsortiumId,
     new: &NewDraft,
     cloned_from: Option<JobId>,
-) -> Result<Draft, Error> {
+) -> Result<JobDraft, Error> {
     valid(new)?;
     let organization = own(actor, consortium).into_iter().next();
     let organization =
@@ -170,7 +175,7 @@ pub(super) async fn begin(
                 return Err(Error::problem(Code::TooLarge, detail));
             }
             let row = row.clone().into_active_model().insert(tx).await?;
-            log(ctx, tx, actor, &row, What::JobDrafted).await?;
+            log(ctx, tx, actor, &row, AuditAction::JobDrafted).await?;
             Ok(row)
         })
         .await?;
@@ -216,9 +221,9 @@ fn content(row: &draft::Model) -> Result<NewDraft, Error> {
     Ok(NewDraft { title: row.title.clone(), kind: row.kind.clone(), spec: from_json(&row.spec)? })
 }
 
-fn shown(row: draft::Model, datasets: &[Dataset]) -> Result<Draft, Error> {
+fn shown(row: draft::Model, datasets: &[Dataset]) -> Result<JobDraft, Error> {
     let content = content(&row)?;
-    Ok(Draft {
+    Ok(JobDraft {
         id: row.id.into(),
         consortium: row.consortium_id.into(),
         organization: row.organization_id.into(),
@@ -240,7 +245,7 @@ fn lacks(content: &NewDraft, datasets: &[Dataset]) -> Vec<Violation> {
     }
 }
 
-async fn log(ctx: &Ctx, tx: &Tx, actor: &Actor, row: &draft::Model, what: What) -> Result<(), Error> {
+async fn log(ctx: &Ctx, tx: &Tx, actor: &Actor, row: &draft::Model, what: AuditAction) -> Result<(), Error> {
     let act = Act {
         by: actor.into(),
         what,

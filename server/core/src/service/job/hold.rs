@@ -10,7 +10,7 @@ use sea_orm::{
 };
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{Hold, Holder, Job, Pause, State, Step};
+use undertone_api::job::{Hold, Holder, Job, JobState, JobStep, PauseRequest};
 use undertone_api::member::Role;
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteHold};
@@ -21,7 +21,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, By, What, record};
+use crate::service::audit_log::{Act, AuditAction, By, record};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{job, job_hold, participant, worker};
 use crate::service::{certificate, round};
@@ -42,7 +42,7 @@ struct Grip<'a> {
 /// # Errors
 /// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` unless workers may run the job or when the
 /// same holder holds it already.
-pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &Pause) -> Result<Job, Error> {
+pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &PauseRequest) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
     let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
@@ -70,7 +70,7 @@ pub async fn hold_dataset(
     actor: &Actor,
     id: JobId,
     dataset: DatasetId,
-    pause: &Pause,
+    pause: &PauseRequest,
 ) -> Result<Job, Error> {
     readable(ctx, actor, id).await?;
     let part = part(ctx.db.read(), id, dataset).await?;
@@ -136,7 +136,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
 
 /// Returns the holds in force on a job, oldest first; none unless it is paused.
 pub async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
-    if state::of(row)? != State::Paused {
+    if state::of(row)? != JobState::Paused {
         return Ok(Vec::new());
     }
     let parts = state::participants(connection, JobId(row.id)).await?;
@@ -165,7 +165,7 @@ pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model
         Holder::Site => format!("held for {} at the site of {}: {}", hold.dataset_name, hold.by, hold.reason),
     };
     let held: Vec<_> = of(connection, row).await?.iter().map(said).collect();
-    Ok(if held.is_empty() { State::Paused.label().to_owned() } else { held.join("; ") })
+    Ok(if held.is_empty() { JobState::Paused.label().to_owned() } else { held.join("; ") })
 }
 
 /// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
@@ -181,7 +181,7 @@ pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -
     Err(Error::forbidden("only who proposed a job, or an admin of the consortium, pauses or ends it"))
 }
 
-async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Pause) -> Result<Job, Error> {
+async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &PauseRequest) -> Result<Job, Error> {
     let violations = pause.check();
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -209,7 +209,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
             let row = state::row(tx, id).await?;
             let Some(open) = of_grip(tx, row.id, grip).await? else {
                 let by_others = match state::of(&row)? {
-                    State::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
+                    JobState::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
                     other => format!("the job is {}: nobody holds it", other.label()),
                 };
                 return Err(Error::wrong_state(by_others));
@@ -258,7 +258,7 @@ async fn place(
     signed: Option<&Signed>,
 ) -> Result<job::Model, Error> {
     let now = state::of(&row)?;
-    if !now.is_under_way() && now != State::Paused {
+    if !now.is_under_way() && now != JobState::Paused {
         return Err(Error::wrong_state(format!(
             "the job is {}: only one that is queued or running is paused",
             now.label()
@@ -278,9 +278,9 @@ async fn place(
         ended_by: None,
     };
     hold.into_active_model().insert(tx).await?;
-    let what = if grip.holder == Holder::Job { What::JobPaused } else { What::JobHeld };
+    let what = if grip.holder == Holder::Job { AuditAction::JobPaused } else { AuditAction::JobHeld };
     log(ctx, tx, &row, grip, what).await?;
-    if now == State::Paused { Ok(row) } else { state::step(ctx, tx, grip.by, row, Step::Pause, None).await }
+    if now == JobState::Paused { Ok(row) } else { state::step(ctx, tx, grip.by, row, JobStep::Pause, None).await }
 }
 
 async fn lift(
@@ -292,20 +292,20 @@ async fn lift(
 ) -> Result<job::Model, Error> {
     let ended = job_hold::Model { ended_at: Some(ctx.now()), ended_by: Some(grip.who.to_owned()), ..held };
     ended.into_active_model().reset_all().update(tx).await?;
-    if state::of(&row)? != State::Paused {
+    if state::of(&row)? != JobState::Paused {
         return Ok(row);
     }
-    log(ctx, tx, &row, grip, What::JobResumed).await?;
+    log(ctx, tx, &row, grip, AuditAction::JobResumed).await?;
     if !open(tx, row.id).await?.is_empty() {
         return Ok(row);
     }
     let begun = row.started_at.is_some();
-    let row = state::step(ctx, tx, grip.by, row, Step::Resume { begun }, None).await?;
+    let row = state::step(ctx, tx, grip.by, row, JobStep::Resume { begun }, None).await?;
     // Its last participant may have finished in the meantime.
     state::finish_if_done(ctx, tx, grip.by, row).await
 }
 
-async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: What) -> Result<(), Error> {
+async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: AuditAction) -> Result<(), Error> {
     let act = Act {
         by: grip.by,
         what,

@@ -4,13 +4,13 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _};
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::JobId;
-use undertone_api::job::{State, Step};
+use undertone_api::job::{JobState, JobStep};
 
 use super::state;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{By, What};
+use crate::service::audit_log::{AuditAction, By};
 use crate::service::code::word;
 use crate::service::entity::job;
 use crate::service::{certificate, round};
@@ -27,8 +27,9 @@ pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
 /// When the database fails.
 pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
     let now = ctx.now();
-    let proposed = job::Column::State.eq(word(&State::Proposed)?).and(job::Column::AnswerBy.lt(now));
-    let others = [State::Queued, State::Running, State::Paused].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let proposed = job::Column::State.eq(word(&JobState::Proposed)?).and(job::Column::AnswerBy.lt(now));
+    let others =
+        [JobState::Queued, JobState::Running, JobState::Paused].iter().map(word).collect::<Result<Vec<_>, _>>()?;
     let under_way = job::Column::State.is_in(others).and(job::Column::NotAfter.lt(now));
     let due = job::Entity::find().filter(sea_orm::Condition::any().add(proposed).add(under_way));
     for found in due.all(ctx.db.read()).await? {
@@ -49,11 +50,11 @@ pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
 async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result<(), Error> {
     let passed = |time: Option<OffsetDateTime>| time.is_some_and(|time| time < now);
     let step = match state::of(&row)? {
-        State::Proposed if passed(row.answer_by) => Step::Refuse,
-        State::Queued | State::Running | State::Paused if passed(row.not_after) => Step::Fail,
+        JobState::Proposed if passed(row.answer_by) => JobStep::Refuse,
+        JobState::Queued | JobState::Running | JobState::Paused if passed(row.not_after) => JobStep::Fail,
         _ => return Ok(()),
     };
-    let reason = if step == Step::Refuse {
+    let reason = if step == JobStep::Refuse {
         let parts = state::participants(tx, JobId(row.id)).await?;
         let silent = parts.iter().filter(|part| part.approval == "pending");
         let names: Vec<_> = silent.map(|part| part.dataset_name.as_str()).collect();
@@ -64,11 +65,11 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
         "the time that its manifest gives it is over: no site goes on with it".to_owned()
     };
     tracing::info!(job.id = %row.id, reason, "a job's time is over");
-    if step == Step::Fail {
+    if step == JobStep::Fail {
         state::step(ctx, tx, By::System, row, step, Some(reason)).await?;
         return Ok(());
     }
     // No owner refused it: the log states that it expired.
     let row = state::moved(ctx, tx, row, step, Some(reason.clone())).await?;
-    state::log(ctx, tx, By::System, &row, What::JobExpired, Some(reason)).await
+    state::log(ctx, tx, By::System, &row, AuditAction::JobExpired, Some(reason)).await
 }

@@ -8,7 +8,7 @@ use sea_orm::{
 };
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, DatasetId, MemberId};
-use undertone_api::job::{JobSummary, State};
+use undertone_api::job::{JobState, JobSummary};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ const LONGEST_TEXT: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// The state.
-    pub state: Option<State>,
+    pub state: Option<JobState>,
     /// The kind.
     pub kind: Option<String>,
     /// A dataset of the job.

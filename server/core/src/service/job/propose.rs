@@ -7,10 +7,10 @@ use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId};
-use undertone_api::job::{Job, NewJob, Purpose, State};
+use undertone_api::job::{DatasetUse, Job, JobState, NewJob};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::{Limits, Manifest, ManifestParticipant};
+use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
 
 use super::lapse::answer_by;
 use super::series::Planned;
@@ -19,7 +19,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval::limit;
-use crate::service::audit_log::{Act, What, record};
+use crate::service::audit_log::{Act, AuditAction, record};
 use crate::service::code::{to_json, word};
 use crate::service::entity::{draft, job, participant};
 use crate::service::retirement::parts as retired_datasets;
@@ -59,7 +59,7 @@ pub(super) async fn submit(
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let new = NewJob { spec: new.spec.settled(&datasets), ..new };
+    let new = NewJob { spec: new.spec.settle(&datasets), ..new };
     let (row, parts) = rows(ctx, actor, consortium, &new, &datasets).await?;
     let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)?).await?;
     if !refusals.is_empty() {
@@ -89,7 +89,7 @@ pub(super) async fn submit(
             }
             let act = Act {
                 by: actor.into(),
-                what: What::JobProposed,
+                what: AuditAction::JobProposed,
                 place: Place::Consortium(consortium),
                 subject: Some(("job", row.id.to_string())),
                 detail: json!({ "kind": row.kind, "manifest": row.digest }),
@@ -98,7 +98,7 @@ pub(super) async fn submit(
             if let Before::Job(of) = before {
                 let act = Act {
                     by: actor.into(),
-                    what: What::JobRetried,
+                    what: AuditAction::JobRetried,
                     place: Place::Consortium(consortium),
                     subject: Some(("job", row.id.to_string())),
                     detail: json!({ "of": of }),
@@ -152,7 +152,7 @@ async fn rows(
     datasets: &[Dataset],
 ) -> Result<(job::Model, Vec<participant::Model>), Error> {
     let (id, title, spec) = (ctx.id::<JobId>(), new.title.trim().to_owned(), &new.spec);
-    let used: Vec<(&Dataset, Purpose)> = spec
+    let used: Vec<(&Dataset, DatasetUse)> = spec
         .datasets()
         .into_iter()
         .filter_map(|(id, purpose)| Some((datasets.iter().find(|dataset| dataset.id == id)?, purpose)))
@@ -166,7 +166,7 @@ async fn rows(
         spec: spec.clone(),
         // Participants with another form of data fail the check above.
         model: used.first().and_then(|(lead, _)| spec.model(lead.inputs)),
-        limits: Some(Limits::of(spec, &participants, ctx.now())),
+        limits: Some(JobLimits::from_spec(spec, &participants, ctx.now())),
         participants,
         issued_at: ctx.now(),
     };
@@ -182,7 +182,7 @@ async fn rows(
         kind: spec.kind().to_owned(),
         spec: to_json(spec)?,
         series: to_json(&planned)?,
-        state: word(&State::Proposed)?,
+        state: word(&JobState::Proposed)?,
         digest: signed.digest(),
         manifest: signed.payload,
         signature: signed.signature,
@@ -210,7 +210,7 @@ async fn rows(
     Ok((row, parts))
 }
 
-fn entry(new: &NewJob, dataset: &Dataset, purpose: Purpose) -> ManifestParticipant {
+fn entry(new: &NewJob, dataset: &Dataset, purpose: DatasetUse) -> ManifestParticipant {
     ManifestParticipant {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),

@@ -1,21 +1,21 @@
 //! The reasons for which budgets refuse a job, in sentences that name a remedy.
 
-use undertone_api::budget::{ExceededPart, Refusal};
+use undertone_api::budget::{BudgetRefusal, ExceededPart};
 use undertone_api::dataset::Dataset;
 use undertone_privacy::PrivacyUnit;
 
 /// Returns refusals as sentences.
-pub(crate) fn in_words(refusals: &[Refusal], datasets: &[Dataset]) -> String {
+pub(crate) fn in_words(refusals: &[BudgetRefusal], datasets: &[Dataset]) -> String {
     // A budget for its own unit would not help a job that another limit refuses.
-    let in_vain = |refusal: &Refusal| {
-        let unpriced = |other: &Refusal| other.dataset == refusal.dataset && other.reason.is_some();
+    let in_vain = |refusal: &BudgetRefusal| {
+        let unpriced = |other: &BudgetRefusal| other.dataset == refusal.dataset && other.reason.is_some();
         refusal.limit <= 0.0 && refusals.iter().any(unpriced)
     };
     let told = refusals.iter().filter(|refusal| !in_vain(refusal));
     told.map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
 }
 
-fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
+fn sentence(refusal: &BudgetRefusal, datasets: &[Dataset]) -> String {
     let name = &refusal.dataset_name;
     if let Some(reason) = &refusal.reason {
         return format!("`{name}`: {reason}");
@@ -43,7 +43,7 @@ fn sentence(refusal: &Refusal, datasets: &[Dataset]) -> String {
 
 /// Returns the sentence for a missing budget. A budget for one unit does not apply to another: speakers are not
 /// records.
-fn without_budget(refusal: &Refusal, datasets: &[Dataset]) -> String {
+fn without_budget(refusal: &BudgetRefusal, datasets: &[Dataset]) -> String {
     let (name, unit) = (&refusal.dataset_name, plural(refusal.unit));
     let known = datasets.iter().find(|dataset| dataset.id == refusal.dataset);
     let limited = known.into_iter().flat_map(|dataset| &dataset.accounts).filter(|account| account.epsilon.get() > 0.0);

@@ -1,7 +1,7 @@
 //! New jobs from existing ones: a clone is a draft to be changed, a retry is the same job proposed again.
 
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Draft, Job, NewDraft, NewJob, Spec, State};
+use undertone_api::job::{Job, JobDraft, JobState, NewDraft, NewJob, Spec};
 
 use super::propose::{Before, submit};
 use super::{draft, readable, state};
@@ -16,12 +16,12 @@ use crate::service::code::from_json;
 /// # Errors
 /// 404 when the caller may not know the job, 403 unless they are a researcher there, `too_large` when there are too
 /// many drafts.
-pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Draft, Error> {
+pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobDraft, Error> {
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     let spec: Spec = from_json(&row.spec)?;
-    let new = NewDraft::of(&row.title, &spec).map_err(|error| Error::internal("cloning a job", error))?;
+    let new = NewDraft::from_spec(&row.title, &spec).map_err(|error| Error::internal("cloning a job", error))?;
     draft::begin(ctx, actor, consortium, &new, Some(id)).await
 }
 
@@ -35,7 +35,7 @@ pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
     let now = state::of(&row)?;
-    if !matches!(now, State::Failed | State::Cancelled | State::Refused) {
+    if !matches!(now, JobState::Failed | JobState::Cancelled | JobState::Refused) {
         return Err(Error::wrong_state(format!(
             "the job is {}: one that failed, was cancelled or refused is retried; any can be cloned",
             now.label()

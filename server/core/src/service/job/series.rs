@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
-use undertone_api::job::audit::Audited;
-use undertone_api::job::{Series, Spec};
+use undertone_api::job::audit::AuditPlan;
+use undertone_api::job::{RoundSeries, Spec};
 use undertone_privacy::Event;
 
 /// A series with the release of each contributor's vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Planned {
     /// The rounds.
-    pub series: Series,
+    pub series: RoundSeries,
     /// The release of one vector, for every dataset that is not public.
     releases: Vec<(DatasetId, Event)>,
     /// The promised audits of these releases, by dataset; empty in old jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    audited: Vec<(DatasetId, Audited)>,
+    audited: Vec<(DatasetId, AuditPlan)>,
     /// The greatest norms of vectors, by dataset; empty in old jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     most_norms: Vec<(DatasetId, f64)>,
@@ -25,14 +25,14 @@ pub(crate) struct Planned {
 impl Planned {
     /// Returns the series of a spec, in order.
     pub(crate) fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
-        let plan = |series: Series| Self {
+        let plan = |series: RoundSeries| Self {
             releases: datasets
                 .iter()
                 .filter_map(|dataset| Some((dataset.id, spec.release(dataset, &series.name)?)))
                 .collect(),
             audited: datasets
                 .iter()
-                .filter_map(|dataset| Some((dataset.id, spec.audited(dataset)?)))
+                .filter_map(|dataset| Some((dataset.id, spec.audit_plan(dataset)?)))
                 .filter(|(_, audited)| audited.series == series.name)
                 .collect(),
             most_norms: datasets
@@ -55,7 +55,7 @@ impl Planned {
     }
 
     /// Returns the promised audit of a dataset's releases in this series.
-    pub(crate) fn audited_of(&self, dataset: DatasetId) -> Option<&Audited> {
+    pub(crate) fn audited_of(&self, dataset: DatasetId) -> Option<&AuditPlan> {
         self.audited.iter().find(|(id, _)| *id == dataset).map(|(_, audited)| audited)
     }
 

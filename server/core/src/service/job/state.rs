@@ -10,7 +10,7 @@ use serde_json::json;
 use time::Duration;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::log::LogEvent;
-use undertone_api::job::{Charge, Purpose, State, Step};
+use undertone_api::job::{Charge, DatasetUse, JobState, JobStep};
 use uuid::Uuid;
 
 use super::refused;
@@ -18,7 +18,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
@@ -39,7 +39,7 @@ pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Resul
 }
 
 /// Returns the state of a row.
-pub fn of(row: &job::Model) -> Result<State, Error> {
+pub fn of(row: &job::Model) -> Result<JobState, Error> {
     from_word(&row.state)
 }
 
@@ -52,7 +52,7 @@ pub async fn step(
     tx: &Tx,
     by: By,
     row: job::Model,
-    step: Step,
+    step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
     let (before, told) = (of(&row)?, reason.clone());
@@ -66,14 +66,14 @@ pub async fn step(
 }
 
 /// Returns the audit log's name of a step; `None` for steps whose own operation writes a more precise entry.
-const fn logged(step: Step) -> Option<What> {
+const fn logged(step: JobStep) -> Option<AuditAction> {
     match step {
-        Step::Reserve => Some(What::JobAdmitted),
-        Step::Refuse => Some(What::JobRefused),
-        Step::Finish => Some(What::JobFinished),
-        Step::Fail => Some(What::JobFailed),
-        Step::Cancel => Some(What::JobCancelled),
-        Step::Start | Step::Pause | Step::Resume { .. } => None,
+        JobStep::Reserve => Some(AuditAction::JobAdmitted),
+        JobStep::Refuse => Some(AuditAction::JobRefused),
+        JobStep::Finish => Some(AuditAction::JobFinished),
+        JobStep::Fail => Some(AuditAction::JobFailed),
+        JobStep::Cancel => Some(AuditAction::JobCancelled),
+        JobStep::Start | JobStep::Pause | JobStep::Resume { .. } => None,
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn log(
     tx: &Tx,
     by: By,
     row: &job::Model,
-    what: What,
+    what: AuditAction,
     reason: Option<String>,
 ) -> Result<(), Error> {
     let reason = reason.filter(|_| !matches!(by, By::Worker(_)));
@@ -106,13 +106,13 @@ pub(super) async fn moved(
     ctx: &Ctx,
     tx: &Tx,
     mut row: job::Model,
-    step: Step,
+    step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
     let before = of(&row)?;
-    let after = before.after(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
+    let after = before.apply(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
     row.state = word(&after)?;
-    if step == Step::Pause {
+    if step == JobStep::Pause {
         row.paused_at = Some(ctx.now());
     } else if let Some(since) = row.paused_at.take() {
         // No worker ran the job during the pause, so no deadline ran.
@@ -123,7 +123,7 @@ pub(super) async fn moved(
         }
         put_off(tx, row.id, paused).await?;
     }
-    if step == Step::Start {
+    if step == JobStep::Start {
         row.started_at = row.started_at.or_else(|| Some(ctx.now()));
     }
     if after.is_over() {
@@ -134,7 +134,7 @@ pub(super) async fn moved(
     if after != before {
         job_log::note(ctx, tx, row.id, None, LogEvent::State { state: after }).await?;
     }
-    if step == Step::Reserve {
+    if step == JobStep::Reserve {
         notification::job::reserved(ctx, tx, &row).await?;
     }
     if after.is_over() {
@@ -164,7 +164,7 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = participants(tx, id).await?;
-    if of(&row)? != State::Proposed || participants.iter().any(|part| part.approval == "pending") {
+    if of(&row)? != JobState::Proposed || participants.iter().any(|part| part.approval == "pending") {
         return Ok(row);
     }
     // The charges that a worker made and the restored server lacks are unknown: the job waits for the worker.
@@ -173,12 +173,12 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::M
     }
     let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
     if refusals.is_empty() {
-        return step(ctx, tx, by, row, Step::Reserve, None).await;
+        return step(ctx, tx, by, row, JobStep::Reserve, None).await;
     }
     let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
     let reason = refused::in_words(&refusals, &datasets);
     let row = job::Model { refusals: to_json(&refusals)?, ..row };
-    step(ctx, tx, By::System, row, Step::Refuse, Some(reason)).await
+    step(ctx, tx, By::System, row, JobStep::Refuse, Some(reason)).await
 }
 
 /// Returns the requests of participants to their accounts.
@@ -206,15 +206,15 @@ pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) 
         return Ok(row);
     }
     match audit::flaw(tx, &row).await? {
-        None => step(ctx, tx, by, row, Step::Finish, None).await,
-        Some(reason) => step(ctx, tx, by, row, Step::Fail, Some(reason)).await,
+        None => step(ctx, tx, by, row, JobStep::Finish, None).await,
+        Some(reason) => step(ctx, tx, by, row, JobStep::Fail, Some(reason)).await,
     }
 }
 
 /// Finishes jobs whose last running participant has become silent, which no message reports.
 pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
     let reported = job::Entity::find()
-        .filter(job::Column::State.eq(word(&State::Running)?))
+        .filter(job::Column::State.eq(word(&JobState::Running)?))
         .filter(job::Column::Report.is_not_null())
         .all(ctx.db.read())
         .await?;
@@ -237,11 +237,11 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
     // by a participant.
     let rounds_left = !row.asks && row.rounds_done < row.rounds;
-    if of(row)? != State::Running || row.report.is_none() || rounds_left {
+    if of(row)? != JobState::Running || row.report.is_none() || rounds_left {
         return Ok(false);
     }
     for part in participants(connection, JobId(row.id)).await? {
-        let at_work = part.purpose == word(&Purpose::Participate)? && matches!(&*part.state, "waiting" | "running");
+        let at_work = part.purpose == word(&DatasetUse::Participate)? && matches!(&*part.state, "waiting" | "running");
         if at_work {
             if audit::is_missing(connection, row, &part).await? {
                 return Ok(false);
@@ -263,7 +263,7 @@ pub(crate) fn is_out(part: &participant::Model) -> bool {
 /// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
 /// The others settle with their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
-    let end = if of(row)? == State::Finished { "done" } else { "failed" };
+    let end = if of(row)? == JobState::Finished { "done" } else { "failed" };
     for part in participants(tx, JobId(row.id)).await? {
         let dataset = part.dataset_id;
         if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {

@@ -8,7 +8,7 @@ mod logged;
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};
-use undertone_api::job::{Approval, Measurement, NewJob, ParticipantState, Refuse, Report, Spec, State};
+use undertone_api::job::{Approval, JobState, Measurement, NewJob, ParticipantState, RefuseRequest, Report, Spec};
 use undertone_api::page::PageQuery;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Code;
@@ -37,28 +37,28 @@ on_both! {
     async fn a_job_runs_from_proposal_to_settlement(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
-        assert_eq!(job.summary.state, State::Proposed);
+        assert_eq!(job.summary.state, JobState::Proposed);
         assert_eq!(job.participants[0].approval, Approval::NotNeeded);
         assert_eq!(job.participants[1].approval, Approval::Pending);
         let job = world.approved(job).await;
-        assert_eq!(job.summary.state, State::Queued);
+        assert_eq!(job.summary.state, JobState::Queued);
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         let running = world.job(job.summary.id).await;
-        assert_eq!((running.summary.state, running.summary.rounds_done), (State::Running, 1));
+        assert_eq!((running.summary.state, running.summary.rounds_done), (JobState::Running, 1));
         assert_eq!(running.participants[1].state, ParticipantState::Running);
         assert!(running.participants[1].epsilon_spent.unwrap() <= running.participants[1].epsilon_reserved.unwrap());
         for site in [1, 2] {
             finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
         }
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Running, "the lead has not reported");
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running, "the lead has not reported");
         let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(None), &[]).await.unwrap_err();
         assert_eq!(wrong.code(), Code::ValidationFailed, "the lead must report");
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
         let done = world.job(job.summary.id).await;
-        assert_eq!((done.summary.state, done.report), (State::Finished, Some(report())));
+        assert_eq!((done.summary.state, done.report), (JobState::Finished, Some(report())));
         let account = world.account(1).await;
         assert_eq!(account.committed, account.spent, "nothing stays reserved");
     }
@@ -96,11 +96,11 @@ on_both! {
         }
         finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Running);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
         offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Finished);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[]).await.unwrap();
         let account = world.account(2).await;
         assert_eq!(account.committed, account.spent, "it settles when it comes back");
@@ -167,9 +167,9 @@ on_both! {
         let stranger = approve(&app.ctx, &other.steward, job.summary.id, site.dataset).await.unwrap_err();
         assert!(matches!(stranger.code(), Code::Forbidden | Code::NotFound));
         approve(&app.ctx, &other.steward, job.summary.id, other.dataset).await.unwrap();
-        let no = Refuse { reason: "not this quarter".to_owned() };
+        let no = RefuseRequest { reason: "not this quarter".to_owned() };
         let refused = refuse(&app.ctx, &site.steward, job.summary.id, site.dataset, &no).await.unwrap();
-        assert_eq!(refused.summary.state, State::Refused);
+        assert_eq!(refused.summary.state, JobState::Refused);
         assert!(refused.reason.unwrap().contains("not this quarter"));
         assert_eq!(world.account(1).await.committed, 0.0);
         let after = approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap_err();
@@ -192,20 +192,20 @@ on_both! {
         decide(&app.ctx, site.worker, &yes).await.unwrap();
         let pending = world.job(job.summary.id).await;
         assert_eq!(pending.participants[1].approval, Approval::Approved { by: "site policy".to_owned() });
-        assert_eq!(pending.summary.state, State::Proposed);
+        assert_eq!(pending.summary.state, JobState::Proposed);
         assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
         decide(&app.ctx, other.worker, &other.decision(&job, true, "")).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Queued);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Queued);
     }
 
     async fn a_sites_refusal_counts_even_after_its_steward_agreed(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
-        assert_eq!(job.summary.state, State::Queued);
+        assert_eq!(job.summary.state, JobState::Queued);
         let no = world.sites[1].decision(&job, false, "too little noise");
         decide(&app.ctx, world.sites[1].worker, &no).await.unwrap();
         let failed = world.job(job.summary.id).await;
-        assert_eq!(failed.summary.state, State::Failed);
+        assert_eq!(failed.summary.state, JobState::Failed);
         assert!(failed.reason.is_some_and(|reason| reason.contains("too little noise")));
         assert_eq!(world.account(1).await.committed, 0.0, "nothing had begun, so all is given back");
     }
@@ -217,7 +217,7 @@ on_both! {
         let outsider = cancel(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap_err();
         assert_eq!(outsider.code(), Code::Forbidden, "only its proposer or an admin");
         let over = cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
-        assert_eq!(over.summary.state, State::Cancelled);
+        assert_eq!(over.summary.state, JobState::Cancelled);
         assert_eq!(world.account(2).await.committed, 0.0, "no lease was ever given: all is returned");
         assert!(world.account(1).await.committed > 0.0, "a lease was given: something may have left");
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::JobId;
-use undertone_api::job::{Approval, Charge, Job, JobSummary, Participant, ParticipantState, Purpose};
+use undertone_api::job::{Approval, Charge, DatasetUse, Job, JobParticipant, JobSummary, ParticipantState};
 use undertone_privacy::ledger::Balance;
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Jo
 
 /// Returns the datasets of a job with their states. The reason for which a steward must answer reveals facts about a
 /// limit, so only readers of the owner's limits receive it. Shared views, without a `reader`, omit it.
-async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Result<Vec<Participant>, Error> {
+async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Result<Vec<JobParticipant>, Error> {
     let reads_limits = |owner: Uuid| {
         let place = Place::Organization(owner.into());
         reader.is_some_and(|reader| policy::allows(reader, Operation::ReadApprovalLimit, place))
@@ -79,10 +79,10 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
         let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
         let delta = charge.as_ref().map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
         let epsilon = |releases| ledger::epsilon_alone(charge.as_ref()?, releases, delta?);
-        let purpose: Purpose = from_word(&part.purpose)?;
+        let purpose: DatasetUse = from_word(&part.purpose)?;
         // A dataset that is used for evaluation only is at the lead's site.
-        let worker = if purpose == Purpose::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
-        shown.push(Participant {
+        let worker = if purpose == DatasetUse::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
+        shown.push(JobParticipant {
             dataset: part.dataset_id.into(),
             organization: part.organization_id.into(),
             visibility: from_word(&part.visibility)?,

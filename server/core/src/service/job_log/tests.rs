@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_api::job::Job;
-use undertone_api::job::log::{Fault, Level, LogEvent, LogQuery, MOST_EVENTS, MOST_LINES, Phase, SiteEvent};
+use undertone_api::job::log::{Fault, LogEvent, LogLevel, LogQuery, MOST_EVENTS, MOST_LINES, Phase, SiteEvent};
 use undertone_api::problem::Code;
 
 use super::{Said, append, export, last, list, note};
@@ -117,7 +117,7 @@ on_both! {
         let fault = SiteEvent::Fault { fault: Fault::DiskFull };
         append(&app.ctx, world.sites[1].worker, &lease, now, &[said(1, now, BEGUN), said(2, now, fault)]).await.unwrap();
         let reader = &world.sites[2].steward;
-        let errors = LogQuery { level: Some(Level::Error), ..LogQuery::default() };
+        let errors = LogQuery { level: Some(LogLevel::Error), ..LogQuery::default() };
         let found = list(&app.ctx, reader, job.summary.id, &errors).await.unwrap();
         assert_eq!(found.items.iter().map(|line| &*line.text).collect::<Vec<_>>(), ["stopped because the site's disk is full"]);
         let one = LogQuery { limit: Some(1), ..LogQuery::default() };

@@ -10,7 +10,7 @@ use sea_orm::{
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{AccountId, LineageId, OrganizationId};
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, PrivacyUnit};
@@ -98,7 +98,7 @@ impl Held {
     }
 
     /// Inserts a new account's row, so that other rows can refer to it. Returns its leaf for the log.
-    pub async fn begin(&mut self, tx: &Tx) -> Result<Option<Leaf>, Error> {
+    pub async fn begin(&mut self, tx: &Tx) -> Result<Option<LogLeaf>, Error> {
         if !self.new {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl Held {
     }
 
     /// Appends an evidence row. Returns its leaf for the log.
-    pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<Leaf, Error> {
+    pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<LogLeaf, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
             sequence: self.row.entries + 1,
@@ -130,7 +130,7 @@ impl Held {
         row.hash = chain::hash(&row);
         self.row.entries = row.sequence;
         self.row.head.clone_from(&row.hash);
-        let leaf = Leaf::Entry(leaf::of_entry(&row));
+        let leaf = LogLeaf::Entry(leaf::of_entry(&row));
         ledger_entry::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
         Ok(leaf)
     }

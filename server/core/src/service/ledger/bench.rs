@@ -280,7 +280,7 @@ impl Client {
             dataset_name: "data".to_owned(),
             organization_name: "client".to_owned(),
             visibility: "private".to_owned(),
-            purpose: word(&undertone_api::job::Purpose::Participate)?,
+            purpose: word(&undertone_api::job::DatasetUse::Participate)?,
             charge: Some(to_json(&self.charge)?),
             approval: "approved".to_owned(),
             approval_by: None,

@@ -4,7 +4,7 @@
 //! or is refused. The charges of the other accounts follow from the charge in the manifest alone.
 
 use sea_orm::ConnectionTrait;
-use undertone_api::budget::Refusal;
+use undertone_api::budget::BudgetRefusal;
 
 use super::{Ask, account, figures};
 use crate::error::Error;
@@ -22,7 +22,7 @@ pub(super) struct AccountCharge {
 pub(super) async fn accounts(
     connection: &impl ConnectionTrait,
     asks: &[Ask],
-) -> Result<(Vec<AccountCharge>, Vec<Refusal>), Error> {
+) -> Result<(Vec<AccountCharge>, Vec<BudgetRefusal>), Error> {
     let lineages = asks.iter().map(|ask| ask.lineage.0).collect();
     let limited = account::limited_of(connection, lineages).await?;
     let (mut charged, mut refusals) = (Vec::new(), Vec::new());

@@ -4,13 +4,13 @@
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::AccountId;
-use undertone_api::ledger::{EntryProof, Inclusion, OrderPrice, ReceiptProof, steps};
-use undertone_api::log::leaf::Entry as LeafEntry;
+use undertone_api::ledger::{EntryProof, InclusionProof, OrderPrice, ReceiptProof, steps};
+use undertone_api::log::leaf::EntryRecord as LeafEntry;
 use undertone_api::log::proof::{assemble, inclusion_path, verify_inclusion};
 use undertone_api::log::view::SignedHead;
 use undertone_api::log::witness::{charges, countersigned};
-use undertone_api::log::{Leaf, from_hex, leaf_hash};
-use undertone_api::signed::{Head, Receipt, Signed};
+use undertone_api::log::{LogLeaf, from_hex, leaf_hash};
+use undertone_api::signed::{LogHead, Receipt, Signed};
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Adjacency, Event, mechanism};
 
@@ -110,7 +110,7 @@ async fn inclusion(
     connection: &impl ConnectionTrait,
     leaf: &LeafEntry,
     row: &ledger_entry::Model,
-) -> Result<Option<Inclusion>, Error> {
+) -> Result<Option<InclusionProof>, Error> {
     let place = log_leaf::Entity::find()
         .filter(log_leaf::Column::AccountId.eq(row.account_id))
         .filter(log_leaf::Column::Sequence.eq(row.sequence))
@@ -125,15 +125,15 @@ async fn inclusion(
     let content = leaf.content();
     let key = ctx.signer.verifying_key();
     let signed = Signed { payload: newest.payload, signature: newest.signature };
-    let head: Head = from_json(&signed.payload)?;
+    let head: LogHead = from_json(&signed.payload)?;
     let root = from_hex(&head.root);
     let proved = root.is_some_and(|root| {
         verify_inclusion(content.as_bytes(), position, head.size, &root, &siblings).is_ok() && head.size == size
     });
     let hash = leaf_hash(content.as_bytes());
-    Ok(Some(Inclusion {
+    Ok(Some(InclusionProof {
         position,
-        holds: proved && signed.open::<Head>(&key).is_ok(),
+        holds: proved && signed.open::<LogHead>(&key).is_ok(),
         head: SignedHead { head, signed, server_key: hex::encode(key.as_bytes()) },
         leaf_hash: hex::encode(hash),
         steps: steps(&hash, position, size, &siblings),
@@ -152,7 +152,7 @@ async fn receipt_of(
     let name = worker::Entity::find_by_id(row.worker_id).one(connection).await?.map(|worker| worker.name);
     let keys = site_key::of(connection, row.worker_id.into()).await?;
     let signed = Signed { payload: row.payload, signature: row.signature };
-    let opened = signed.open::<Receipt>(keys.at(row.sequence as u64));
+    let opened = signed.open::<Receipt>(keys.key_of_receipt(row.sequence as u64));
     let word = countersignature::Entity::find_by_id((row.worker_id, row.sequence)).one(connection).await?;
     let word = word.map(|word| Signed { payload: word.payload, signature: word.signature });
     let server = ctx.signer.verifying_key();
@@ -163,7 +163,7 @@ async fn receipt_of(
         _ => false,
     };
     let charged_as_signed =
-        opened.as_ref().is_ok_and(|receipt| charges(&Leaf::Entry(leaf.clone()), &signed.digest(), receipt));
+        opened.as_ref().is_ok_and(|receipt| charges(&LogLeaf::Entry(leaf.clone()), &signed.digest(), receipt));
     Ok(Some(ReceiptProof {
         worker: row.worker_id.into(),
         worker_name: name.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! The figures of an answer: the cost of a charge, and the details of a refusal. Every epsilon is rounded up.
 
-use undertone_api::budget::{ExceededPart, Refusal, SideDelta};
+use undertone_api::budget::{BudgetRefusal, ExceededPart, SideDelta};
 use undertone_api::job::Charge;
 use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
@@ -15,10 +15,10 @@ pub(super) fn price(balance: &Balance, charge: &Charge) -> Result<Cost, Error> {
 }
 
 /// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
-pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -> Refusal {
+pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -> BudgetRefusal {
     let summary = balance.summary();
     let shortfall = refused.shortfall();
-    Refusal {
+    BudgetRefusal {
         dataset: ask.dataset,
         dataset_name: ask.dataset_name.clone(),
         unit: ask.charge.unit,
@@ -51,9 +51,9 @@ const fn exceeded_part(refused: &ledger::Refusal) -> ExceededPart {
 }
 
 /// Returns the refusal by an account of another unit, at which a job has no price.
-pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> Refusal {
+pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> BudgetRefusal {
     let summary = balance.summary();
-    Refusal {
+    BudgetRefusal {
         dataset: ask.dataset,
         dataset_name: ask.dataset_name.clone(),
         unit,
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    fn refused(balance: &mut Balance, ask: &Ask) -> undertone_api::budget::Refusal {
+    fn refused(balance: &mut Balance, ask: &Ask) -> undertone_api::budget::BudgetRefusal {
         let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
         match balance.reserve(ReservationId(2), &cost, ask.charge.releases) {
             Err(LedgerError::Refused(refused)) => refusal(balance, &refused, ask),

@@ -8,7 +8,7 @@ use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
     QuerySelect as _, Select,
 };
-use undertone_api::budget::Entry;
+use undertone_api::budget::LedgerEntry;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use uuid::Uuid;
@@ -30,7 +30,7 @@ const NAMED: usize = 5000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Newest {
     /// The rows, each with the dataset that was charged.
-    pub rows: Vec<(DatasetId, Entry)>,
+    pub rows: Vec<(DatasetId, LedgerEntry)>,
     /// The number of datasets that are not public and whose rows the caller may not read.
     pub closed: usize,
 }
@@ -117,7 +117,7 @@ mod tests {
     };
     use undertone_api::budget::EntryKind;
     use undertone_api::dataset::Visibility;
-    use undertone_api::member::{Grant, Role, Scope};
+    use undertone_api::member::{Role, RoleGrant, RoleScope};
     use undertone_api::page::PageQuery;
     use undertone_api::problem::Code;
     use uuid::Uuid;
@@ -160,15 +160,15 @@ mod tests {
             app.clock.advance(time::Duration::minutes(1));
             world.queued(1).await;
 
-            let with = |grants: Vec<Grant>| {
+            let with = |grants: Vec<RoleGrant>| {
                 let mut actor = world.sites[1].steward.clone();
                 actor.member.grants = grants;
                 actor
             };
-            let over = Scope::Consortium(world.consortium);
-            let admin = with(vec![Grant { scope: over, role: Role::ConsortiumAdmin }]);
-            let own = Scope::Organization(world.sites[1].steward.organizations()[0]);
-            let researcher = with(vec![Grant { scope: own, role: Role::Researcher }]);
+            let over = RoleScope::Consortium(world.consortium);
+            let admin = with(vec![RoleGrant { scope: over, role: Role::ConsortiumAdmin }]);
+            let own = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
+            let researcher = with(vec![RoleGrant { scope: own, role: Role::Researcher }]);
             let wanted = [
                 Wanted::default(),
                 Wanted { kind: Some(EntryKind::Commit), ..Wanted::default() },
@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(hidden.code(), Code::NotFound);
             let elsewhere = newest(&app.ctx, stranger, other.consortium, &Wanted::default(), 50).await.unwrap();
             assert!(elsewhere.rows.is_empty(), "the rows of another consortium");
-            let annotator = with(vec![Grant { scope: over, role: Role::Annotator }]);
+            let annotator = with(vec![RoleGrant { scope: over, role: Role::Annotator }]);
             let refused = newest(&app.ctx, &annotator, world.consortium, &Wanted::default(), 50).await.unwrap_err();
             assert_eq!(refused.code(), Code::Forbidden);
         }

@@ -33,7 +33,7 @@ pub async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Resul
             promises.release();
         }
     }
-    Ok(PromisedLimit::all_of(&promises))
+    Ok(PromisedLimit::from_promises(&promises))
 }
 
 /// Returns the promises of an account from all its steps.
@@ -50,7 +50,7 @@ pub(super) fn of_steps(steps: &[Step]) -> Result<Vec<PromisedLimit>, Error> {
             Step::Entry(_) => {}
         }
     }
-    Ok(PromisedLimit::all_of(&promises))
+    Ok(PromisedLimit::from_promises(&promises))
 }
 
 /// Returns whether there was a release with a price between two positions of the log.

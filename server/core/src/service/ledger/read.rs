@@ -2,7 +2,7 @@
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use time::OffsetDateTime;
-use undertone_api::budget::{Entry, EntryKind};
+use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
@@ -32,7 +32,7 @@ pub struct Wanted {
 ///
 /// # Errors
 /// As [`search`].
-pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<Entry>, Error> {
+pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<LedgerEntry>, Error> {
     search(ctx, actor, id, &Wanted::default(), page).await
 }
 
@@ -47,7 +47,7 @@ pub async fn search(
     id: DatasetId,
     wanted: &Wanted,
     page: &PageQuery,
-) -> Result<Page<Entry>, Error> {
+) -> Result<Page<LedgerEntry>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::ReadLedger, Place::Organization(dataset.organization))?;
     let skip: u64 = match &page.cursor {
@@ -82,9 +82,9 @@ pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
 }
 
-pub(super) fn shown(row: ledger_entry::Model) -> Result<Entry, Error> {
+pub(super) fn shown(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
     let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
-    Ok(Entry {
+    Ok(LedgerEntry {
         sequence: row.sequence as u64,
         account: row.account_id.into(),
         kind: from_word(&row.kind)?,

@@ -4,7 +4,7 @@
 use futures::future::join_all;
 use sea_orm::{ConnectionTrait as _, EntityTrait as _};
 use undertone_api::budget::EntryKind;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 
@@ -54,8 +54,8 @@ on_both! {
         let answers =
             join_all(jobs.iter().map(|job| approval::approve(ctx, &site.steward, job.summary.id, site.dataset))).await;
         let jobs: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-        let queued = jobs.iter().filter(|job| job.summary.state == State::Queued).count();
-        let refused: Vec<_> = jobs.iter().filter(|job| job.summary.state == State::Refused).collect();
+        let queued = jobs.iter().filter(|job| job.summary.state == JobState::Queued).count();
+        let refused: Vec<_> = jobs.iter().filter(|job| job.summary.state == JobState::Refused).collect();
         assert_eq!((queued, refused.len()), (fit, 50 - fit));
         for job in refused {
             let [refusal] = &job.refusals[..] else { panic!("one account refuses") };
@@ -79,7 +79,7 @@ on_both! {
             }
         }
         let (first, second) = (world.job(first.summary.id).await, world.job(second.summary.id).await);
-        assert_eq!((first.summary.state, second.summary.state), (State::Queued, State::Refused));
+        assert_eq!((first.summary.state, second.summary.state), (JobState::Queued, JobState::Refused));
         assert_eq!(second.refusals.len(), 1, "only the poorer account refuses");
         let page = entries(&app.ctx, &world.sites[2].steward, world.sites[2].dataset, &PageQuery::default()).await.unwrap();
         assert_eq!(page.items.len(), 1, "nothing of the refused job stands in the richer account");

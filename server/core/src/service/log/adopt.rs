@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{EntityTrait as _, QueryOrder as _};
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_api::problem::Code;
 use undertone_api::signed::key_id;
 
@@ -53,7 +53,7 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     if newest(tx).await?.is_some() {
         return Ok(0);
     }
-    let mut leaves: Vec<(_, u8, i64, Leaf)> = Vec::new();
+    let mut leaves: Vec<(_, u8, i64, LogLeaf)> = Vec::new();
     for row in account::Entity::find().all(tx).await? {
         leaves.push((row.created_at, 0, 0, leaf::of_account(&row)));
     }
@@ -62,15 +62,15 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     }
     // All rows of a transaction have one time: within an account their own order decides.
     for row in ledger_entry::Entity::find().order_by_asc(ledger_entry::Column::Sequence).all(tx).await? {
-        leaves.push((row.at, 2, row.sequence, Leaf::Entry(leaf::of_entry(&row))));
+        leaves.push((row.at, 2, row.sequence, LogLeaf::Entry(leaf::of_entry(&row))));
     }
     leaves.sort_by_key(|(at, kind, sequence, _)| (*at, *kind, *sequence));
-    let leaves: Vec<Leaf> = leaves.into_iter().map(|(.., leaf)| leaf).collect();
+    let leaves: Vec<LogLeaf> = leaves.into_iter().map(|(.., leaf)| leaf).collect();
     for some in leaves.chunks(AT_ONCE) {
         append(ctx, tx, some).await?;
     }
-    let paid = |(position, leaf): (u64, &Leaf)| match leaf {
-        Leaf::Entry(entry) => Some((entry.receipt.clone()?, position)),
+    let paid = |(position, leaf): (u64, &LogLeaf)| match leaf {
+        LogLeaf::Entry(entry) => Some((entry.receipt.clone()?, position)),
         _ => None,
     };
     let paid: BTreeMap<String, u64> = (0..).zip(&leaves).filter_map(paid).collect();

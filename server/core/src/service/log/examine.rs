@@ -4,7 +4,7 @@
 use ed25519_dalek::VerifyingKey;
 use sea_orm::{EntityTrait as _, QueryOrder as _};
 use time::OffsetDateTime;
-use undertone_api::signed::{Head, Signed, key_id};
+use undertone_api::signed::{LogHead, Signed, key_id};
 
 use super::{frontier, newest};
 use crate::db::{Db, Tx};
@@ -52,7 +52,7 @@ async fn end_of(snapshot: &Tx, key: &VerifyingKey) -> Result<LogEnd, Error> {
     if row.server != ours {
         return Ok(LogEnd::Broken(format!("it was signed with key {}, and signing.key is {ours}", row.server)));
     }
-    let head: Head = match (Signed { payload: row.payload, signature: row.signature }).open(key) {
+    let head: LogHead = match (Signed { payload: row.payload, signature: row.signature }).open(key) {
         Ok(head) => head,
         Err(error) => return Ok(LogEnd::Broken(format!("its newest head is not signed by signing.key: {error}"))),
     };

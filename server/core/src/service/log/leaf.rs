@@ -1,16 +1,16 @@
 //! The leaves of records, computed from their rows.
 
 use time::OffsetDateTime;
-use undertone_api::log::Leaf;
-use undertone_api::log::leaf::{Account, Entry, KeyEvent, Limit, RestorationRecord, WorkerKeyRecord};
+use undertone_api::log::LogLeaf;
+use undertone_api::log::leaf::{AccountRecord, EntryRecord, KeyEvent, LimitRecord, RestorationRecord, WorkerKeyRecord};
 use undertone_api::signed::Signed;
 
 use crate::service::code::from_word;
 use crate::service::entity::{account, budget, key_event, ledger_entry, restoration};
 
 /// Returns the leaf of a row of an account's ledger.
-pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
-    Entry {
+pub(crate) fn of_entry(row: &ledger_entry::Model) -> EntryRecord {
+    EntryRecord {
         previous: row.previous.clone(),
         account: row.account_id,
         sequence: row.sequence,
@@ -29,8 +29,8 @@ pub(crate) fn of_entry(row: &ledger_entry::Model) -> Entry {
 }
 
 /// Returns the leaf of an account.
-pub(crate) fn of_account(row: &account::Model) -> Leaf {
-    Leaf::Account(Account::new(
+pub(crate) fn of_account(row: &account::Model) -> LogLeaf {
+    LogLeaf::Account(AccountRecord::new(
         [row.id, row.organization_id, row.lineage_id],
         [&row.unit, &row.adjacency, &row.observer],
         milliseconds(row.created_at),
@@ -38,8 +38,8 @@ pub(crate) fn of_account(row: &account::Model) -> Leaf {
 }
 
 /// Returns the leaf of a decision on a limit.
-pub(crate) fn of_limit(row: &budget::Model) -> Leaf {
-    Leaf::Limit(Limit::new(
+pub(crate) fn of_limit(row: &budget::Model) -> LogLeaf {
+    LogLeaf::Limit(LimitRecord::new(
         [row.id, row.account_id, row.set_by],
         [row.epsilon, row.delta],
         &row.limits,
@@ -48,17 +48,17 @@ pub(crate) fn of_limit(row: &budget::Model) -> Leaf {
 }
 
 /// Returns the leaf of a statement of a restoration.
-pub(crate) fn of_restoration(row: &restoration::Model) -> Leaf {
+pub(crate) fn of_restoration(row: &restoration::Model) -> LogLeaf {
     let signed = Signed { payload: row.payload.clone(), signature: row.signature.clone() };
-    Leaf::Restoration(RestorationRecord::new(signed.digest()))
+    LogLeaf::Restoration(RestorationRecord::new(signed.digest()))
 }
 
 /// Returns the leaf of an event of a worker's key; `None` for an unknown event.
-pub(crate) fn of_key_event(row: &key_event::Model) -> Option<Leaf> {
+pub(crate) fn of_key_event(row: &key_event::Model) -> Option<LogLeaf> {
     let event: KeyEvent = from_word(&row.event).ok()?;
     let ids = [row.worker_id, row.organization_id];
     let record = WorkerKeyRecord::new(ids, row.number, event, row.public_key.clone(), milliseconds(row.at));
-    Some(Leaf::WorkerKey(record))
+    Some(LogLeaf::WorkerKey(record))
 }
 
 fn milliseconds(at: OffsetDateTime) -> i64 {

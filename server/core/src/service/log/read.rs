@@ -2,7 +2,7 @@
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use undertone_api::log::proof::{assemble, consistency_path};
-use undertone_api::log::view::{Consistency, ConsistencyQuery, SignedHead};
+use undertone_api::log::view::{ConsistencyProof, ConsistencyQuery, SignedHead};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 use undertone_api::signed::Signed;
@@ -47,7 +47,7 @@ pub async fn heads(ctx: &Ctx, actor: &Actor, page: &PageQuery) -> Result<Page<Si
 ///
 /// # Errors
 /// `validation_failed` unless 1 ≤ `from` ≤ `to` ≤ the size of the newest head.
-pub async fn consistency(ctx: &Ctx, actor: &Actor, asked: ConsistencyQuery) -> Result<Consistency, Error> {
+pub async fn consistency(ctx: &Ctx, actor: &Actor, asked: ConsistencyQuery) -> Result<ConsistencyProof, Error> {
     policy::check(actor, Operation::ReadLog, Place::Server)?;
     let size = super::newest(ctx.db.read()).await?.map_or(0, |head| head.size as u64);
     let mut violations = Vec::new();
@@ -64,7 +64,7 @@ pub async fn consistency(ctx: &Ctx, actor: &Actor, asked: ConsistencyQuery) -> R
     let hashes = super::hashes(ctx.db.read(), path.iter().flatten().copied().collect()).await?;
     let proof = assemble(&path, |subtree| hashes.get(&subtree).copied());
     let proof = proof.ok_or_else(|| Error::internal("proving the log", "a hash is missing"))?;
-    Ok(Consistency::new(asked.from, asked.to, &proof))
+    Ok(ConsistencyProof::new(asked.from, asked.to, &proof))
 }
 
 fn shown(ctx: &Ctx, row: log_head::Model) -> Result<SignedHead, Error> {

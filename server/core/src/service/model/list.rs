@@ -1,8 +1,8 @@
 //! The models of a consortium, newest first.
 
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{JobSummary, State};
-use undertone_api::model::Model;
+use undertone_api::job::{JobState, JobSummary};
+use undertone_api::model::JobModel;
 use undertone_api::page::{Page, PageQuery};
 
 use super::of_jobs;
@@ -22,11 +22,11 @@ pub async fn in_consortium(
     consortium: ConsortiumId,
     wanted: &job::Wanted,
     page: &PageQuery,
-) -> Result<Page<Model>, Error> {
-    let wanted = job::Wanted { state: Some(State::Finished), ..wanted.clone() };
+) -> Result<Page<JobModel>, Error> {
+    let wanted = job::Wanted { state: Some(JobState::Finished), ..wanted.clone() };
     let Page { items: jobs, next } = job::search(ctx, actor, consortium, &wanted, page).await?;
     // The search has checked the access to the jobs, and a finished job has passed a promised audit.
     let mut files = of_jobs(ctx.db.read(), jobs.iter().map(|job| job.id.0)).await?;
-    let with_files = |job: JobSummary| files.remove(&job.id.0).map(|files| Model { job, files });
+    let with_files = |job: JobSummary| files.remove(&job.id.0).map(|files| JobModel { job, files });
     Ok(Page { items: jobs.into_iter().filter_map(with_files).collect(), next })
 }

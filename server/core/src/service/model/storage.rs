@@ -17,7 +17,7 @@ use sea_orm::{
     QueryFilter as _, QuerySelect as _,
 };
 use undertone_api::id::JobId;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -190,7 +190,8 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
 /// When the database or the object store fails.
 pub(crate) async fn expire_unfinished(ctx: &Ctx) -> Result<(), Error> {
     let before = ctx.now() - time::Duration::days(i64::from(ctx.config.store.unfinished_days));
-    let ended = [State::Refused, State::Failed, State::Cancelled].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let ended =
+        [JobState::Refused, JobState::Failed, JobState::Cancelled].iter().map(word).collect::<Result<Vec<_>, _>>()?;
     let kept = Query::select().column(artifact::Column::JobId).from(artifact::Entity).take();
     let due: Vec<Uuid> = job::Entity::find()
         .select_only()

@@ -1,6 +1,6 @@
 //! Notifications about the progress of jobs.
 
-use undertone_api::job::{Charge, State};
+use undertone_api::job::{Charge, JobState};
 
 use super::notice::{Notice, tell};
 use crate::ctx::Ctx;
@@ -31,7 +31,7 @@ pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 ///
 /// # Errors
 /// When the database fails.
-pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: State) -> Result<(), Error> {
+pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Result<(), Error> {
     let parts = state::participants(tx, job.id.into()).await?;
     tell(ctx, tx, Notice::JobOver { job, parts: &parts, state: how }).await
 }

@@ -6,7 +6,7 @@ use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QuerySelect as _};
 use time::OffsetDateTime;
 use undertone_api::id::NotificationId;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::member::Role;
 use undertone_api::notification::NotificationKind;
 use undertone_privacy::PrivacyUnit;
@@ -26,7 +26,7 @@ pub(crate) enum Notice<'a> {
     /// A job needs the answer of a dataset's owner.
     JobWaits { job: &'a job::Model, part: &'a participant::Model },
     /// A job is over.
-    JobOver { job: &'a job::Model, parts: &'a [participant::Model], state: State },
+    JobOver { job: &'a job::Model, parts: &'a [participant::Model], state: JobState },
     /// A worker that a job needs has become silent.
     WorkerSilent { job: &'a job::Model, part: &'a participant::Model, worker: &'a worker::Model, since: OffsetDateTime },
     /// A job's reservation has almost used up a budget.
@@ -347,13 +347,13 @@ fn about(
     }
 }
 
-fn over(job: &job::Model, parts: &[participant::Model], state: State) -> Message {
+fn over(job: &job::Model, parts: &[participant::Model], state: JobState) -> Message {
     let kind = match state {
-        State::Finished => NotificationKind::JobFinished,
-        State::Refused => NotificationKind::JobRefused,
+        JobState::Finished => NotificationKind::JobFinished,
+        JobState::Refused => NotificationKind::JobRefused,
         _ => NotificationKind::JobFailed,
     };
-    let why = job.reason.as_deref().filter(|_| state != State::Finished);
+    let why = job.reason.as_deref().filter(|_| state != JobState::Finished);
     let why = why.map(|why| format!(": {}", why.chars().take(200).collect::<String>())).unwrap_or_default();
     let text = format!("“{}” is {}{why}.", job.title, state.label());
     about(kind, format!("job_over:{}", job.id), text, job, None, concerned(job, parts))

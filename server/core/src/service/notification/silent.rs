@@ -3,7 +3,7 @@
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 
 use super::notice::{Notice, tell};
 use crate::ctx::Ctx;
@@ -19,7 +19,7 @@ const SILENT: Duration = Duration::minutes(2);
 /// # Errors
 /// When the database fails.
 pub async fn look(ctx: &Ctx) -> Result<(), Error> {
-    let at_work = [word(&State::Queued)?, word(&State::Running)?];
+    let at_work = [word(&JobState::Queued)?, word(&JobState::Running)?];
     let jobs = job::Entity::find().filter(job::Column::State.is_in(at_work)).all(ctx.db.read()).await?;
     for job in jobs {
         let parts = participant::Entity::find()

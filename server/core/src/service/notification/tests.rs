@@ -80,7 +80,7 @@ on_both! {
         assert_eq!(told(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
         assert_eq!(told(app, proposer).await, [], "nobody waits for an answer about public data");
         app.clock.advance(time::Duration::seconds(1));
-        let refuse = undertone_api::job::Refuse { reason: "too many rounds".to_owned() };
+        let refuse = undertone_api::job::RefuseRequest { reason: "too many rounds".to_owned() };
         crate::service::approval::refuse(&app.ctx, second, job.summary.id, world.sites[2].dataset, &refuse).await.unwrap();
         let ended = told(app, proposer).await;
         assert_eq!(ended.len(), 1);

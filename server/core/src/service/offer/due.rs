@@ -7,7 +7,7 @@ use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, ExprTrait as _, Que
 use tokio::time::Instant;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::WorkerId;
-use undertone_api::job::{Purpose, State};
+use undertone_api::job::{DatasetUse, JobState};
 use uuid::Uuid;
 
 use super::Asking;
@@ -46,14 +46,14 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
         .all(connection)
         .await?;
     let proposed: Vec<(Uuid, String)> = job::Entity::find()
-        .filter(job::Column::State.eq(word(&State::Proposed)?))
+        .filter(job::Column::State.eq(word(&JobState::Proposed)?))
         .select_only()
         .columns([job::Column::Id, job::Column::Digest])
         .into_tuple()
         .all(connection)
         .await?;
     let proposed: HashMap<_, _> = proposed.into_iter().collect();
-    let under_way = || jobs_in(&[State::Queued, State::Running]);
+    let under_way = || jobs_in(&[JobState::Queued, JobState::Running]);
     let leases: Vec<(Uuid, Uuid, String)> = lease::Entity::find()
         .filter(lease::Column::JobId.in_subquery(under_way()?))
         .select_only()
@@ -66,7 +66,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
     let asked = participant::Column::SiteAnswered
         .eq(false)
         .and(participant::Column::Visibility.ne(word(&Visibility::Public)?))
-        .and(participant::Column::JobId.in_subquery(jobs_in(&[State::Proposed])?));
+        .and(participant::Column::JobId.in_subquery(jobs_in(&[JobState::Proposed])?));
     let works = participant::Column::State
         .is_in(["waiting", "running"])
         .and(participant::Column::JobId.in_subquery(under_way()?));
@@ -74,7 +74,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
     let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
     let rows =
         participant::Entity::find().filter(Condition::any().add(asked).add(works).add(owes)).all(connection).await?;
-    let participates = word(&Purpose::Participate)?;
+    let participates = word(&DatasetUse::Participate)?;
     let mut due: HashMap<Uuid, Vec<Due>> = HashMap::new();
     for part in rows {
         let here = due.entry(part.worker_id).or_default();
@@ -88,7 +88,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
 }
 
 /// Selects the ids of the jobs in these states.
-fn jobs_in(states: &[State]) -> Result<SelectStatement, Error> {
+fn jobs_in(states: &[JobState]) -> Result<SelectStatement, Error> {
     let words = states.iter().map(word).collect::<Result<Vec<_>, _>>()?;
     Ok(Query::select().column(job::Column::Id).from(job::Entity).and_where(job::Column::State.is_in(words)).take())
 }

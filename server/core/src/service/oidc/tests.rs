@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::IdentityId;
 use undertone_api::notification::{NotificationKind, NotificationQuery};
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 use uuid::Uuid;
@@ -107,7 +107,7 @@ on_both! {
 
     async fn who_bears_an_invitation_becomes_a_member_without_any_role(app: &TestApp) {
         let founded = app.founded().await;
-        let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
         let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
         let person = identity("a", Some("ada@example.org"));
         let came = comes(app, &person, Some(&secret)).await.expect("invited");
@@ -122,7 +122,7 @@ on_both! {
         let operator = founded.operator.actor(app).await;
         links(app, &operator, &identity("a", None)).await.expect("linked");
         assert_eq!(links(app, &operator, &identity("b", None)).await, Err(Refusal::Taken), "a second identity");
-        let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
         let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
         let ada = comes(app, &identity("c", Some("ada@example.org")), Some(&secret)).await.expect("invited");
         assert_eq!(links(app, &ada, &identity("a", None)).await, Err(Refusal::Taken), "the operator's identity");
@@ -192,7 +192,7 @@ on_both! {
 async fn provider_is_believed_for_configured_domains_only() {
     let app = TestApp::sqlite_with(|config| config.oidc.domains = "clinic.example lab.example".to_owned()).await;
     let founded = app.founded().await;
-    let link = app.link(&founded.operator, Purpose::Annotator { consortium: founded.consortium }).await;
+    let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
     let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
     for email in ["ada@example.org", "ada@clinic.example.org", "ada@notclinic.example", "clinic.example"] {
         let refused = comes(&app, &identity("a", Some(email)), Some(&secret)).await;

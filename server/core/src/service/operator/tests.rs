@@ -1,6 +1,6 @@
-use undertone_api::audit_log::{AuditQuery, Hand, What, Where};
+use undertone_api::audit_log::{ActorKind, AuditAction, AuditPlace, AuditQuery};
 use undertone_api::notification::{NotificationKind, NotificationQuery};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 
@@ -15,15 +15,16 @@ async fn notices(app: &TestApp, person: &Person) -> Vec<String> {
 }
 
 /// Returns the logged actions at the terminal, the newest first.
-async fn logged_at_terminal(app: &TestApp, person: &Person) -> Vec<What> {
-    let query = AuditQuery { hand: Some(Hand::Operator), ..AuditQuery::default() };
+async fn logged_at_terminal(app: &TestApp, person: &Person) -> Vec<AuditAction> {
+    let query = AuditQuery { hand: Some(ActorKind::Operator), ..AuditQuery::default() };
     let actor = person.actor(app).await;
-    let page = audit_log::list(&app.ctx, &actor, Where::Server, &query, &PageQuery::default()).await.expect("listed");
+    let page =
+        audit_log::list(&app.ctx, &actor, AuditPlace::Server, &query, &PageQuery::default()).await.expect("listed");
     page.items.into_iter().map(|entry| entry.what).collect()
 }
 
 fn operator_link() -> NewInvitation {
-    NewInvitation { purpose: Purpose::Operator, label: "deputy".to_owned() }
+    NewInvitation { purpose: InvitationPurpose::Operator, label: "deputy".to_owned() }
 }
 
 on_both! {
@@ -35,7 +36,7 @@ on_both! {
         let heard = notices(app, &first).await;
         assert!(heard.iter().any(|text| text.contains("made a link")), "{heard:?}");
         assert!(heard.iter().any(|text| text.contains("Deputy is an operator")), "{heard:?}");
-        let listed = invitation::list(&app.ctx, &second.actor(app).await, &Purpose::Operator).await.expect("listed");
+        let listed = invitation::list(&app.ctx, &second.actor(app).await, &InvitationPurpose::Operator).await.expect("listed");
         assert!(listed.iter().any(|link| link.label == "deputy" && link.used), "{listed:?}");
     }
 
@@ -50,7 +51,7 @@ on_both! {
         let first = app.operator().await;
         let link = invite_at_terminal(&app.ctx, "break glass").await.expect("made");
         assert!(notices(app, &first).await[0].contains("terminal"));
-        assert_eq!(logged_at_terminal(app, &first).await[0], What::OperatorInvited);
+        assert_eq!(logged_at_terminal(app, &first).await[0], AuditAction::OperatorInvited);
         let second = app.accept(&link, newcomer("Deputy", None)).await;
         assert!(second.session.member.operator);
         let refused = invite_at_terminal(&app.ctx, " ").await.expect_err("no label").into_problem();
@@ -65,6 +66,6 @@ on_both! {
         let secret = made.link.rsplit('/').next().expect("a link has parts").to_owned();
         assert!(reset::preview(&app.ctx, HERE, &secret).await.expect("holds").clears_second_factor);
         assert!(notices(app, &founded.operator).await[0].contains("terminal"));
-        assert_eq!(logged_at_terminal(app, &founded.operator).await[0], What::ResetLinkMade);
+        assert_eq!(logged_at_terminal(app, &founded.operator).await[0], AuditAction::ResetLinkMade);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, QueryFilter as _, QuerySelect as _};
 use undertone_api::id::JobId;
-use undertone_api::question::Questions;
+use undertone_api::question::QuestionPlan;
 use uuid::Uuid;
 
 use super::close;
@@ -19,7 +19,7 @@ type Item = Vec<(String, u64)>;
 pub(super) async fn of(
     connection: &impl ConnectionTrait,
     job: JobId,
-    questions: &Questions,
+    questions: &QuestionPlan,
 ) -> Result<Option<f64>, Error> {
     if !says(questions) {
         return Ok(None);
@@ -28,7 +28,7 @@ pub(super) async fn of(
 }
 
 /// Returns whether κ can exist: a question goes to several people.
-pub(super) const fn says(questions: &Questions) -> bool {
+pub(super) const fn says(questions: &QuestionPlan) -> bool {
     questions.annotators > 1
 }
 

@@ -6,9 +6,9 @@ use sea_orm::{
     PaginatorTrait as _, QueryFilter as _,
 };
 use undertone_api::id::{JobId, QuestionId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::{Code, Violation};
-use undertone_api::question::{Annotation, Answer, NewAnnotation, Questions};
+use undertone_api::question::{Annotation, Answer, NewAnnotation, QuestionPlan};
 use uuid::Uuid;
 
 use super::{answer_of, answerable, close, columns, queue, wanted};
@@ -107,7 +107,7 @@ fn too_late() -> Error {
 }
 
 /// Returns whether an answer uses only labels of the job.
-pub(super) fn knows(questions: &Questions, answer: &Answer) -> bool {
+pub(super) fn knows(questions: &QuestionPlan, answer: &Answer) -> bool {
     answer.label().is_none_or(|label| questions.labels.iter().any(|known| known.name == label))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn knows(questions: &Questions, answer: &Answer) -> bool {
 pub(super) async fn record(
     ctx: &Ctx,
     tx: &Tx,
-    questions: &Questions,
+    questions: &QuestionPlan,
     found: &question::Model,
     annotator: i32,
     answer: &Answer,
@@ -155,7 +155,7 @@ pub(super) async fn record(
 }
 
 /// Closes the round of a newly answered question, if it was the last one.
-pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: &Questions) -> Result<(), Error> {
+pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: &QuestionPlan) -> Result<(), Error> {
     if let Some((row, round)) = open(ctx, tx, found).await? {
         close::close_in(ctx, tx, row, round, questions.annotators).await?;
     }
@@ -191,7 +191,7 @@ async fn open(
     let row = state::row(connection, found.job_id.into()).await?;
     let round = close::find(connection, found.job_id, found.round).await?;
     let open = round.filter(|round| round.closed_at.is_none() && ctx.now() < round.deadline);
-    Ok(open.filter(|_| state::of(&row).is_ok_and(|state| state == State::Running)).map(|round| (row, round)))
+    Ok(open.filter(|_| state::of(&row).is_ok_and(|state| state == JobState::Running)).map(|round| (row, round)))
 }
 
 /// Returns the valid answer of an annotator to a question, including skips.

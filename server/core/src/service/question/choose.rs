@@ -9,7 +9,7 @@ use sea_orm::{
 use time::Duration;
 use undertone_api::id::{JobId, QuestionId, WorkerId};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::question::Questions;
+use undertone_api::question::QuestionPlan;
 use uuid::Uuid;
 
 use super::pools::is_closed;
@@ -74,7 +74,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
     Ok(repeated)
 }
 
-fn violations(questions: &Questions, round: u32, chosen: &[Choice]) -> Vec<Violation> {
+fn violations(questions: &QuestionPlan, round: u32, chosen: &[Choice]) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !(1..=questions.rounds).contains(&round) {
         violations.push(Violation::new("round", format!("the job has rounds 1 to {}", questions.rounds)));
@@ -161,7 +161,7 @@ async fn insert(
     ctx: &Ctx,
     tx: &Tx,
     job: JobId,
-    questions: &Questions,
+    questions: &QuestionPlan,
     round: i32,
     chosen: &[Choice],
     found: &HashMap<QuestionId, Found>,

@@ -11,7 +11,7 @@ use sea_orm::{
 };
 use undertone_api::id::{JobId, WorkerId};
 use undertone_api::problem::Violation;
-use undertone_proto::question::{Answered, write_answers};
+use undertone_proto::question::{AnswerLine, write_answers};
 use uuid::Uuid;
 
 use super::pools::{LONGEST_WAIT, LOOK_AGAIN};
@@ -92,7 +92,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     rows.sort_by_key(|row| (places.get(&row.question_id).copied(), row.annotator));
     let answers = rows.iter().map(|row| {
         let answer = answer_of(&row.answer, row.label.as_deref())?;
-        Ok(Answered { question: row.question_id.into(), annotator: row.annotator as u32, answer })
+        Ok(AnswerLine { question: row.question_id.into(), annotator: row.annotator as u32, answer })
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
     let bytes = write_answers(&answers).map_err(|error| object_error(ObjectError::Questions(error)))?;

@@ -7,14 +7,14 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use sea_orm::{ColumnTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use serde_json::{Value, json};
 use undertone_api::id::JobId;
-use undertone_api::question::{Answer, Answered, ExportFormat, Exported, Questions};
+use undertone_api::question::{Answer, ExportFormat, ExportedAnswer, ExportedQuestion, QuestionPlan};
 use uuid::Uuid;
 
 use super::{ROWS, answer_of, askable, close, list};
 use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
@@ -31,7 +31,7 @@ pub struct Export {
 struct Progress {
     ctx: Ctx,
     row: job::Model,
-    questions: Questions,
+    questions: QuestionPlan,
     format: ExportFormat,
     last: Option<question::Model>,
     /// Whether something was written, and whether everything was.
@@ -52,7 +52,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
     };
     let act = Act {
         by: By::from(actor),
-        what: What::QuestionsExported,
+        what: AuditAction::QuestionsExported,
         place: Place::Consortium(row.consortium_id.into()),
         subject: Some(("job", id.to_string())),
         detail: json!({ "format": ending }),
@@ -83,16 +83,16 @@ impl Progress {
         let answers = annotation::Column::QuestionId.is_in(rows.iter().map(|row| row.id));
         let given = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
         let given = given.order_by_asc(annotation::Column::Annotator).all(connection).await?;
-        let mut answers: HashMap<Uuid, Vec<Answered>> = HashMap::new();
+        let mut answers: HashMap<Uuid, Vec<ExportedAnswer>> = HashMap::new();
         for row in given {
             let answer = answer_of(&row.answer, row.label.as_deref())?;
-            let answered = Answered { annotator: row.annotator as u32, answer };
+            let answered = ExportedAnswer { annotator: row.annotator as u32, answer };
             answers.entry(row.question_id).or_default().push(answered);
         }
         let questions = list::shown(connection, &self.row, &self.questions, rows).await?;
-        let exported: Vec<Exported> = questions
+        let exported: Vec<ExportedQuestion> = questions
             .into_iter()
-            .map(|question| Exported { answers: answers.remove(&question.id.0).unwrap_or_default(), question })
+            .map(|question| ExportedQuestion { answers: answers.remove(&question.id.0).unwrap_or_default(), question })
             .collect();
         let bytes = match self.format {
             ExportFormat::Jsonl => lines(&exported),
@@ -106,7 +106,7 @@ impl Progress {
 
 type Written = Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>>;
 
-fn lines(exported: &[Exported]) -> Written {
+fn lines(exported: &[ExportedQuestion]) -> Written {
     let mut bytes = Vec::new();
     for exported in exported {
         serde_json::to_writer(&mut bytes, exported)?;
@@ -116,14 +116,14 @@ fn lines(exported: &[Exported]) -> Written {
 }
 
 /// Writes a line for each answer; a question without answers has one line.
-fn table(exported: &[Exported], first: bool) -> Written {
+fn table(exported: &[ExportedQuestion], first: bool) -> Written {
     let mut table = csv::Writer::from_writer(Vec::new());
     if first {
         let columns =
             ["question", "dataset", "round", "state", "count", "uncertainty", "text", "annotator", "answer", "label"];
         table.write_record(columns)?;
     }
-    for Exported { question, answers } in exported {
+    for ExportedQuestion { question, answers } in exported {
         let number = |number: Option<String>| number.unwrap_or_default();
         let mut write = |annotator: String, answer: &str, label: &str| {
             table.write_record([
@@ -143,7 +143,7 @@ fn table(exported: &[Exported], first: bool) -> Written {
         if answers.is_empty() {
             write(String::new(), "", "")?;
         }
-        for Answered { annotator, answer } in answers {
+        for ExportedAnswer { annotator, answer } in answers {
             let (word, label) = super::columns(answer);
             write(annotator.to_string(), &word, label.as_deref().unwrap_or_default())?;
         }
@@ -153,7 +153,7 @@ fn table(exported: &[Exported], first: bool) -> Written {
 
 /// Writes tasks for Label Studio's import, for a labelling configuration with `<Text name="text" value="$text"/>` and
 /// `<Choices name="label" toName="text">`. Answers without a label become cancelled annotations.
-fn tasks(exported: &[Exported], first: bool, last: bool) -> Written {
+fn tasks(exported: &[ExportedQuestion], first: bool, last: bool) -> Written {
     let mut bytes = Vec::new();
     if first && (last || !exported.is_empty()) {
         bytes.push(b'[');
@@ -170,9 +170,9 @@ fn tasks(exported: &[Exported], first: bool, last: bool) -> Written {
     Ok(bytes)
 }
 
-fn task(exported: &Exported) -> Value {
+fn task(exported: &ExportedQuestion) -> Value {
     let question = &exported.question;
-    let annotation = |answered: &Answered| {
+    let annotation = |answered: &ExportedAnswer| {
         let Answer::Label { label } = &answered.answer else { return json!({"was_cancelled": true, "result": []}) };
         let result = json!({
             "id": format!("{}-{}", question.id, answered.annotator),

@@ -6,7 +6,8 @@ use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
 };
 use undertone_api::id::ConsortiumId;
-use undertone_api::question::{Asking, AskingJob, Questions};
+use undertone_api::job::AskingJob;
+use undertone_api::question::{QuestionPlan, QuestionProgress};
 use uuid::Uuid;
 
 use super::{agreement, close, of};
@@ -39,7 +40,7 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         }
     }
     let figures = Figures::of(ctx.db.read(), &asking).await?;
-    let told = |(row, questions): &(job::Model, Questions)| {
+    let told = |(row, questions): &(job::Model, QuestionPlan)| {
         Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.told(row, questions) })
     };
     asking.iter().map(told).collect()
@@ -57,7 +58,7 @@ struct Figures {
 }
 
 impl Figures {
-    async fn of(connection: &impl ConnectionTrait, asking: &[(job::Model, Questions)]) -> Result<Self, Error> {
+    async fn of(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
         let ids: Vec<Uuid> = asking.iter().map(|(row, _)| row.id).collect();
         let came: Vec<(Uuid, i64)> = pool::Entity::find()
             .select_only()
@@ -113,11 +114,11 @@ impl Figures {
         })
     }
 
-    fn told(&self, row: &job::Model, questions: &Questions) -> Asking {
+    fn told(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
         let (pools, held) = self.pools.get(&row.id).copied().unwrap_or_default();
         let asked = self.asked.get(&row.id).map_or(&[][..], Vec::as_slice);
         let needed = questions.annotators as i32;
-        Asking {
+        QuestionProgress {
             rounds_done: row.rounds_done as u32,
             rounds: questions.rounds,
             pools,

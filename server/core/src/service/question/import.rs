@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use undertone_api::id::JobId;
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
-use undertone_api::question::{Answer, Imported, Questions};
+use undertone_api::question::{Answer, ImportResult, QuestionPlan};
 
 use super::answer::{self, Recorded, Who};
 use super::askable;
@@ -16,7 +16,7 @@ use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::question;
 
 /// The highest number of labels of one import.
@@ -38,7 +38,13 @@ struct Line {
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` with the lines that cannot be read, `too_large` for too many.
-pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, text: &str) -> Result<Imported, Error> {
+pub async fn import(
+    ctx: &Ctx,
+    actor: &Actor,
+    id: JobId,
+    name: Option<&str>,
+    text: &str,
+) -> Result<ImportResult, Error> {
     let (row, questions) = askable(ctx, actor, Operation::ImportAnswers, id).await?;
     let mut violations = Vec::new();
     if let Some(name) = name {
@@ -52,7 +58,7 @@ pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, tex
         return Err(Error::problem(Code::TooLarge, format!("import at most {MOST} labels at a time")));
     }
     let who = name.map_or(Who::Member(actor.id().0), |name| Who::Import(name.trim()));
-    let mut imported = Imported::default();
+    let mut imported = ImportResult::default();
     for some in lines.chunks(AT_ONCE) {
         let counts =
             ctx.db.write("import answers", async |tx| record(ctx, tx, id, &questions, who, some).await).await?;
@@ -64,7 +70,7 @@ pub async fn import(ctx: &Ctx, actor: &Actor, id: JobId, name: Option<&str>, tex
     }
     let act = Act {
         by: By::from(actor),
-        what: What::AnswersImported,
+        what: AuditAction::AnswersImported,
         place: Place::Consortium(row.consortium_id.into()),
         subject: Some(("job", id.to_string())),
         detail: json!({ "lines": lines.len(), "taken": imported.taken, "as_another": name.is_some() }),
@@ -77,17 +83,17 @@ async fn record(
     ctx: &Ctx,
     tx: &Tx,
     job: JobId,
-    questions: &Questions,
+    questions: &QuestionPlan,
     who: Who<'_>,
     lines: &[Line],
-) -> Result<Imported, Error> {
+) -> Result<ImportResult, Error> {
     let texts = question::Column::Text.is_in(lines.iter().map(|line| line.text.as_str()));
     let asked = question::Entity::find().filter(question::Column::JobId.eq(job.0)).filter(texts).all(tx).await?;
     let mut by_text: HashMap<&str, Vec<&question::Model>> = HashMap::new();
     for found in &asked {
         by_text.entry(&found.text).or_default().push(found);
     }
-    let (mut counts, mut number) = (Imported::default(), None);
+    let (mut counts, mut number) = (ImportResult::default(), None);
     for line in lines {
         let Some(found) = by_text.get(line.text.as_str()) else {
             counts.unknown_texts += 1;

@@ -8,10 +8,10 @@ use sea_orm::{
     QuerySelect as _, Select,
 };
 use undertone_api::id::{DatasetId, JobId, QuestionId};
-use undertone_api::job::Participant;
+use undertone_api::job::JobParticipant;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
-use undertone_api::question::{Question, QuestionState, Questions};
+use undertone_api::question::{Question, QuestionPlan, QuestionState};
 use uuid::Uuid;
 
 use super::pools::{awaited, deadline, is_closed};
@@ -37,7 +37,7 @@ pub struct Wanted {
 }
 
 /// Returns a sentence about the present activity of a running job with questions, or about the awaited event.
-pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[Participant]) -> Result<String, Error> {
+pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let (Some(questions), Some(lead)) = (of(row)?, parts.first()) else { return Ok(String::new()) };
     if row.report.is_some() {
@@ -118,7 +118,7 @@ pub(super) fn behind(last: &question::Model) -> Condition {
 async fn in_state(
     connection: &impl ConnectionTrait,
     job: Uuid,
-    questions: &Questions,
+    questions: &QuestionPlan,
     state: QuestionState,
 ) -> Result<Condition, Error> {
     let full = Query::select()
@@ -140,7 +140,7 @@ async fn in_state(
 pub(super) async fn shown(
     connection: &impl ConnectionTrait,
     row: &job::Model,
-    questions: &Questions,
+    questions: &QuestionPlan,
     rows: Vec<question::Model>,
 ) -> Result<Vec<Question>, Error> {
     let tallies = tally::Entity::find().filter(tally::Column::QuestionId.is_in(rows.iter().map(|row| row.id)));
@@ -178,7 +178,7 @@ pub(super) async fn shown(
 async fn waiting(
     ctx: &Ctx,
     row: &job::Model,
-    questions: &Questions,
+    questions: &QuestionPlan,
     wanted: &Wanted,
     after: Option<QuestionId>,
     limit: usize,

@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::problem::{Code, Violation};
-use undertone_api::question::Questions;
+use undertone_api::question::QuestionPlan;
 use undertone_api::signed::Signed;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
@@ -121,7 +121,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
 }
 
 /// Returns the job's questions, if the lease's dataset releases texts under this name.
-fn asks(row: &job::Model, held: &Held, series: &str) -> Result<Option<Questions>, Error> {
+fn asks(row: &job::Model, held: &Held, series: &str) -> Result<Option<QuestionPlan>, Error> {
     Ok(of(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
 }
 
@@ -258,7 +258,7 @@ pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) 
     }
 }
 
-async fn all(ctx: &Ctx, job: JobId, questions: &Questions) -> Result<Pools, Error> {
+async fn all(ctx: &Ctx, job: JobId, questions: &QuestionPlan) -> Result<Pools, Error> {
     let rows = pools(ctx.db.read(), job, questions).await?;
     let missing = questions.asking.iter().filter(|dataset| rows.iter().all(|row| row.dataset_id != dataset.0));
     let missing = missing.copied().collect();
@@ -273,7 +273,7 @@ async fn all(ctx: &Ctx, job: JobId, questions: &Questions) -> Result<Pools, Erro
 }
 
 /// Returns the time from which on the pools are no longer awaited.
-pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &Questions) -> OffsetDateTime {
+pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) -> OffsetDateTime {
     let began = row.started_at.unwrap_or_else(|| ctx.now()) + Duration::milliseconds(row.paused_for);
     began + Duration::seconds(i64::from(questions.deadline_seconds))
 }
@@ -282,7 +282,7 @@ pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &Questions) -> Of
 pub(super) async fn awaited(
     connection: &impl sea_orm::ConnectionTrait,
     row: &job::Model,
-    questions: &Questions,
+    questions: &QuestionPlan,
 ) -> Result<Vec<participant::Model>, Error> {
     let here = pools(connection, row.id.into(), questions).await?;
     let parts = state::participants(connection, row.id.into()).await?;
@@ -293,7 +293,7 @@ pub(super) async fn awaited(
 }
 
 /// Closes the pools, if they are due: from then on they do not change.
-async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &Questions) -> Result<bool, Error> {
+async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) -> Result<bool, Error> {
     if !due(ctx, ctx.db.read(), row, questions).await? {
         return Ok(false);
     }
@@ -327,7 +327,7 @@ async fn due(
     ctx: &Ctx,
     connection: &impl sea_orm::ConnectionTrait,
     row: &job::Model,
-    questions: &Questions,
+    questions: &QuestionPlan,
 ) -> Result<bool, Error> {
     let some = !pools(connection, row.id.into(), questions).await?.is_empty();
     let late = ctx.now() >= deadline(ctx, row, questions);

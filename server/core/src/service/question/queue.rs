@@ -10,7 +10,7 @@ use sea_orm::{
 };
 use time::Duration;
 use undertone_api::id::JobId;
-use undertone_api::question::{Questions, Queue};
+use undertone_api::question::{AnnotationQueue, QuestionPlan};
 use uuid::Uuid;
 
 use super::{agreement, askable, close, list};
@@ -30,10 +30,10 @@ const AHEAD: usize = 5;
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Queue, Error> {
+pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue, Error> {
     let (row, questions) = askable(ctx, actor, Operation::Annotate, id).await?;
     let member = actor.id().0;
-    let mut queue = Queue {
+    let mut queue = AnnotationQueue {
         job: id,
         title: row.title.clone(),
         guidelines: questions.guidelines.clone(),
@@ -82,7 +82,7 @@ async fn ready(
     connection: &impl ConnectionTrait,
     round: &asking::Model,
     own: Option<i32>,
-    questions: &Questions,
+    questions: &QuestionPlan,
     member: Uuid,
 ) -> Result<Next, Error> {
     let held = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
@@ -135,7 +135,7 @@ fn answered(job: Uuid, round: i32, own: i32) -> Select<annotation::Entity> {
 }
 
 /// Selects the questions of a round that lack answers and that a member has neither answered nor skipped.
-fn left(round: &asking::Model, own: Option<i32>, questions: &Questions) -> Select<question::Entity> {
+fn left(round: &asking::Model, own: Option<i32>, questions: &QuestionPlan) -> Select<question::Entity> {
     let lacking = Query::select()
         .column(tally::Column::QuestionId)
         .from(tally::Entity)

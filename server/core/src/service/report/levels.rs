@@ -2,8 +2,8 @@
 //! often.
 
 use undertone_api::dataset::{Dataset, SizeClass};
-use undertone_api::report::{Level, Releases};
-use undertone_api::signed::certificate::Charged;
+use undertone_api::report::{DatasetReleases, PrivacyLevel};
+use undertone_api::signed::certificate::PartyCharges;
 use undertone_privacy::Delta;
 
 use crate::ctx::Ctx;
@@ -14,9 +14,9 @@ use crate::fairness::WorkOwner;
 pub(super) async fn of(
     ctx: &Ctx,
     owner: WorkOwner,
-    charged: &Charged,
+    charged: &PartyCharges,
     facts: Option<&Dataset>,
-) -> Result<Vec<Level>, Error> {
+) -> Result<Vec<PrivacyLevel>, Error> {
     let Some(delta) = charged.account.delta else { return Ok(Vec::new()) };
     let delta = Delta::new(delta).map_err(|error| Error::internal("reading an account's delta", error))?;
     let (records, speakers) = facts.map_or((super::UNKNOWN, SizeClass(1)), |facts| (facts.records, facts.speakers));
@@ -24,7 +24,15 @@ pub(super) async fn of(
     let (event, count) = (charged.mechanism.event.clone(), charged.releases.counted);
     let priced = event.clone();
     let compute = ctx.compute().run(owner, "working out a level", move || {
-        Level::both(&Releases { unit, adjacency, event: &priced, count, delta, records, speakers })
+        PrivacyLevel::compute_levels(&DatasetReleases {
+            unit,
+            adjacency,
+            event: &priced,
+            count,
+            delta,
+            records,
+            speakers,
+        })
     });
     let key = (unit, adjacency, event, count, delta, records, speakers);
     ctx.compute().levels.get_or_compute(&key, compute).await

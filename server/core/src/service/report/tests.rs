@@ -1,9 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use undertone_api::job::dp_sgd::Spec as DpSgdSpec;
-use undertone_api::job::{Spec, State};
+use undertone_api::job::{JobState, Spec};
 use undertone_api::problem::Code;
-use undertone_api::report::{FORMAT, How, ReportFile};
+use undertone_api::report::{FORMAT, LevelDerivation, ReportFile};
 use undertone_api::signed::Manifest;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 
@@ -31,13 +31,13 @@ on_both! {
         let first = finished(&mut world, 2).await;
         let file = taken(&world, first.summary.id).await;
         let second = again(&app.ctx, &world.sites[0].steward, world.consortium, &file).await.unwrap();
-        assert_eq!((second.summary.state, &second.summary.title), (State::Proposed, &first.summary.title));
+        assert_eq!((second.summary.state, &second.summary.title), (JobState::Proposed, &first.summary.title));
         assert_ne!(second.summary.id, first.summary.id);
         assert_eq!(second.spec, first.spec);
         // Byte by byte, in the text that the sites sign, and after any number of repetitions.
         let repeated = taken(&world, second.summary.id).await;
         assert_eq!(signed_spec(&repeated), signed_spec(&file));
-        assert_eq!(repeated.again().unwrap(), file.again().unwrap());
+        assert_eq!(repeated.to_proposal().unwrap(), file.to_proposal().unwrap());
         let costs = |job: &undertone_api::job::Job| job.participants.iter().map(|p| p.charge.clone()).collect::<Vec<_>>();
         assert_eq!(costs(&second), costs(&first));
     }
@@ -53,11 +53,11 @@ on_both! {
         assert_eq!((report.privacy.len(), charged.len()), (2, 2));
         for (cost, charged) in report.privacy.iter().zip(charged) {
             let [record, speaker] = cost.levels.as_slice() else { panic!("{:?}", cost.levels) };
-            assert_eq!((cost.releases, record.how, record.unit), (2, How::Protected, PrivacyUnit::Record));
+            assert_eq!((cost.releases, record.how, record.unit), (2, LevelDerivation::Protected, PrivacyUnit::Record));
             let (tight, renyi) = (charged.tight.unwrap().epsilon.unwrap(), charged.renyi.unwrap().epsilon.unwrap());
             assert!((record.epsilon.unwrap() - tight.min(renyi)).abs() < 1e-9 && (record.renyi.unwrap() - renyi).abs() < 1e-9);
             // Nothing is guaranteed for a speaker of hundreds of recordings, and the report states this.
-            assert!(matches!(speaker.how, How::Group { records } if records > 1) && !speaker.meaningful, "{speaker:?}");
+            assert!(matches!(speaker.how, LevelDerivation::Group { records } if records > 1) && !speaker.meaningful, "{speaker:?}");
             assert!(speaker.said.starts_with("No meaningful bound"), "{speaker:?}");
         }
         let what = |what: &str| report.absent.iter().any(|absent| absent.what == what);

@@ -8,7 +8,7 @@
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, WorkerId};
-use undertone_api::job::{State, Step};
+use undertone_api::job::{JobState, JobStep};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, Signed};
 
@@ -72,9 +72,9 @@ pub(super) async fn rebuild_part(
         part.into_active_model().reset_all().update(tx).await?;
     }
     let end = match state::of(&row)? {
-        State::Proposed => Step::Refuse,
+        JobState::Proposed => JobStep::Refuse,
         current if current.is_over() => return Ok(()),
-        _ => Step::Fail,
+        _ => JobStep::Fail,
     };
     state::step(ctx, tx, By::Worker(caller), row, end, Some(REASON.to_owned())).await?;
     Ok(())
@@ -156,7 +156,7 @@ async fn insert_job(
         kind: spec.kind().to_owned(),
         spec: to_json(spec)?,
         series: to_json(&planned)?,
-        state: word(&State::Failed)?,
+        state: word(&JobState::Failed)?,
         digest: signed.digest(),
         manifest: signed.payload.clone(),
         signature: signed.signature.clone(),

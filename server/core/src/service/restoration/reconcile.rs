@@ -7,10 +7,10 @@ use sea_orm::{
 };
 use serde_json::json;
 use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::log::witness::MOST_RECEIPTS;
 use undertone_api::problem::{Code, Violation};
-use undertone_api::signed::{Head, Manifest, Signed};
+use undertone_api::signed::{LogHead, Manifest, Signed};
 
 use super::rebuild::{end_part, rebuild_part};
 use super::{newest, waiting};
@@ -18,7 +18,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::word;
 use crate::service::entity::{job, participant, receipt as receipts, reconciliation, worker, write_off};
 use crate::service::job::state;
@@ -62,7 +62,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) ->
     let parts = open_parts(ctx, request)?;
     let head = match &request.head {
         Some(signed) => {
-            Some(signed.open::<Head>(&ctx.signer.verifying_key()).map_err(|error| refused("head", &error))?)
+            Some(signed.open::<LogHead>(&ctx.signer.verifying_key()).map_err(|error| refused("head", &error))?)
         }
         None => None,
     };
@@ -149,7 +149,7 @@ async fn note_progress(ctx: &Ctx, tx: &Tx, caller: WorkerId, returned: u64, is_c
 }
 
 /// Ends the wait for a worker: notes its return, and admits the proposals that waited for it.
-async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&Head>) -> Result<(), Error> {
+async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) -> Result<(), Error> {
     let row = worker::Entity::find_by_id(caller.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
     let gone = write_off::Entity::find()
         .filter(write_off::Column::WorkerId.eq(caller.0))
@@ -168,13 +168,13 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&Head>) -> Re
     };
     let act = Act {
         by: By::Worker(caller),
-        what: What::WorkerReconciled,
+        what: AuditAction::WorkerReconciled,
         place: Place::Organization(OrganizationId(row.organization_id)),
         subject: Some(("worker", caller.to_string())),
         detail: json!({ "receipts": returned, "head": head.map(|head| head.size) }),
     };
     audit_log::record(ctx, tx, act).await?;
-    let proposed = word(&State::Proposed)?;
+    let proposed = word(&JobState::Proposed)?;
     let own = participant::Entity::find().filter(participant::Column::WorkerId.eq(caller.0)).all(tx).await?;
     let jobs = job::Entity::find()
         .filter(job::Column::Id.is_in(own.iter().map(|part| part.job_id)))

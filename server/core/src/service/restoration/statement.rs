@@ -4,7 +4,7 @@ use sea_orm::{EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use time::OffsetDateTime;
 use undertone_api::log::leaf::RestorationRecord;
-use undertone_api::log::{Frontier, Leaf};
+use undertone_api::log::{Frontier, LogLeaf};
 use undertone_api::signed::{Restoration, key_id};
 
 use crate::auth::Place;
@@ -13,7 +13,7 @@ use crate::ctx::Clock;
 use crate::db::Db;
 use crate::error::Error;
 use crate::keys::{ExternalSigner, ServerSigner};
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{account, restoration};
 use crate::service::log;
 
@@ -51,7 +51,7 @@ pub async fn state_restoration(
             newest.map_or_else(|| (0, hex::encode(Frontier::default().root())), |head| (head.size as u64, head.root));
         let statement = Restoration { size, root, reason: reason.to_owned(), at: now, server };
         let signed = signer.sign(&statement).await.map_err(|error| Error::internal("signing a restoration", error))?;
-        let leaf = Leaf::Restoration(RestorationRecord::new(signed.digest()));
+        let leaf = LogLeaf::Restoration(RestorationRecord::new(signed.digest()));
         let row = restoration::Model {
             position: size as i64,
             digest: signed.digest(),
@@ -63,7 +63,7 @@ pub async fn state_restoration(
         log::append_signed(signer, now, tx, &[leaf]).await?;
         let act = Act {
             by: By::Operator,
-            what: What::BackupRestored,
+            what: AuditAction::BackupRestored,
             place: Place::Server,
             subject: None,
             detail: json!({ "log_entries": size, "reason": reason }),

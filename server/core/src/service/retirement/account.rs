@@ -17,7 +17,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{member, role};
 use crate::service::notification::AccessNotice;
 use crate::service::{api_key, member as members, operator, sessions};
@@ -78,7 +78,7 @@ pub async fn retire_account(
                 "keys_revoked": revoked,
                 "links_withdrawn": withdrawn,
             });
-            record(ctx, tx, actor, id, What::AccountRetired, detail).await?;
+            record(ctx, tx, actor, id, AuditAction::AccountRetired, detail).await?;
             let text = format!("{} retired the account of {name}: {reason}", actor.member.name);
             let notice = AccessNotice::retired(retired.id, &text).for_operators().for_organizations(&places(&taken));
             notice.send(ctx, tx).await?;
@@ -117,7 +117,7 @@ pub async fn restore_account(
             let act = retired.id;
             end(ctx, tx, actor, retired, reason).await?;
             let detail = json!({ "reason": reason, "roles": given.len() });
-            record(ctx, tx, actor, id, What::AccountRestored, detail).await?;
+            record(ctx, tx, actor, id, AuditAction::AccountRestored, detail).await?;
             let text = format!("{} restored the account of {name}: {reason}", actor.member.name);
             let notice = AccessNotice::restored(act, &text).for_member(id.0).for_operators();
             notice.for_organizations(&places(&given)).send(ctx, tx).await?;
@@ -132,8 +132,8 @@ pub async fn restore_account(
 /// Returns the organizations of roles.
 fn places(roles: &[super::StoredRole]) -> Vec<Uuid> {
     let organization = |stored: &super::StoredRole| match stored.grant.scope {
-        undertone_api::member::Scope::Organization(id) => Some(id.0),
-        undertone_api::member::Scope::Consortium(_) => None,
+        undertone_api::member::RoleScope::Organization(id) => Some(id.0),
+        undertone_api::member::RoleScope::Consortium(_) => None,
     };
     let mut found: Vec<Uuid> = roles.iter().filter_map(organization).collect();
     found.sort_unstable();
@@ -169,7 +169,7 @@ async fn record(
     tx: &Tx,
     actor: &Actor,
     id: MemberId,
-    what: What,
+    what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
     let act =

@@ -4,7 +4,7 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _};
 use serde_json::json;
 use undertone_api::id::{MemberId, OrganizationId};
-use undertone_api::member::{Member, Role, Scope};
+use undertone_api::member::{Member, Role, RoleScope};
 use undertone_api::retirement::{RetiredMember, StatedReason};
 
 use super::{
@@ -15,7 +15,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::from_json;
 use crate::service::entity::{member, retirement, role};
 use crate::service::notification::AccessNotice;
@@ -47,7 +47,7 @@ pub async fn retire_member(
                 return Err(Error::not_found("member"));
             }
             for held in &held {
-                keep_an_admin(tx, Scope::Organization(organization), crate::service::code::from_word(&held.role)?)
+                keep_an_admin(tx, RoleScope::Organization(organization), crate::service::code::from_word(&held.role)?)
                     .await?;
             }
             let taken = take_roles(tx, held).await?;
@@ -64,7 +64,7 @@ pub async fn retire_member(
                 "keys_revoked": revoked,
                 "links_withdrawn": withdrawn,
             });
-            record(ctx, tx, actor, organization, id, What::MemberRetired, detail).await?;
+            record(ctx, tx, actor, organization, id, AuditAction::MemberRetired, detail).await?;
             let name = organization_name(tx, organization).await?;
             let text = format!("{} retired {} at {name}: {reason}", actor.member.name, person.name);
             let notice = AccessNotice::retired(row.id, &text).for_member(id.0).for_organization(organization.0);
@@ -106,7 +106,7 @@ pub async fn restore_member(
             let act = retired.id;
             end(ctx, tx, actor, retired, reason).await?;
             let detail = json!({ "reason": reason });
-            record(ctx, tx, actor, organization, id, What::MemberRestored, detail).await?;
+            record(ctx, tx, actor, organization, id, AuditAction::MemberRestored, detail).await?;
             let name = organization_name(tx, organization).await?;
             let text = format!("{} restored {} at {name}: {reason}", actor.member.name, person.name);
             let notice = AccessNotice::restored(act, &text).for_member(id.0).for_organization(organization.0);
@@ -117,7 +117,7 @@ pub async fn restore_member(
     notify_all(ctx);
     tracing::info!(member.id = %id, organization.id = %organization, "a member was restored");
     let member = members::with_grants(ctx.db.read(), person).await?;
-    let scope = Scope::Organization(organization);
+    let scope = RoleScope::Organization(organization);
     let grants = member.grants.iter().filter(|grant| grant.scope == scope).copied().collect();
     Ok(Member { grants, ..member })
 }
@@ -187,7 +187,7 @@ async fn record(
     actor: &Actor,
     organization: OrganizationId,
     id: MemberId,
-    what: What,
+    what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
     let act = Act {

@@ -4,7 +4,7 @@
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, OrganizationId};
-use undertone_api::member::Scope;
+use undertone_api::member::RoleScope;
 use undertone_api::organization::Organization;
 use undertone_api::retirement::StatedReason;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::from_word;
 use crate::service::entity::{membership, role};
 use crate::service::notification::AccessNotice;
@@ -56,7 +56,7 @@ pub async fn retire_organization(
             let of = PartsOf::Organization(id, consortium);
             let jobs = parts::withdraw(ctx, tx, By::from(actor), of, "it was retired from the consortium").await?;
             let detail = json!({ "reason": reason, "roles_over_consortium": taken.len() });
-            record(ctx, tx, actor, consortium, id, What::OrganizationRetired, detail).await?;
+            record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRetired, detail).await?;
             let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
             let text = format!("{} retired {name} from the consortium: {reason}", actor.member.name);
             let notice = AccessNotice::retired(row.id, &text).for_organization(id.0).for_consortium(consortium.0);
@@ -95,7 +95,7 @@ pub async fn restore_organization(
             let act = retired.id;
             end(ctx, tx, actor, retired, reason).await?;
             let detail = json!({ "reason": reason });
-            record(ctx, tx, actor, consortium, id, What::OrganizationRestored, detail).await?;
+            record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRestored, detail).await?;
             let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
             let text = format!("{} restored {name} in the consortium: {reason}", actor.member.name);
             let notice = AccessNotice::restored(act, &text).for_organization(id.0).for_consortium(consortium.0);
@@ -132,7 +132,7 @@ async fn take_roles_over(tx: &Tx, consortium: ConsortiumId, id: OrganizationId) 
     let mut taken = Vec::new();
     for row in over {
         // One after the other: two admins of one organization may be the last two.
-        keep_an_admin(tx, Scope::Consortium(consortium), from_word(&row.role)?).await?;
+        keep_an_admin(tx, RoleScope::Consortium(consortium), from_word(&row.role)?).await?;
         taken.extend(take_roles(tx, vec![row]).await?);
     }
     Ok(taken)
@@ -153,7 +153,7 @@ async fn record(
     actor: &Actor,
     consortium: ConsortiumId,
     id: OrganizationId,
-    what: What,
+    what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
     let act = Act {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{State, Step};
+use undertone_api::job::{JobState, JobStep};
 use undertone_api::problem::Violation;
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
         PartsOf::Worker(id) => Condition::all().add(participant::Column::WorkerId.eq(id.0)),
         PartsOf::Organization(id, _) => Condition::all().add(participant::Column::OrganizationId.eq(id.0)),
     };
-    let open = [State::Proposed, State::Queued, State::Running, State::Paused];
+    let open = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused];
     let open = open.iter().map(word).collect::<Result<Vec<_>, _>>()?;
     let mut jobs = job::Entity::find().filter(job::Column::State.is_in(open));
     if let PartsOf::Organization(_, consortium) = of {
@@ -59,8 +59,8 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
             continue;
         }
         changed.insert(id);
-        if state::of(&found)? == State::Proposed {
-            state::step(ctx, tx, by, found, Step::Refuse, Some(format!("{}: {reason}", own[0].organization_name)))
+        if state::of(&found)? == JobState::Proposed {
+            state::step(ctx, tx, by, found, JobStep::Refuse, Some(format!("{}: {reason}", own[0].organization_name)))
                 .await?;
             continue;
         }

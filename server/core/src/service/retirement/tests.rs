@@ -5,7 +5,7 @@ mod parts;
 mod worker;
 
 use undertone_api::id::OrganizationId;
-use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
 
@@ -29,6 +29,7 @@ fn owner(site: &Site) -> OrganizationId {
 /// Returns an admin of the world's consortium.
 fn consortium_admin(world: &World) -> Actor {
     let mut actor = world.sites[0].steward.clone();
-    actor.member.grants = vec![Grant { scope: Scope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];
+    actor.member.grants =
+        vec![RoleGrant { scope: RoleScope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];
     actor
 }

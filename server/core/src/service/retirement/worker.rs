@@ -15,7 +15,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::worker;
 use crate::service::notification::AccessNotice;
 use crate::service::{site_key, worker as workers};
@@ -49,7 +49,7 @@ pub async fn retire_worker(
             let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, &[]).await?;
             let ended = format!("its worker {name} was retired");
             let jobs = parts::withdraw(ctx, tx, By::from(actor), PartsOf::Worker(id), &ended).await?;
-            record(ctx, tx, actor, organization, id, What::WorkerRetired, reason).await?;
+            record(ctx, tx, actor, organization, id, AuditAction::WorkerRetired, reason).await?;
             let text = format!("{} retired the worker {name}: {reason}", actor.member.name);
             AccessNotice::retired(row.id, &text).for_organization(organization.0).send(ctx, tx).await?;
             Ok(jobs)
@@ -97,7 +97,7 @@ pub async fn restore_worker(
             site_key::log_key_event(ctx, tx, &row, KeyEvent::Restored).await?;
             let act = retired.id;
             end(ctx, tx, actor, retired, reason).await?;
-            record(ctx, tx, actor, organization, id, What::WorkerRestored, reason).await?;
+            record(ctx, tx, actor, organization, id, AuditAction::WorkerRestored, reason).await?;
             let text = format!("{} restored the worker {name}: {reason}", actor.member.name);
             AccessNotice::restored(act, &text).for_organization(organization.0).send(ctx, tx).await
         })
@@ -130,7 +130,7 @@ pub(super) async fn record(
     actor: &Actor,
     organization: OrganizationId,
     id: WorkerId,
-    what: What,
+    what: AuditAction,
     reason: &str,
 ) -> Result<(), Error> {
     let act = Act {

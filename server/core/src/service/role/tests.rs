@@ -1,5 +1,5 @@
-use undertone_api::member::{Join, NewConsortiumMember, Role, Roles, Scope};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{JoinRequest, NewConsortiumMember, Role, RoleAssignment, RoleScope};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::Code;
 
 use super::{add_over, assign, assign_over, confirm_address, over, remove};
@@ -7,8 +7,8 @@ use crate::auth::Place;
 use crate::service::{consortium, invitation, member, organization};
 use crate::testing::{HERE, newcomer, on_both};
 
-fn roles(roles: &[Role]) -> Roles {
-    Roles { roles: roles.to_vec() }
+fn roles(roles: &[Role]) -> RoleAssignment {
+    RoleAssignment { roles: roles.to_vec() }
 }
 
 fn secret(link: &str) -> &str {
@@ -117,7 +117,7 @@ on_both! {
     async fn role_over_a_consortium_needs_a_confirmed_address(app: &TestApp) {
         let founded = app.founded().await;
         let by = founded.operator.actor(app).await;
-        let purpose = Purpose::Annotator { consortium: founded.consortium };
+        let purpose = InvitationPurpose::Annotator { consortium: founded.consortium };
         let link = app.link(&founded.operator, purpose).await;
         // An annotator with another person's address.
         let mut typed = newcomer("Mallory", None);
@@ -142,7 +142,7 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let by = admin.actor(app).await;
-        let purpose = Purpose::Member { organization: *north, roles: vec![Role::Auditor] };
+        let purpose = InvitationPurpose::Member { organization: *north, roles: vec![Role::Auditor] };
         let new = NewInvitation { purpose: purpose.clone(), label: "Ann".to_owned() };
         let made = invitation::create(&app.ctx, &by, &new).await.expect("made");
         let link = made.link.expect("shown once");
@@ -175,15 +175,15 @@ on_both! {
         let second = consortium::found(&app.ctx, &operator, &second).await.expect("founded").id;
 
         // The organization joins the second consortium, by its admin's account.
-        let link = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: second }).await;
         let by = admin.actor(app).await;
-        let both = Join { organization: Some(*north), organization_name: Some("West".to_owned()) };
+        let both = JoinRequest { organization: Some(*north), organization_name: Some("West".to_owned()) };
         let refused = invitation::join(&app.ctx, &by, secret(&link), &both).await.expect_err("one of the two");
         assert_eq!(refused.into_problem().violations[0].field, "organization");
-        let theirs = Join { organization: Some(founded.south.0), organization_name: None };
+        let theirs = JoinRequest { organization: Some(founded.south.0), organization_name: None };
         let refused = invitation::join(&app.ctx, &by, secret(&link), &theirs).await.expect_err("not an admin there");
         assert_eq!(refused.into_problem().violations[0].field, "organization");
-        let own = Join { organization: Some(*north), organization_name: None };
+        let own = JoinRequest { organization: Some(*north), organization_name: None };
         invitation::join(&app.ctx, &by, secret(&link), &own).await.expect("joined");
         let spent = invitation::join(&app.ctx, &by, secret(&link), &own).await;
         assert_eq!(spent.expect_err("a link works once").code(), Code::LinkSpent);
@@ -192,18 +192,18 @@ on_both! {
         assert!([founded.consortium, second].iter().all(|id| now.consortia.contains_key(id)));
         let there = organization::in_consortium(&app.ctx, &now, second).await.expect("seen");
         assert_eq!(there.iter().map(|one| one.id).collect::<Vec<_>>(), [*north]);
-        let again = app.link(&founded.operator, Purpose::Organization { consortium: second }).await;
+        let again = app.link(&founded.operator, InvitationPurpose::Organization { consortium: second }).await;
         let twice = invitation::join(&app.ctx, &now, secret(&again), &own).await;
         assert_eq!(twice.expect_err("it is in").code(), Code::AlreadyExists);
 
         // The person joins another organization, and brings none.
-        let member = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
+        let member = InvitationPurpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.south.1, member).await;
         let brings = invitation::join(&app.ctx, &now, secret(&link), &own).await.expect_err("brings none");
         assert_eq!(brings.into_problem().violations[0].field, "organization");
-        let joined = invitation::join(&app.ctx, &now, secret(&link), &Join::default()).await.expect("joined");
+        let joined = invitation::join(&app.ctx, &now, secret(&link), &JoinRequest::default()).await.expect("joined");
         assert_eq!(joined.id, now.id(), "no second account");
-        let south = Scope::Organization(founded.south.0);
+        let south = RoleScope::Organization(founded.south.0);
         assert!(joined.grants.iter().any(|grant| grant.scope == south && grant.role == Role::Auditor));
         assert_eq!(joined.grants.len(), 4);
     }
@@ -212,11 +212,11 @@ on_both! {
         let founded = app.founded().await;
         let north = &founded.north.1;
         app.two_factor(north).await;
-        let purpose = Purpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
+        let purpose = InvitationPurpose::Member { organization: founded.south.0, roles: vec![Role::Auditor] };
         let link = app.link(&founded.south.1, purpose).await;
         let refused = invitation::accept(&app.ctx, HERE, secret(&link), &newcomer("NorthAdmin", None)).await;
         assert_eq!(refused.expect_err("a code is missing").code(), Code::WrongState);
         let actor = north.actor(app).await;
-        invitation::join(&app.ctx, &actor, secret(&link), &Join::default()).await.expect("the link was not spent");
+        invitation::join(&app.ctx, &actor, secret(&link), &JoinRequest::default()).await.expect("the link was not spent");
     }
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
 use undertone_api::id::JobId;
 use undertone_api::job::log::LogEvent;
-use undertone_proto::vector::Form;
+use undertone_proto::vector::VectorForm;
 
 use super::{find, object_error, open};
 use crate::ctx::Ctx;
@@ -55,7 +55,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         let Some((planned, due)) = look(ctx, id, series, number).await? else { return Ok(true) };
         // The name follows from the input, so two replicas with the same work write the same bytes to the same path.
         let object = Path::from(format!("averages/{id}/{series}/{number}-{}", name(&due)));
-        let form = Form::new(planned.series.precision, due.length).map_err(|error| object_error(error.into()))?;
+        let form = VectorForm::new(planned.series.precision, due.length).map_err(|error| object_error(error.into()))?;
         let at_work = AT_WORK.lock().await;
         let mean = average::mean(&ctx.store, &due.parts, form, &object).await;
         // Not held while waiting for the writer's turn.

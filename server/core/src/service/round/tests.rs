@@ -3,7 +3,7 @@
 
 use ed25519_dalek::SigningKey;
 use time::Duration;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 
 use super::close::AT_WORK;
@@ -295,7 +295,7 @@ on_both! {
         world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();
         assert_eq!(world.average(0, &leases[0], 1).await, Some(vec![2.0]));
         finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Failed);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Failed);
     }
 
     async fn a_server_that_starts_again_in_the_middle_of_a_round_goes_on(app: &TestApp) {

@@ -7,7 +7,7 @@ use time::Duration;
 use undertone_api::account::{HalfSession, SecondStep};
 use undertone_api::id::MemberId;
 use undertone_api::problem::Code;
-use undertone_api::session::{Session, SignIn, Tokens};
+use undertone_api::session::{Session, SignIn, TokenPair};
 use uuid::Uuid;
 
 use super::begin;
@@ -16,7 +16,7 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::audit_log::{self, Act, By, What};
+use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{half_session, member};
 use crate::service::factor::{self, Proof};
 use crate::service::notification::credential::{self, CredentialChange};
@@ -45,7 +45,7 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
     let (doors, row) = match (proven, row) {
         (Ok(doors), Some(row)) => (doors, row),
         (Err(error), row) if error.code() == Code::WrongCredentials => {
-            attempt::note_failure(ctx, row.map(|row| MemberId(row.id)), What::SignInFailed);
+            attempt::note_failure(ctx, row.map(|row| MemberId(row.id)), AuditAction::SignInFailed);
             return Err(error);
         }
         (Err(error), _) => return Err(error),
@@ -100,7 +100,7 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
         })
         .await?;
     let Some(tokens) = tokens else {
-        attempt::note_failure(ctx, Some(id), What::SecondFactorFailed);
+        attempt::note_failure(ctx, Some(id), AuditAction::SecondFactorFailed);
         return Err(factor::wrong());
     };
     let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(over)?;
@@ -115,7 +115,7 @@ pub(in crate::service) async fn admit(
     tx: &Tx,
     member: MemberId,
     from: &Origin,
-) -> Result<Result<Tokens, HalfSession>, Error> {
+) -> Result<Result<TokenPair, HalfSession>, Error> {
     if factor::in_force(tx, member).await? {
         return half(ctx, tx, member, &ctx.random.secret()).await.map(Err);
     }
@@ -157,14 +157,14 @@ pub(super) async fn open(
 pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
     let act = Act {
         by: By::Member(member),
-        what: What::SignedIn,
+        what: AuditAction::SignedIn,
         place: Place::Server,
         subject: Some(("member", member.to_string())),
         detail: json!({ "second_factor": proof.is_some(), "passkey": proof == Some(Proof::Passkey) }),
     };
     audit_log::record(ctx, tx, act.clone()).await?;
     if proof == Some(Proof::Recovery) {
-        audit_log::record(ctx, tx, Act { what: What::RecoveryCodeUsed, detail: json!({}), ..act }).await?;
+        audit_log::record(ctx, tx, Act { what: AuditAction::RecoveryCodeUsed, detail: json!({}), ..act }).await?;
         credential::announce(ctx, tx, member, CredentialChange::RecoveryCodeUsed).await?;
     }
     Ok(())

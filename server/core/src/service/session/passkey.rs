@@ -4,7 +4,7 @@ use sea_orm::EntityTrait as _;
 use undertone_api::account::SecondFactors;
 use undertone_api::id::MemberId;
 use undertone_api::passkey::{PasskeyChallenge, PasskeySignIn};
-use undertone_api::session::{Session, Tokens};
+use undertone_api::session::{Session, TokenPair};
 
 use super::begin;
 use super::enter::{open, over, signed_in};
@@ -83,7 +83,7 @@ pub async fn passkey_sign_in(ctx: &Ctx, from: impl Into<Origin>, given: &Passkey
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }
 
-async fn enter(ctx: &Ctx, tx: &Tx, verified: &VerifiedPasskey, from: &Origin) -> Result<Tokens, Error> {
+async fn enter(ctx: &Ctx, tx: &Tx, verified: &VerifiedPasskey, from: &Origin) -> Result<TokenPair, Error> {
     signed_in(ctx, tx, verified.member, Some(Proof::Passkey)).await?;
     begin(ctx, tx, verified.member, from).await
 }

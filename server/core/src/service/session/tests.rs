@@ -3,7 +3,7 @@ use time::Duration;
 use undertone_api::account::{IdentityProof, SecondStep};
 use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::problem::Code;
-use undertone_api::session::{Refresh, SignIn};
+use undertone_api::session::{RefreshRequest, SignIn};
 
 use super::{Entered, Renewed, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
 use crate::auth::{FRESH, Origin};
@@ -177,7 +177,7 @@ on_both! {
     async fn what_is_no_token_is_refused(app: &TestApp) {
         app.operator().await;
         for token in ["", ".", "x.y", "00000000-0000-0000-0000-000000000000.00"] {
-            let refresh_token = Refresh { refresh_token: token.to_owned() }.refresh_token;
+            let refresh_token = RefreshRequest { refresh_token: token.to_owned() }.refresh_token;
             assert_eq!(refresh(&app.ctx, &refresh_token).await.expect_err(token).code(), Code::Unauthenticated);
         }
     }

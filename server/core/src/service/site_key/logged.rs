@@ -10,7 +10,7 @@ use sea_orm::{
     QueryOrder as _, QuerySelect as _,
 };
 use undertone_api::id::WorkerId;
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_api::log::leaf::KeyEvent;
 use undertone_api::log::proof::{assemble, inclusion_path};
 use undertone_api::log::witness::KeyProof;
@@ -116,6 +116,6 @@ pub async fn newest_key(ctx: &Ctx, worker: WorkerId, size: u64) -> Result<Option
     let inclusion = assemble(&path, |subtree| hashes.get(&subtree).copied())
         .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))?;
     // An altered event has no leaf: the site notices.
-    let leaf = leaf::of_key_event(&row).as_ref().map(Leaf::content).unwrap_or_default();
+    let leaf = leaf::of_key_event(&row).as_ref().map(LogLeaf::content).unwrap_or_default();
     Ok(Some(KeyProof { position: row.position as u64, leaf, inclusion }))
 }

@@ -5,7 +5,7 @@ use sea_orm::EntityTrait as _;
 use undertone_api::id::WorkerId;
 use undertone_api::job::Job;
 use undertone_api::problem::Code;
-use undertone_api::signed::{DocumentSigner, KeyChange, Pins, Rotation, Signed, public_key};
+use undertone_api::signed::{CertificatePins, DocumentSigner, KeyChange, KeyRotation, Signed, public_key};
 
 use super::{of, rotate};
 use crate::ctx::Ctx;
@@ -34,8 +34,8 @@ fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
     }
 }
 
-fn signed(change: &KeyChange, old: &dyn DocumentSigner, new: &SigningKey) -> Rotation {
-    Rotation { by_old: Signed::new(change, old).unwrap(), by_new: Signed::new(change, new).unwrap() }
+fn signed(change: &KeyChange, old: &dyn DocumentSigner, new: &SigningKey) -> KeyRotation {
+    KeyRotation { by_old: Signed::new(change, old).unwrap(), by_new: Signed::new(change, new).unwrap() }
 }
 
 fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
@@ -141,11 +141,11 @@ on_both! {
     async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {
         let challenge = "ab".repeat(32);
         let answer = pins::pins(&app.ctx, &challenge).await.unwrap();
-        let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+        let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
         assert_eq!((said.challenge, said.at), (challenge, app.ctx.now()));
         assert!(said.certificates.is_empty(), "it speaks no TLS");
         let another = public_key(&hex_of(&SigningKey::from_bytes(&[1; 32]))).unwrap();
-        assert!(answer.open::<Pins>(&another).is_err());
+        assert!(answer.open::<CertificatePins>(&another).is_err());
         for challenge in ["", "ab", "zz"] {
             assert_eq!(code(pins::pins(&app.ctx, challenge).await), Code::ValidationFailed);
         }
@@ -156,7 +156,7 @@ on_both! {
 async fn a_server_with_tls_announces_the_certificate_that_it_shows() {
     let app = crate::testing::TestApp::sqlite_with(|config| config.tls.mode = crate::config::TlsMode::On).await;
     let answer = pins::pins(&app.ctx, &"00".repeat(32)).await.unwrap();
-    let said: Pins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+    let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
     let shown = app.ctx.tls.as_ref().unwrap();
     assert_eq!((said.certificates.len(), &said.certificates[0].sha256), (1, &shown.fingerprint()));
     assert_eq!(said.certificates[0].until, shown.rotates_at());

@@ -2,7 +2,7 @@
 
 use time::Duration;
 use undertone_api::job::Job;
-use undertone_api::job::diagnosis::Cause;
+use undertone_api::job::diagnosis::DiagnosisCause;
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
 
 use super::diagnose;
@@ -12,14 +12,14 @@ use crate::service::world::{World, row};
 use crate::testing::{TestApp, on_both};
 
 /// Returns each problem with its party, in order.
-async fn troubles(app: &TestApp, job: &Job) -> Vec<(Cause, String)> {
+async fn troubles(app: &TestApp, job: &Job) -> Vec<(DiagnosisCause, String)> {
     let row = row(&app.ctx, job.summary.id).await;
     let found = diagnose(&app.ctx, &row).await.unwrap();
     assert!(found.iter().all(|one| !one.reason.is_empty() && !one.remedy.is_empty()), "{found:?}");
     found.into_iter().map(|one| (one.cause, one.party)).collect()
 }
 
-async fn causes(app: &TestApp, job: &Job) -> Vec<Cause> {
+async fn causes(app: &TestApp, job: &Job) -> Vec<DiagnosisCause> {
     troubles(app, job).await.into_iter().map(|(cause, _)| cause).collect()
 }
 
@@ -41,10 +41,10 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         let found = troubles(app, &job).await;
-        assert_eq!(found.iter().map(|(cause, _)| *cause).collect::<Vec<_>>(), [Cause::AwaitsOwner; 2]);
+        assert_eq!(found.iter().map(|(cause, _)| *cause).collect::<Vec<_>>(), [DiagnosisCause::AwaitsOwner; 2]);
         assert!(found[0].1.starts_with("speech of party 1"), "{found:?}");
         let job = world.approved(job).await;
-        assert_eq!(causes(app, &job).await, [Cause::NeverConnected; 3]);
+        assert_eq!(causes(app, &job).await, [DiagnosisCause::NeverConnected; 3]);
         let shown = world.job(job.summary.id).await;
         assert_eq!(shown.diagnoses.len(), 3, "the job's own view says the same");
     }
@@ -60,7 +60,7 @@ on_both! {
         app.clock.advance(Duration::seconds(61));
         offer::seen(&app.ctx, world.sites[0].worker).await.unwrap();
         // The first is connected, and has not renewed its lease; the others are disconnected.
-        assert_eq!(causes(app, &job).await, [Cause::Silent, Cause::Disconnected, Cause::Disconnected]);
+        assert_eq!(causes(app, &job).await, [DiagnosisCause::Silent, DiagnosisCause::Disconnected, DiagnosisCause::Disconnected]);
     }
 
     async fn what_a_site_says_it_waits_for_is_what_it_waits_for(app: &TestApp) {
@@ -69,9 +69,9 @@ on_both! {
         all_seen(&world).await;
         let lease = world.lease(1).await;
         for (event, cause) in [
-            (SiteEvent::Phase { phase: Phase::AwaitsTerminal }, Cause::AwaitsTerminal),
-            (SiteEvent::Phase { phase: Phase::AwaitsSlot }, Cause::AwaitsSlot),
-            (SiteEvent::Fault { fault: Fault::DiskFull }, Cause::DiskFull),
+            (SiteEvent::Phase { phase: Phase::AwaitsTerminal }, DiagnosisCause::AwaitsTerminal),
+            (SiteEvent::Phase { phase: Phase::AwaitsSlot }, DiagnosisCause::AwaitsSlot),
+            (SiteEvent::Fault { fault: Fault::DiskFull }, DiagnosisCause::DiskFull),
         ] {
             app.clock.advance(Duration::seconds(1));
             say(app, &world, &lease, event, 0).await;
@@ -82,7 +82,7 @@ on_both! {
         assert_eq!(causes(app, &job).await, [], "it has begun");
         app.clock.advance(Duration::seconds(1));
         say(app, &world, &lease, SiteEvent::Phase { phase: Phase::Begun }, 300).await;
-        assert_eq!(causes(app, &job).await, [Cause::ClockSkew]);
+        assert_eq!(causes(app, &job).await, [DiagnosisCause::ClockSkew]);
     }
 
     async fn a_clock_at_the_end_of_all_times_is_named_and_breaks_nothing(app: &TestApp) {
@@ -93,7 +93,7 @@ on_both! {
         for (sequence, sent) in [(1, i64::MIN), (2, i64::MAX)] {
             let said = Said { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
             append(&app.ctx, world.sites[1].worker, &lease, sent, &[said]).await.unwrap();
-            assert_eq!(causes(app, &job).await, [Cause::ClockSkew], "{sent}");
+            assert_eq!(causes(app, &job).await, [DiagnosisCause::ClockSkew], "{sent}");
         }
     }
 
@@ -111,7 +111,7 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             crate::service::lease::renew(&app.ctx, world.sites[site].worker, lease).await.unwrap();
         }
-        assert_eq!(causes(app, &job).await, [Cause::NoSubmission, Cause::NoSubmission, Cause::NoQuorum]);
+        assert_eq!(causes(app, &job).await, [DiagnosisCause::NoSubmission, DiagnosisCause::NoSubmission, DiagnosisCause::NoQuorum]);
     }
 
     async fn a_job_that_is_over_has_no_trouble(app: &TestApp) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use undertone_api::job::Job;
-use undertone_api::log::witness::{Answer, MOST_RECEIPTS, WitnessError, Witnessed};
+use undertone_api::log::witness::{MOST_RECEIPTS, VerifiedAnswer, WitnessAnswer, WitnessError};
 use undertone_api::problem::Code;
-use undertone_api::signed::{Head, Receipt, Signed};
+use undertone_api::signed::{LogHead, Receipt, Signed};
 
 use super::witness;
 use crate::ctx::Ctx;
@@ -45,19 +45,19 @@ impl Site {
         self.world.submit_with(1, &self.lease, round, &[1.0], vec![receipt]).await.unwrap();
     }
 
-    async fn ask(&self) -> Answer {
+    async fn ask(&self) -> WitnessAnswer {
         let numbers: Vec<u64> = self.receipts.keys().copied().collect();
         witness(&self.world.ctx, self.world.sites[1].worker, self.kept.as_ref(), &numbers, None).await.unwrap()
     }
 
-    fn judge(&self, answer: &Answer) -> Result<Witnessed, WitnessError> {
+    fn judge(&self, answer: &WitnessAnswer) -> Result<VerifiedAnswer, WitnessError> {
         let key = self.world.ctx.signer.verifying_key();
-        let known: Option<Head> = self.kept.as_ref().map(|signed| signed.open(&key).unwrap());
+        let known: Option<LogHead> = self.kept.as_ref().map(|signed| signed.open(&key).unwrap());
         answer.check(&key, known.as_ref(), &self.receipts)
     }
 
     /// Requests a proof, verifies it, and stores the head.
-    async fn keep(&mut self) -> Witnessed {
+    async fn keep(&mut self) -> VerifiedAnswer {
         let answer = self.ask().await;
         let witnessed = self.judge(&answer).unwrap();
         self.kept = answer.head;
@@ -141,12 +141,12 @@ on_both! {
         assert_eq!(site.judge(&answer), Err(WitnessError::Missing(1)));
         // An attacker with the server's key can rewrite the log, but cannot make it continue the known head.
         World::new(&app.ctx, 1, 3.0).await;
-        let kept: Head = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
-        let forged = Head { root: "00".repeat(32), ..kept.clone() };
+        let kept: LogHead = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
+        let forged = LogHead { root: "00".repeat(32), ..kept.clone() };
         site.kept = Some(Signed::new(&forged, &app.ctx.signer).unwrap());
         site.receipts.clear();
         let answer = site.ask().await;
-        let now = answer.head.as_ref().unwrap().open::<Head>(&app.ctx.signer.verifying_key()).unwrap().size;
+        let now = answer.head.as_ref().unwrap().open::<LogHead>(&app.ctx.signer.verifying_key()).unwrap().size;
         assert_eq!(site.judge(&answer), Err(WitnessError::Forked { known: kept.size, now }));
     }
 
@@ -166,7 +166,7 @@ on_both! {
         let more: Vec<u64> = (1..=MOST_RECEIPTS as u64 + 1).collect();
         assert_eq!(witness(&app.ctx, worker, None, &more, None).await.unwrap_err().code(), Code::ValidationFailed);
         let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
-        let head: Head = site.ask().await.head.unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
+        let head: LogHead = site.ask().await.head.unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
         let strange = Signed::new(&head, &stranger).unwrap();
         assert_eq!(witness(&app.ctx, worker, Some(&strange), &[], None).await.unwrap_err().code(), Code::BadSignature);
     }

@@ -4,7 +4,7 @@ use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::{ArtifactId, JobId, MemberId};
-use undertone_api::member::Grant;
+use undertone_api::member::RoleGrant;
 
 use crate::auth::Origin;
 use crate::ctx::Ctx;
@@ -13,7 +13,7 @@ use crate::service::entity::{artifact, member};
 use crate::service::{member as members, session};
 
 /// Makes a member with these roles, with a random password.
-pub async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[Grant]) -> MemberId {
+pub async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[RoleGrant]) -> MemberId {
     let hash = ctx.passwords.hash(&ctx.random.secret(), ctx.random.bytes()).await.unwrap();
     let row = member::Model {
         id: ctx.id::<MemberId>().0,

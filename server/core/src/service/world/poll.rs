@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use undertone_api::dataset::{Content, Dataset, Registration, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, MemberId, QuestionId};
 use undertone_api::job::active_learning::Report as LearningReport;
 use undertone_api::job::{Charge, Job, NewJob, Report, Spec};
-use undertone_api::member::{Grant, Role, Scope};
-use undertone_api::question::{Annotation, Answer, NewAnnotation, Queue};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
+use undertone_api::question::{Annotation, AnnotationQueue, Answer, NewAnnotation};
 use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
-use undertone_proto::question::{Answered, Posed, id, read_answers, write};
+use undertone_proto::question::{AnswerLine, QuestionLine, id, read_answers, write};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
@@ -115,7 +115,7 @@ impl Poll {
     }
 
     pub fn charge(&self, site: usize) -> Charge {
-        let own = |part: &&undertone_api::job::Participant| part.dataset == self.world.sites[site].dataset;
+        let own = |part: &&undertone_api::job::JobParticipant| part.dataset == self.world.sites[site].dataset;
         self.job.participants.iter().find(own).unwrap().charge.clone().unwrap()
     }
 
@@ -159,7 +159,7 @@ impl Poll {
     }
 
     /// Returns a round's answers for the lead, without waiting: question, annotator, answer.
-    pub async fn answers(&self, round: u32) -> Result<Vec<Answered>, (u64, u64)> {
+    pub async fn answers(&self, round: u32) -> Result<Vec<AnswerLine>, (u64, u64)> {
         let worker = self.world.sites[0].worker;
         let answers = question::answers(self.ctx(), worker, &self.leases[0], round, 0).await.unwrap()?;
         assert_eq!(digest(&answers.bytes), answers.digest);
@@ -168,23 +168,23 @@ impl Poll {
 
     /// Returns an actor with the annotator role only.
     pub fn annotator(&self) -> Actor {
-        let scope = Scope::Consortium(self.world.consortium);
+        let scope = RoleScope::Consortium(self.world.consortium);
         let mut actor = self.world.sites[1].steward.clone();
         actor.member.id = self.ctx().id::<MemberId>();
-        actor.member.grants = vec![Grant { scope, role: Role::Annotator }];
+        actor.member.grants = vec![RoleGrant { scope, role: Role::Annotator }];
         actor
     }
 
     /// Returns a member of another consortium.
     pub fn stranger(&self) -> Actor {
         let elsewhere = self.ctx().id();
-        let grants = vec![Grant { scope: Scope::Consortium(elsewhere), role: Role::ConsortiumAdmin }];
+        let grants = vec![RoleGrant { scope: RoleScope::Consortium(elsewhere), role: Role::ConsortiumAdmin }];
         let mut actor = self.annotator();
         actor.member.grants = grants;
         Actor { consortia: BTreeMap::from([(elsewhere, Vec::new())]), ..actor }
     }
 
-    pub async fn queue(&self, actor: &Actor) -> Queue {
+    pub async fn queue(&self, actor: &Actor) -> AnnotationQueue {
         question::next(self.ctx(), actor, self.job.summary.id).await.unwrap()
     }
 
@@ -218,11 +218,11 @@ impl Poll {
 
 /// Registers queries at a site: those of the first one are public, and have labels.
 pub async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
-    let registration = Registration {
+    let registration = DatasetRegistration {
         name: "queries".to_owned(),
         lineage: ctx.id(),
         visibility: if number == 0 { Visibility::Public } else { Visibility::Private },
-        content: Content::Queries,
+        content: DatasetContent::Queries,
         inputs: 0,
         classes: if number == 0 { 3 } else { 0 },
         records: SizeClass(10_000),
@@ -237,11 +237,11 @@ pub async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
 }
 
 pub fn pool(texts: &[&str]) -> Vec<u8> {
-    write(texts.iter().map(|text| Posed { text: (*text).to_owned(), count: None }).collect()).unwrap()
+    write(texts.iter().map(|text| QuestionLine { text: (*text).to_owned(), count: None }).collect()).unwrap()
 }
 
 /// Returns the annotator and the label of an answer.
-pub fn said(answered: &Answered) -> (u32, &str) {
+pub fn said(answered: &AnswerLine) -> (u32, &str) {
     (answered.annotator, answered.answer.label().unwrap_or("none"))
 }
 

@@ -10,7 +10,7 @@ use crate::testing::on_both;
 use undertone_server_core::service::world::World;
 
 fn content(world: &World, title: &str, rounds: u32) -> Option<prost_types::Struct> {
-    document::of(&NewDraft::of(title, &Spec::DpSgd(world.spec(rounds))).unwrap())
+    document::to_struct(&NewDraft::from_spec(title, &Spec::DpSgd(world.spec(rounds))).unwrap())
 }
 
 fn create(world: &World, title: &str) -> v1::CreateDraftRequest {

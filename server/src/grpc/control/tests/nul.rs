@@ -17,7 +17,7 @@ on_both! {
         problem(client.list_datasets(by(&researcher, ask)).await, Code::Malformed);
         let propose = |title: &str| {
             let new = NewJob { title: title.to_owned(), spec: Spec::DpSgd(world.spec(1)) };
-            v1::ProposeJobRequest { consortium: consortium.clone(), job: document::of(&new) }
+            v1::ProposeJobRequest { consortium: consortium.clone(), job: document::to_struct(&new) }
         };
         problem(client.propose_job(by(&researcher, propose("a\0b"))).await, Code::Malformed);
         let job = client.propose_job(by(&researcher, propose("a\\u0000b"))).await.unwrap().into_inner().id;

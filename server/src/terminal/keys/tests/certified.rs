@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use time::Duration;
 use undertone_api::problem::Code;
 use undertone_api::signed::{
-    KeyPurpose, Pins, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
+    CertificatePins, KeyPurpose, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
 };
 
 use super::{command, copy, execute, replica};
@@ -121,32 +121,32 @@ on_both! {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let second = replica(app, &folder).await;
         let before = ask(&app.ctx).await;
-        before.open::<Pins>(&site).expect("the first key signs");
+        before.open::<CertificatePins>(&site).expect("the first key signs");
 
         let machine = OfflineMachine::new(app).await;
         machine.certify(app, false).await;
         copy(app, &folder, ONLINE_FILE);
         second.signer.reload(app.clock.now());
-        ask(&second).await.open::<Pins>(&site).expect("the first key still signs");
+        ask(&second).await.open::<CertificatePins>(&site).expect("the first key still signs");
         assert_eq!(site.state().root(), None, "no certificate is in force yet");
         app.clock.advance(Duration::hours(1));
         for ctx in [&app.ctx, &second] {
-            ask(ctx).await.open::<Pins>(&site).expect("a certified key signs");
+            ask(ctx).await.open::<CertificatePins>(&site).expect("a certified key signs");
         }
         assert_eq!(site.state().root(), Some(&*machine.root));
         assert_eq!(site.state().newest(KeyPurpose::Connection).map(|seen| seen.serial), Some(1));
-        ask(&second).await.open::<Pins>(&app.ctx.signer.verifying_key()).expect("by the first key alone");
+        ask(&second).await.open::<CertificatePins>(&app.ctx.signer.verifying_key()).expect("by the first key alone");
 
         app.clock.advance(Duration::days(60));
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
-        ask(&app.ctx).await.open::<Pins>(&site).expect("the next key signs");
-        let behind = ask(&second).await.open::<Pins>(&site);
+        ask(&app.ctx).await.open::<CertificatePins>(&site).expect("the next key signs");
+        let behind = ask(&second).await.open::<CertificatePins>(&site);
         assert!(matches!(behind, Err(SignedError::Chain(_))), "a server without the new key: {behind:?}");
         copy(app, &folder, ONLINE_FILE);
         second.signer.reload(app.clock.now());
-        ask(&second).await.open::<Pins>(&site).expect("it has the new key now");
-        before.open::<Pins>(&site).expect("old signatures hold");
+        ask(&second).await.open::<CertificatePins>(&site).expect("it has the new key now");
+        before.open::<CertificatePins>(&site).expect("old signatures hold");
         second.db.clone().close().await.expect("closed");
     }
 
@@ -168,16 +168,16 @@ on_both! {
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));
         let stolen = ask(&app.ctx).await;
-        stolen.open::<Pins>(&site).expect("not stolen yet");
+        stolen.open::<CertificatePins>(&site).expect("not stolen yet");
         machine.certify(app, true).await;
-        ask(&app.ctx).await.open::<Pins>(&app.ctx.signer).expect("the next key is not in force yet");
+        ask(&app.ctx).await.open::<CertificatePins>(&app.ctx.signer).expect("the next key is not in force yet");
         app.clock.advance(Duration::hours(1));
         app.ctx.signer.reload(app.clock.now());
-        ask(&app.ctx).await.open::<Pins>(&site).expect("the cure");
+        ask(&app.ctx).await.open::<CertificatePins>(&site).expect("the cure");
         for (document, name) in [(stolen, "the stolen key"), (of_first_key, "the first key")] {
-            let refused = document.open::<Pins>(&site);
+            let refused = document.open::<CertificatePins>(&site);
             assert!(matches!(refused, Err(SignedError::Chain(_))), "{name}: {refused:?}");
-            assert!(document.open::<Pins>(&app.ctx.signer).is_err(), "{name}, by the server itself");
+            assert!(document.open::<CertificatePins>(&app.ctx.signer).is_err(), "{name}, by the server itself");
         }
     }
 
@@ -242,7 +242,7 @@ async fn key_of_a_program_is_certified_and_signs() {
     config.database_url = Some(config.database());
     config.signer = program.signer();
     let App { ctx, .. } = app.restarted_with(config.clone()).await;
-    ask(&ctx).await.open::<Pins>(&site).expect("the first key still signs");
+    ask(&ctx).await.open::<CertificatePins>(&site).expect("the first key still signs");
 
     let machine = OfflineMachine::new(&app).await;
     let options = RequestOptions { file: machine.path("request.json"), root: Some(machine.root.clone()) };
@@ -255,7 +255,7 @@ async fn key_of_a_program_is_certified_and_signs() {
     ctx.signer.reload(app.clock.now());
     app.clock.advance(Duration::hours(1));
     let document = ask(&ctx).await;
-    document.open::<Pins>(&site).expect("the program's key signs");
+    document.open::<CertificatePins>(&site).expect("the program's key signs");
     assert_eq!(site.state().newest(KeyPurpose::Connection).map(|seen| seen.serial), Some(1));
     assert_eq!(ctx.signer.probe(ctx.now()).await.expect("it signs"), [hex::encode(program.key().as_bytes())]);
 

@@ -2,9 +2,9 @@
 //! to these releases, so the site checks the proof's requirements on the spec again.
 
 use serde_json::{Value, json};
-use undertone_api::dataset::{Content, Visibility};
+use undertone_api::dataset::{DatasetContent, Visibility};
 use undertone_api::job::Spec;
-use undertone_api::signed::Limits;
+use undertone_api::signed::JobLimits;
 use undertone_privacy::PrivacyUnit;
 
 use super::{ExaminedManifest, ManifestFault, examine, identity, now, sign};
@@ -13,7 +13,7 @@ use crate::testing::{ORGANIZATION, OURS, WORKER, local, manifest};
 
 fn recordings(visibility: Visibility) -> LocalDataset {
     LocalDataset {
-        content: Content::Recordings,
+        content: DatasetContent::Recordings,
         seconds: Some(3_600),
         units: vec![PrivacyUnit::Words],
         ..local(visibility)
@@ -36,7 +36,7 @@ fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFaul
     let mut manifest = manifest(spec, charge);
     manifest.participants.remove(0);
     manifest.participants[0].units = dataset.count(PrivacyUnit::Words).0;
-    manifest.limits = Some(Limits::of(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
     examine(&sign(&manifest), OURS, &identity(), &[data], now())
 }
 

@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
-use undertone_api::signed::{Decision, Signed};
+use undertone_api::signed::{Signed, SiteDecision};
 use uuid::Uuid;
 
 use super::{Foreign, honest, identity, now, sign};
@@ -201,7 +201,7 @@ proptest! {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = Store::create(&folder.path().join("ledger.db")).expect("the folder is writable");
         jobs::remember(&store, JOB, OURS, &approved, now()).expect("it is open");
-        let yes = Decision {
+        let yes = SiteDecision {
             manifest: approved.digest(), job: JOB, dataset: OURS, approve: true, reason: String::new(), at: now(),
         };
         jobs::decide(&store, &yes, DecisionOrigin::Terminal).expect("it is open");

@@ -104,7 +104,8 @@ pub fn verify(text: &str, known: KnownKeys) -> Result<VerifiedFile, FileError> {
         return Err(FileError::Stranger { whose: "server" });
     }
     let keys = SiteKeys::leading_to(site_key, &export.rotations)?;
-    let changes = export.rotations.iter().map(undertone_api::signed::Rotation::open).collect::<Result<Vec<_>, _>>()?;
+    let changes =
+        export.rotations.iter().map(undertone_api::signed::KeyRotation::open).collect::<Result<Vec<_>, _>>()?;
     if let Some(known) = known.site_key {
         let key = hex::encode(known.as_bytes());
         if export.site_key != key && changes.iter().all(|change| change.old != key) {
@@ -121,7 +122,7 @@ pub fn verify(text: &str, known: KnownKeys) -> Result<VerifiedFile, FileError> {
             }
         }
         let receipt: Receipt =
-            signed.open(keys.at(number)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
+            signed.open(keys.key_of_receipt(number)).map_err(|error| wrong(&format!("does not hold: {error}")))?;
         if receipt.sequence != number || receipt.previous != previous {
             return Err(wrong("does not follow the one before it"));
         }
@@ -152,7 +153,7 @@ pub fn verify(text: &str, known: KnownKeys) -> Result<VerifiedFile, FileError> {
 mod tests {
     use time::OffsetDateTime;
     use undertone_api::dataset::Visibility;
-    use undertone_api::signed::{Rotation, public_key};
+    use undertone_api::signed::{KeyRotation, public_key};
     use undertone_privacy::Event;
 
     use super::{EvidenceExport, FileError, KnownKeys, LARGEST, read, verify};
@@ -186,7 +187,7 @@ mod tests {
             }
         }
 
-        fn rotate(&self) -> Rotation {
+        fn rotate(&self) -> KeyRotation {
             let rotation =
                 prepare(&self.folder, &self.store, WORKER, OffsetDateTime::UNIX_EPOCH).expect("nothing runs");
             finish(&self.folder, &self.store, &rotation).expect("the server has taken it");

@@ -2,7 +2,7 @@ use ed25519_dalek::SigningKey;
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::WorkerId;
 use undertone_api::log::peers::{PeerError, PeerHead};
-use undertone_api::signed::{Head, HeadObservation, KeyChange, Rotation, Signed, key_id};
+use undertone_api::signed::{HeadObservation, KeyChange, KeyRotation, LogHead, Signed, key_id};
 use uuid::Uuid;
 
 use super::{OLD_AFTER, compare, confirm, list_peers, observation};
@@ -32,7 +32,7 @@ impl TestSite {
         Self { store, key, _dir: dir }
     }
 
-    fn witness(&self, log: &TestLog) -> (Head, Signed) {
+    fn witness(&self, log: &TestLog) -> (LogHead, Signed) {
         let request = question(&self.store).expect("readable");
         let answer = log.answer(request.known.as_ref(), &[]);
         let verdict = judge(&self.store, &server_key().verifying_key(), &request, &answer, AT).expect("writable");
@@ -40,7 +40,7 @@ impl TestSite {
         observation(&self.store, WORKER, &self.key, AT).expect("readable").expect("a head was verified").0
     }
 
-    fn compare(&self, own: &(Head, Signed), peer: PeerHead, now: OffsetDateTime) -> super::HeadComparison {
+    fn compare(&self, own: &(LogHead, Signed), peer: PeerHead, now: OffsetDateTime) -> super::HeadComparison {
         compare(&self.store, &server_key().verifying_key(), own, &[peer], now).expect("writable")
     }
 
@@ -166,7 +166,7 @@ fn rotated_key_of_a_peer_is_followed() {
         last: String::new(),
         at: AT,
     };
-    let rotation = Rotation {
+    let rotation = KeyRotation {
         by_old: Signed::new(&change, &old).expect("it has a JSON form"),
         by_new: Signed::new(&change, &new).expect("it has a JSON form"),
     };

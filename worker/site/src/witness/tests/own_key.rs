@@ -1,8 +1,8 @@
 //! The site's key in the server's log.
 
-use undertone_api::log::Leaf;
+use undertone_api::log::LogLeaf;
 use undertone_api::log::leaf::{KeyEvent, WorkerKeyRecord};
-use undertone_api::log::witness::{Answer, WitnessError};
+use undertone_api::log::witness::{WitnessAnswer, WitnessError};
 
 use super::super::own_key::judge_own_key;
 use super::super::{ServerContradiction, alarm};
@@ -17,11 +17,11 @@ impl WitnessSite {
         &mut self,
         event: KeyEvent,
         public_key: &str,
-        change: impl FnOnce(&mut Answer),
+        change: impl FnOnce(&mut WitnessAnswer),
     ) -> Option<ServerContradiction> {
         let own = [WORKER.0, uuid::Uuid::nil()];
         let record = WorkerKeyRecord::new(own, 1, event, public_key.to_owned(), 0);
-        self.log.push(Leaf::WorkerKey(record).content());
+        self.log.push(LogLeaf::WorkerKey(record).content());
         let mut answer = self.log.answer(None, &[]);
         answer.key = Some(self.log.key_proof(self.log.size() - 1));
         change(&mut answer);
@@ -58,7 +58,7 @@ fn retired_key_in_the_log_raises_an_alarm() {
 #[test]
 fn key_without_its_place_in_the_log_raises_an_alarm() {
     let mut site = WitnessSite::new();
-    let moved = |answer: &mut Answer| {
+    let moved = |answer: &mut WitnessAnswer| {
         if let Some(proof) = &mut answer.key {
             proof.position = 0;
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
-use undertone_api::dataset::{Registration, SizeClass};
+use undertone_api::dataset::{DatasetRegistration, SizeClass};
 use undertone_api::id::LineageId;
 use undertone_privacy::PrivacyUnit;
 
@@ -175,7 +175,7 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
 }
 
 /// Returns the registrations of a variant's site, without the sizes that may differ; an empty list without a site.
-fn declared_facts(folder: &Path, name: &str) -> Vec<Registration> {
+fn declared_facts(folder: &Path, name: &str) -> Vec<DatasetRegistration> {
     let folder = Folder::new(site(folder, name));
     if !folder.ledger().exists() {
         return Vec::new();
@@ -183,7 +183,7 @@ fn declared_facts(folder: &Path, name: &str) -> Vec<Registration> {
     let store = Store::create(&folder.ledger()).unwrap();
     let (found, unusable) = scan(&folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
     assert!(unusable.is_empty(), "{unusable:?}");
-    let declared = |told: Registration| Registration {
+    let declared = |told: DatasetRegistration| DatasetRegistration {
         lineage: LineageId(uuid::Uuid::nil()),
         records: SizeClass(1),
         speakers: SizeClass(1),

@@ -19,7 +19,7 @@ use crate::queries::gate::OutgoingPool;
 use crate::queries::log::{ColumnMap, ReadOptions};
 use crate::queries::prepare::{PrepareOptions, prepare};
 use crate::queries::released::Released;
-use crate::run::{Answered, Average, Exchange, Past, Run, RunError};
+use crate::run::{AnswerLine, Average, Exchange, Past, Run, RunError};
 use crate::site::clearance::{Clearance, PublicProof, ReleaseGrant};
 use crate::speech::progress::SilentProgress;
 
@@ -221,7 +221,7 @@ impl Hub {
     }
 
     /// Returns the annotators' answers to a question.
-    fn said(&self, question: QuestionId, pool: &[Released]) -> Vec<Answered> {
+    fn said(&self, question: QuestionId, pool: &[Released]) -> Vec<AnswerLine> {
         let state = self.state.borrow();
         if state.nonsense {
             let other = QuestionId(Uuid::from_u128(1));
@@ -232,13 +232,13 @@ impl Hub {
                 (question, 3, strange),
                 (other, 4, Answer::Unsure),
             ];
-            return said.map(|(question, annotator, answer)| Answered { question, annotator, answer }).to_vec();
+            return said.map(|(question, annotator, answer)| AnswerLine { question, annotator, answer }).to_vec();
         }
         let text = pool.iter().find(|released| released.id() == question).unwrap().text();
         let (right, wrong) = if truth(text) == "billing" { ("billing", "card") } else { ("card", "billing") };
         let answers = state.people.iter().zip(1..).map(|(honest, annotator)| {
             let label = if *honest { right } else { wrong }.to_owned();
-            Answered { question, annotator, answer: Answer::Label { label } }
+            AnswerLine { question, annotator, answer: Answer::Label { label } }
         });
         answers.collect()
     }
@@ -393,7 +393,7 @@ impl Exchange for Site<'_> {
         self.step()
     }
 
-    fn answers(&mut self, round: u32) -> Result<Vec<Answered>, RunError> {
+    fn answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         self.step()?;
         let (chosen, pool) = (self.hub.chosen(), self.pool());
         Ok(chosen[&round].iter().flat_map(|(question, _)| self.hub.said(*question, &pool)).collect())

@@ -1,7 +1,7 @@
 //! Membership inference against the finished model, on made-up recordings only: an attack's result on people's
 //! recordings would be a release of theirs.
 
-use undertone_api::job::audit::{Attack, Method, OperatingPoint};
+use undertone_api::job::audit::{AttackMethod, MembershipAttack, OperatingPoint};
 use undertone_privacy::audit::SHOWN;
 use undertone_privacy::membership::{Auc, threshold};
 
@@ -44,10 +44,10 @@ pub(super) fn look(
 
 impl Look {
     /// Returns the attack that predicts membership from a low loss.
-    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
+    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> MembershipAttack {
         let low = |losses: &[f64]| losses.iter().map(|loss| -loss).collect();
         let scores =
-            Scores { method: Method::LossThreshold, canaries: low(&self.canaries), shadows: low(&self.shadows) };
+            Scores { method: AttackMethod::LossThreshold, canaries: low(&self.canaries), shadows: low(&self.shadows) };
         scores.attack(series, coins)
     }
 
@@ -56,7 +56,7 @@ impl Look {
         let fit = Fit::of(&start.shadows, &self.shadows);
         let ratios = |start: &[f64], end: &[f64]| start.iter().zip(end).map(|(s, e)| fit.score(*s, *e)).collect();
         Scores {
-            method: Method::LikelihoodRatio,
+            method: AttackMethod::LikelihoodRatio,
             canaries: ratios(&start.canaries, &self.canaries),
             shadows: ratios(&start.shadows, &self.shadows),
         }
@@ -65,7 +65,7 @@ impl Look {
 
 /// Scores; a higher one predicts membership.
 pub(super) struct Scores {
-    method: Method,
+    method: AttackMethod,
     canaries: Vec<f64>,
     shadows: Vec<f64>,
 }
@@ -77,7 +77,7 @@ impl Scores {
     }
 
     /// Evaluates the attack on the model of a series against the coins; `None` for the audited series.
-    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> Attack {
+    pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> MembershipAttack {
         let of = |is_in: bool| -> Vec<f64> {
             self.canaries.iter().zip(coins).filter(|(_, coin)| **coin == is_in).map(|(score, _)| *score).collect()
         };
@@ -93,7 +93,7 @@ impl Scores {
             }
         });
         let auc = Auc::of(&members, &nonmembers);
-        Attack {
+        MembershipAttack {
             series: series.cloned(),
             method: self.method,
             members: members.len() as u32,

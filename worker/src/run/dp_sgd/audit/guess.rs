@@ -1,6 +1,6 @@
 //! Evidence and guesses.
 
-use undertone_api::job::audit::{Guessed, Trial};
+use undertone_api::job::audit::{AuditTrial, TrialResult};
 
 /// Returns the evidence of one round that a canary is a member, in nats. `x` is its amount in the release, in clips.
 /// The evidence is the log-likelihood ratio of `x` between a draw with probability `q` under noise `z` and its absence.
@@ -19,7 +19,7 @@ pub(super) fn evidence(x: f64, q: f64, z: f64) -> f64 {
 ///
 /// # Panics
 /// Unless there is a coin and a score for every canary.
-pub(super) fn guess(trial: Trial, scores: &[f64], coins: &[bool]) -> Guessed {
+pub(super) fn guess(trial: AuditTrial, scores: &[f64], coins: &[bool]) -> TrialResult {
     let canaries = trial.canaries as usize;
     assert!(scores.len() == canaries && coins.len() == canaries, "a score and a coin for each canary");
     let mut order: Vec<usize> = (0..canaries).collect();
@@ -27,5 +27,5 @@ pub(super) fn guess(trial: Trial, scores: &[f64], coins: &[bool]) -> Guessed {
     let half = trial.guesses as usize / 2;
     let said_in = order[..half].iter().filter(|canary| coins[**canary]);
     let said_out = order[canaries - half..].iter().filter(|canary| !coins[**canary]);
-    Guessed { trial, correct: (said_in.count() + said_out.count()) as u32 }
+    TrialResult { trial, correct: (said_in.count() + said_out.count()) as u32 }
 }

@@ -1,7 +1,7 @@
 //! The audit against the real chain of sampler, clip and noise, seeded, without a model in between; and its components.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use undertone_api::job::audit::{Assessment, Family, Guessed, Trial, Verdict};
+use undertone_api::job::audit::{Assessment, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
 use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 
 use super::canary::{Directions, coins};
@@ -18,10 +18,10 @@ use crate::site::clearance::{Clearance, PublicProof};
 const LENGTH: usize = 3000;
 const UNITS: usize = 50;
 const ROUNDS: u32 = 40;
-const TRIAL: Trial = Trial { family: Family::Direction, canaries: 400, guesses: 200 };
+const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 400, guesses: 200 };
 
 /// Runs forty rounds of fifty real units, each with its own gradient, and the canaries among them.
-fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (Guessed, Assessment) {
+fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (TrialResult, Assessment) {
     sabotage::on_this_thread(broken);
     let (rate, noise) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
     let clip = Clip::new(0.7, noise).unwrap();
@@ -54,7 +54,7 @@ fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (Guessed, Assessme
     let guessed = guess(TRIAL, &scores, canaries.coins());
     let event = Event::PoissonSampledGaussian { sampling_rate: rate, noise_multiplier: noise };
     let (adjacency, delta) = (Adjacency::ZeroOut, Delta::new(1e-5).unwrap());
-    (guessed, Assessment::of(&[guessed], &event, adjacency, ROUNDS.into(), delta).unwrap())
+    (guessed, Assessment::assess(&[guessed], &event, adjacency, ROUNDS.into(), delta).unwrap())
 }
 
 #[test]
@@ -73,26 +73,26 @@ fn an_honest_run_never_disproves_its_claim_and_gives_away_a_part_of_it() {
 fn noise_switched_off_is_caught_every_time() {
     for seed in 1..=10 {
         let (guessed, assessed) = run(0.1, 2.0, seed, Some(Sabotage::NoNoise));
-        assert_eq!(assessed.verdict, Verdict::Disproved, "{guessed:?} {assessed:?}");
+        assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
     }
 }
 
 #[test]
 fn a_fifth_of_the_noise_is_caught() {
     let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::LittleNoise(5)));
-    assert_eq!(assessed.verdict, Verdict::Disproved, "{guessed:?} {assessed:?}");
+    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
 }
 
 #[test]
 fn a_clip_that_does_not_cut_is_caught() {
     let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::NoClip));
-    assert_eq!(assessed.verdict, Verdict::Disproved, "{guessed:?} {assessed:?}");
+    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
 }
 
 #[test]
 fn everybody_in_every_batch_is_caught() {
     let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::EveryUnit));
-    assert_eq!(assessed.verdict, Verdict::Disproved, "{guessed:?} {assessed:?}");
+    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn evidence_is_the_logarithm_of_a_likelihood_ratio() {
 
 #[test]
 fn guesses_are_the_extremes_and_the_rest_abstains() {
-    let trial = Trial { family: Family::Direction, canaries: 6, guesses: 4 };
+    let trial = AuditTrial { family: CanaryFamily::Direction, canaries: 6, guesses: 4 };
     let scores = [5.0, -1.0, 0.0, 0.1, 4.0, -2.0];
     let correct = |coins: [bool; 6]| guess(trial, &scores, &coins).correct;
     assert_eq!(correct([true, false, false, true, true, false]), 4);

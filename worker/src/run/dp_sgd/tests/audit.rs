@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use undertone_api::job::audit::{Assessment, Verdict};
-use undertone_api::job::dp_sgd::{Audit, Noise, Spec};
+use undertone_api::job::audit::{Assessment, AuditVerdict};
+use undertone_api::job::dp_sgd::{AuditOptions, Noise, Spec};
 use undertone_privacy::{Adjacency, Delta, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::hub::{Crash, Hub};
@@ -26,14 +26,14 @@ pub(super) fn audited(spec: &mut Spec) {
         party.noise = Some(Noise::flat(NoiseMultiplier::new(NOISE).unwrap(), 0.5));
     }
     spec.private.as_mut().unwrap().rounds = ROUNDS;
-    spec.audit = Some(Audit { canaries: 200, guesses: 100, recordings: 0 });
+    spec.audit = Some(AuditOptions { canaries: 200, guesses: 100, recordings: 0 });
 }
 
 pub(super) fn assessed(hub: &Hub, index: usize) -> Assessment {
     let finding = hub.findings(index).pop().expect("the audit was handed in");
     assert!(finding.answers(&hub.audited(index).expect("it was promised")));
     let (adjacency, delta) = (Adjacency::ZeroOut, Delta::new(1e-5).unwrap());
-    Assessment::of(&finding.trials, &hub.event(index), adjacency, hub.paid(index).into(), delta).unwrap()
+    Assessment::assess(&finding.trials, &hub.event(index), adjacency, hub.paid(index).into(), delta).unwrap()
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn noise_that_was_switched_off_behind_the_accountants_back_is_caught_and_the_hon
     hub.run_all();
     assert!(hub.findings(0).is_empty(), "nothing of public data is audited");
     let (broken, honest) = (assessed(&hub, 1), assessed(&hub, 2));
-    assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");
+    assert_eq!(broken.verdict, AuditVerdict::Disproved, "{broken:?}");
     assert!(broken.blocking > broken.claim && broken.claim > 1.0, "{broken:?}");
     // Fails once in far more than a thousand runs: the bound guarantees that.
-    assert_eq!(honest.verdict, Verdict::Consistent, "{honest:?}");
+    assert_eq!(honest.verdict, AuditVerdict::Consistent, "{honest:?}");
     let lead = hub.parameters(0, "private");
     assert!(hub.parameters(1, "private") == lead && hub.parameters(2, "private") == lead);
 }
@@ -63,7 +63,7 @@ fn a_killed_run_goes_on_with_the_same_canaries_and_all_its_evidence() {
     assert_eq!((hub.lives(1), hub.paid(1)), (5, ROUNDS));
     // A mix of two sets of canaries would have no power.
     let broken = assessed(&hub, 1);
-    assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");
+    assert_eq!(broken.verdict, AuditVerdict::Disproved, "{broken:?}");
     assert_eq!(hub.kept(1, "canaries.secret").unwrap().len(), 32);
     assert!(hub.kept(0, "canaries.secret").is_err());
 }
@@ -89,7 +89,7 @@ fn made_up_speakers_are_attacked_in_the_finished_model_and_cost_little() {
         move |spec: &mut Spec| {
             spec.open = None;
             spec.unit = PrivacyUnit::Speaker;
-            spec.audit = audit.then_some(Audit { canaries: 100, guesses: 50, recordings: 20 });
+            spec.audit = audit.then_some(AuditOptions { canaries: 100, guesses: 50, recordings: 20 });
         }
     };
     let (plain, hub) = (Hub::new(change(false)), Hub::new(change(true)));
@@ -124,7 +124,7 @@ fn the_same_made_up_recordings_are_looked_for_in_the_model_of_every_arm() {
             let noise_multiplier = NoiseMultiplier::new(8.0).unwrap();
             party.noise = Some(Noise { noise_multiplier, ..party.noise.unwrap() });
         }
-        spec.audit = Some(Audit { canaries: 100, guesses: 50, recordings: 100 });
+        spec.audit = Some(AuditOptions { canaries: 100, guesses: 50, recordings: 100 });
     });
     hub.crash(1, Crash::Accepted, "open", 17);
     hub.run_all();

@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::audit::{Audited, Finding};
+use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::dp_sgd::{Rounds, Spec};
 use undertone_api::job::{Measurement, Report, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
@@ -62,7 +62,7 @@ struct Disk {
     refuses: bool,
     stop_after: Option<u32>,
     sabotage: Option<Sabotage>,
-    findings: Vec<Finding>,
+    findings: Vec<AuditFinding>,
     /// The number of requests for randomness, by purpose.
     drawn: HashMap<u32, u32>,
 }
@@ -150,14 +150,14 @@ impl Hub {
     }
 
     /// Returns the findings of a site's audits, in order of submission.
-    pub(super) fn findings(&self, index: usize) -> Vec<Finding> {
+    pub(super) fn findings(&self, index: usize) -> Vec<AuditFinding> {
         self.state().sites[index].findings.clone()
     }
 
     /// Returns the audit that the manifest promises of a site.
-    pub(super) fn audited(&self, index: usize) -> Option<Audited> {
+    pub(super) fn audited(&self, index: usize) -> Option<AuditPlan> {
         let party = &self.manifest.participants[index];
-        self.manifest.spec.audited(&Dataset {
+        self.manifest.spec.audit_plan(&Dataset {
             id: party.dataset,
             lineage: party.lineage,
             organization: party.organization,
@@ -165,7 +165,7 @@ impl Hub {
             worker: party.worker,
             name: party.dataset_name.clone(),
             visibility: if index == 0 { Visibility::Public } else { Visibility::Private },
-            content: undertone_api::dataset::Content::Speech,
+            content: undertone_api::dataset::DatasetContent::Speech,
             inputs: 3,
             classes: 4,
             records: SizeClass(20),
@@ -313,7 +313,7 @@ impl Site<'_> {
         let precision = rounds.as_ref().unwrap().exchange.precision;
         let mut dice = ChaCha20Rng::seed_from_u64(5);
         let bytes = undertone_proto::vector::write(vector, precision, || dice.next_u32()).unwrap();
-        let form = undertone_proto::vector::Form::new(precision, vector.len() as u64).unwrap();
+        let form = undertone_proto::vector::VectorForm::new(precision, vector.len() as u64).unwrap();
         undertone_proto::vector::read(&bytes, form).unwrap()
     }
 
@@ -439,11 +439,11 @@ impl Exchange for Site<'_> {
         Ok(())
     }
 
-    fn audited(&self) -> Option<Audited> {
+    fn audited(&self) -> Option<AuditPlan> {
         self.hub.audited(self.index)
     }
 
-    fn audit(&mut self, finding: Finding) -> Result<(), RunError> {
+    fn audit(&mut self, finding: AuditFinding) -> Result<(), RunError> {
         self.hub.state().sites[self.index].findings.push(finding);
         Ok(())
     }

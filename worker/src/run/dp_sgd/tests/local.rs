@@ -1,7 +1,7 @@
 //! Rounds of several local steps, and vectors with few bits.
 
-use undertone_api::job::audit::Verdict;
-use undertone_api::job::dp_sgd::{Ema, Optimizer, Precision, Schedule, Spec};
+use undertone_api::job::audit::AuditVerdict;
+use undertone_api::job::dp_sgd::{Ema, Optimizer, Precision, RateSchedule, Spec};
 use undertone_privacy::Event;
 
 use super::audit::{assessed, audited};
@@ -46,7 +46,7 @@ fn round_of_steps_is_made_anew_whole_or_sent_again() {
         local(spec);
         spec.open = None;
         let private = spec.private.as_mut().unwrap();
-        private.schedule = Schedule::Cosine { warmup: 2, r#final: 0.1 };
+        private.schedule = RateSchedule::Cosine { warmup: 2, r#final: 0.1 };
         private.averaging = Some(Ema { decay: 0.8 });
         private.optimizer = Optimizer::Sgd { learning_rate: 1.0, momentum: 0.5 };
     });
@@ -90,7 +90,7 @@ fn an_audit_sees_every_step_of_a_round() {
     hub.crash(1, Crash::Granted, "private", 4);
     hub.run_all();
     let (broken, honest) = (assessed(&hub, 1), assessed(&hub, 2));
-    assert_eq!(broken.verdict, Verdict::Disproved, "{broken:?}");
+    assert_eq!(broken.verdict, AuditVerdict::Disproved, "{broken:?}");
     assert!(honest.claim > 1.0, "a claim of all steps: {honest:?}");
-    assert_eq!(honest.verdict, Verdict::Consistent, "{honest:?}");
+    assert_eq!(honest.verdict, AuditVerdict::Consistent, "{honest:?}");
 }

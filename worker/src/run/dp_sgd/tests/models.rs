@@ -1,6 +1,8 @@
 //! Whole runs with other models than the paper's, with parts of a model, and with other optimizers than Adam.
 
-use undertone_api::job::dp_sgd::{Arm, Cell, Clipping, Ema, Model, Optimizer, Part, Schedule, Spec};
+use undertone_api::job::dp_sgd::{
+    AcousticModel, Arm, Clipping, Ema, ModelPart, Optimizer, RateSchedule, RecurrentCell, Spec,
+};
 
 use super::hub::{Crash, Hub};
 use super::report;
@@ -12,10 +14,10 @@ fn short(spec: &mut Spec) {
     spec.private.as_mut().unwrap().rounds = 8;
 }
 
-fn trains(model: &Model) {
+fn trains(model: &AcousticModel) {
     let hub = Hub::new(|spec| {
         short(spec);
-        spec.model = Model { classes: Some(4), hidden: 7, ..model.clone() };
+        spec.model = AcousticModel { classes: Some(4), hidden: 7, ..model.clone() };
     });
     hub.run_all();
     let losses = hub.losses("public");
@@ -36,36 +38,36 @@ fn trains(model: &Model) {
 
 #[test]
 fn two_layers_in_both_directions_train() {
-    trains(&Model { layers: 2, bidirectional: true, ..Model::lstm(7, None) });
+    trains(&AcousticModel { layers: 2, bidirectional: true, ..AcousticModel::lstm(7, None) });
 }
 
 #[test]
 fn gated_recurrent_units_train() {
-    trains(&Model { cell: Cell::Gru, ..Model::lstm(7, None) });
+    trains(&AcousticModel { cell: RecurrentCell::Gru, ..AcousticModel::lstm(7, None) });
 }
 
 #[test]
 fn a_context_and_a_layer_norm_train() {
-    trains(&Model { context: Some(3), normalize: true, ..Model::lstm(7, None) });
+    trains(&AcousticModel { context: Some(3), normalize: true, ..AcousticModel::lstm(7, None) });
 }
 
 #[test]
 fn everything_at_once_trains() {
-    let model = Model {
-        cell: Cell::Gru,
+    let model = AcousticModel {
+        cell: RecurrentCell::Gru,
         layers: 2,
         bidirectional: true,
         context: Some(5),
         normalize: true,
-        ..Model::lstm(7, None)
+        ..AcousticModel::lstm(7, None)
     };
     trains(&model);
 }
 
 /// Runs a job that trains some parts only: vectors contain only those, frozen parameters stay, the payment is the same.
-fn trains_only(parts: &[Part]) {
+fn trains_only(parts: &[ModelPart]) {
     let trained = parts.iter().copied().collect();
-    let model = Model { layers: 2, context: Some(3), normalize: true, ..Model::lstm(6, Some(4)) };
+    let model = AcousticModel { layers: 2, context: Some(3), normalize: true, ..AcousticModel::lstm(6, Some(4)) };
     let hub = Hub::new(|spec| {
         short(spec);
         spec.model = model.clone();
@@ -91,12 +93,12 @@ fn trains_only(parts: &[Part]) {
 
 #[test]
 fn the_output_layer_alone_is_trained_and_sent() {
-    trains_only(&[Part::Output]);
+    trains_only(&[ModelPart::Output]);
 }
 
 #[test]
 fn parts_that_do_not_touch_are_trained_and_sent() {
-    trains_only(&[Part::Context, Part::Layer2, Part::Normalize]);
+    trains_only(&[ModelPart::Context, ModelPart::Layer2, ModelPart::Normalize]);
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn parts_of_the_open_arm_leave_alone_too() {
     let hub = Hub::new(|spec| {
         spec.private = None;
         spec.open.as_mut().unwrap().rounds = 3;
-        spec.open.as_mut().unwrap().train = Some([Part::Layer1].into_iter().collect());
+        spec.open.as_mut().unwrap().train = Some([ModelPart::Layer1].into_iter().collect());
     });
     hub.run_all();
     let (start, end) = (hub.model("warm_start.safetensors"), hub.model("model-open.safetensors"));
@@ -138,7 +140,7 @@ fn refined(spec: &mut Spec) {
     let rounds = spec.private.as_mut().unwrap();
     (rounds.rounds, rounds.evaluate_every) = (20, 4);
     rounds.optimizer = Optimizer::DpAdam { learning_rate: 0.02 };
-    rounds.schedule = Schedule::Cosine { warmup: 3, r#final: 0.1 };
+    rounds.schedule = RateSchedule::Cosine { warmup: 3, r#final: 0.1 };
     rounds.averaging = Some(Ema { decay: 0.8 });
 }
 

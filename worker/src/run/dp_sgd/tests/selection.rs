@@ -1,6 +1,6 @@
 //! Whole runs of jobs in which the private parties select among several runs of each round.
 
-use undertone_api::job::dp_sgd::{Arm, Candidate, Optimizer, Selection, Spec};
+use undertone_api::job::dp_sgd::{Arm, Optimizer, SelectionCandidate, SelectionOptions, Spec};
 use undertone_privacy::Event;
 use undertone_privacy::selection::Runs;
 
@@ -19,7 +19,7 @@ fn selecting(spec: &mut Spec) {
     let rounds = spec.private.as_mut().unwrap();
     (rounds.rounds, rounds.local_steps, rounds.evaluate_every) = (ROUNDS, STEPS, ROUNDS);
     rounds.optimizer = Optimizer::Sgd { learning_rate: 1e-6, momentum: 0.5 };
-    let selection: Selection = serde_json::from_str(
+    let selection: SelectionOptions = serde_json::from_str(
         r#"{"shape":1,"stopping":0.1,"most_runs":5,"development":6,
             "candidates":[{"learning_rate":1e-6},{"learning_rate":0.5},{"learning_rate":1,"clip":0.5}]}"#,
     )
@@ -97,7 +97,7 @@ fn development_data_come_from_the_lead_and_the_lead_does_not_train_on_them() {
 fn a_candidate_whose_clip_no_noise_can_hide_is_refused_before_anything_is_paid() {
     let hub = Hub::new(|spec| {
         selecting(spec);
-        let hopeless = Candidate { learning_rate: 1.0, clip: 0.0 };
+        let hopeless = SelectionCandidate { learning_rate: 1.0, clip: 0.0 };
         spec.selection.as_mut().unwrap().candidates.push(hopeless);
     });
     std::thread::scope(|scope| {

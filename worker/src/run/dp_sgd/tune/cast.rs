@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::SizeClass;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::dp_sgd::{Spec, TestSet};
-use undertone_api::job::{Purpose, Spec as AnySpec};
+use undertone_api::job::{DatasetUse, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl<'a> Cast<'a> {
             PrivacyUnit::Record | PrivacyUnit::Words => train.utterances,
             PrivacyUnit::Speaker | PrivacyUnit::User => train.speakers,
         };
-        let stated = std::iter::once(SizeClass::of(lead as u64).0).chain(units.iter().copied()).collect();
+        let stated = std::iter::once(SizeClass::from_count(lead as u64).0).chain(units.iter().copied()).collect();
         let held = parts.participants.iter().map(|(_, units)| *units).collect();
         let parties = spec.participants.iter().map(|party| party.dataset);
         let mut data: HashMap<_, _> = parties.zip(parts.participants.into_iter().map(|(place, _)| place)).collect();
@@ -131,7 +131,7 @@ impl<'a> Cast<'a> {
                 organization: OrganizationId(id(number)),
                 organization_name: String::new(),
                 worker: WorkerId(id(number)),
-                purpose: Purpose::Participate,
+                purpose: DatasetUse::Participate,
                 units: *held,
                 charge: None,
             };

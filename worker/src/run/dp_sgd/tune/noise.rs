@@ -57,7 +57,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
     use undertone_api::dataset::{Dataset, SizeClass, Visibility, usual_units};
-    use undertone_api::job::Kind;
+    use undertone_api::job::JobKind;
     use undertone_privacy::ledger::{Account, Budget, GridKind, ReservationId};
     use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use undertone_api::id::DatasetId;
 use undertone_api::job::{Measurement, Report, Spec as AnySpec, dp_sgd};
 use undertone_api::signed::{Manifest, ManifestParticipant};
-use undertone_proto::vector::{self, Form};
+use undertone_proto::vector::{self, VectorForm};
 
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
@@ -200,7 +200,7 @@ fn travelled(
     let precision = spec.private.map_or_else(Default::default, |rounds| rounds.exchange.precision);
     let failed = |error: vector::VectorError| RunError::Failed(error.to_string());
     let bytes = vector::write(numbers, precision, || chance.next_u32()).map_err(failed)?;
-    vector::read(&bytes, Form::new(precision, numbers.len() as u64).map_err(failed)?).map_err(failed)
+    vector::read(&bytes, VectorForm::new(precision, numbers.len() as u64).map_err(failed)?).map_err(failed)
 }
 
 impl Exchange for Actor<'_, '_> {

@@ -5,7 +5,7 @@ use std::fmt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Ema, Optimizer, Parts, Rounds, Spec};
+use undertone_api::job::dp_sgd::{Ema, ModelParts, Optimizer, Rounds, Spec};
 use undertone_privacy::SamplingRate;
 
 use super::TuneError;
@@ -25,7 +25,7 @@ pub struct Grid {
     /// Other optimizers, each with a separate learning rate for the factors; in addition to the spec's.
     pub optimizers: Vec<Optimizer>,
     /// Trained parts, `None` for all; in place of the spec's.
-    pub parts: Vec<Option<Parts>>,
+    pub parts: Vec<Option<ModelParts>>,
     /// Decays of the mean of the iterates, `None` for none; in place of the spec's.
     pub averaging: Vec<Option<f64>>,
 }
@@ -44,7 +44,7 @@ pub struct Setting {
     pub rounds: u32,
     /// The trained parts; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub train: Option<Parts>,
+    pub train: Option<ModelParts>,
     /// Averaging of iterates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Ema>,
@@ -89,7 +89,7 @@ impl fmt::Display for Setting {
         let Self { clip, batch, rounds, .. } = self;
         write!(f, "{name} {:.3e}, clip x{clip}, batch x{batch}, {rounds} rounds", self.optimizer.learning_rate())?;
         if let Some(parts) = self.train {
-            let names: Vec<_> = parts.iter().map(undertone_api::job::dp_sgd::Part::name).collect();
+            let names: Vec<_> = parts.iter().map(undertone_api::job::dp_sgd::ModelPart::name).collect();
             write!(f, ", trains {}", names.join("+"))?;
         }
         if let Some(Ema { decay }) = self.averaging {
@@ -127,7 +127,7 @@ impl Grid {
         for optimizer in optimizers {
             for (rate, clip) in pairs(&rates, &clips) {
                 for (batch, length) in pairs(&batches, &lengths) {
-                    let optimizer = optimizer.at(optimizer.learning_rate() * rate);
+                    let optimizer = optimizer.with_learning_rate(optimizer.learning_rate() * rate);
                     let rounds = (f64::from(own.rounds) * length).round().max(1.0) as u32;
                     all.extend(parts.iter().flat_map(|train| {
                         averaging.iter().map(move |averaging| Setting {

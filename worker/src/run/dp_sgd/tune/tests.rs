@@ -9,8 +9,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, SizeClass, Visibility, usual_units};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
-use undertone_api::job::Kind;
-use undertone_api::job::dp_sgd::{Model, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights};
+use undertone_api::job::JobKind;
+use undertone_api::job::dp_sgd::{
+    AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart,
+};
 use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
@@ -66,7 +68,7 @@ pub(crate) fn spec() -> Spec {
     let party = |number, noise| Party { dataset: id(number), sampling_rate: SamplingRate::new(0.5).unwrap(), noise };
     Spec {
         unit: PrivacyUnit::Record,
-        model: Model::lstm(8, Some(4)),
+        model: AcousticModel::lstm(8, Some(4)),
         participants: vec![party(1, None), party(2, Some(noise)), party(3, Some(noise))],
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(1) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.001, seed: 3 },
@@ -74,7 +76,7 @@ pub(crate) fn spec() -> Spec {
         private: Some(Rounds::new(12, Optimizer::Sgd { learning_rate: 0.001, momentum: 0.5 })),
         audit: None,
         selection: None,
-        weights: Weights::Equal,
+        weights: AverageWeights::Equal,
         spare_releases: 2,
         checkpoint_every: 10,
     }
@@ -132,7 +134,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         worker: WorkerId(Uuid::from_u128(number)),
         name: format!("data-{number}"),
         visibility,
-        content: undertone_api::dataset::Content::Speech,
+        content: undertone_api::dataset::DatasetContent::Speech,
         inputs: 3,
         classes: 4,
         records: SizeClass(20),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use undertone_api::job::transcription::{Spec, Voice};
+use undertone_api::job::transcription::{OutputVoice, Spec};
 
 use super::place::{Death, Place};
 use crate::run::RunError;
@@ -26,7 +26,7 @@ fn place() -> Option<Place> {
 /// pieces.
 fn cloned(spec: &mut Spec) {
     together(spec);
-    spec.voice = Voice::Cloned;
+    spec.voice = OutputVoice::Cloned;
 }
 
 fn together(spec: &mut Spec) {
@@ -156,7 +156,7 @@ fn a_program_that_says_more_than_the_longest_piece_holds_costs_nothing() {
 
 #[test]
 fn imitations_are_charged_for_all_recognizers_together() {
-    let Some(place) = Place::new(|spec| spec.voice = Voice::Cloned) else { return };
+    let Some(place) = Place::new(|spec| spec.voice = OutputVoice::Cloned) else { return };
     let place = place.cloning_with(CLONER);
     let Err(RunError::Refused(said)) = place.live() else { panic!("they tell of pieces that others hear") };
     assert!(said.contains("2 colluding recognizers"), "{said}");

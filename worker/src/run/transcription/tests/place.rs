@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::DatasetId;
 use undertone_api::job::transcription::{
-    Dummies, Party, Protocol, Provider, Recognizer, Report, Spec, Vocabulary, Voice,
+    DummyOptions, OutputVoice, Party, Provider, ProviderProtocol, Report, SiteRecognizer, Spec, Vocabulary,
 };
 use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
@@ -93,14 +93,14 @@ pub(super) fn spec() -> Spec {
             delta: Delta::new(0.01).unwrap(),
             distance: NonZeroU32::new(6).unwrap(),
         },
-        providers: vec![provider("one", Protocol::Deepgram), provider("two", Protocol::Openai)],
+        providers: vec![provider("one", ProviderProtocol::Deepgram), provider("two", ProviderProtocol::Openai)],
         colluding: NonZeroU32::MIN,
         language: "en".to_owned(),
         vocabulary: Vocabulary::Public { words: ["medicine", "window", "breathing"].map(str::to_owned).to_vec() },
-        dummies: Dummies::default(),
-        voice: Voice::default(),
-        crowded: undertone_api::job::transcription::Crowded::Keep,
-        recognizer: Recognizer::Site,
+        dummies: DummyOptions::default(),
+        voice: OutputVoice::default(),
+        crowded: undertone_api::job::transcription::CrowdedPieces::Keep,
+        recognizer: SiteRecognizer::Site,
     }
 }
 

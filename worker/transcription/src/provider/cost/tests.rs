@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use undertone_api::dataset::{Content, Dataset, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::job::Spec;
 use undertone_api::job::transcription::window::{SOUND, SPAN};
 use undertone_privacy::PrivacyUnit;
@@ -55,7 +55,7 @@ fn job(epsilon: f64) -> Spec {
 /// A dataset of recordings with a total length of `seconds`.
 fn recordings(seconds: u64) -> Dataset {
     let local = LocalDataset {
-        content: Content::Recordings,
+        content: DatasetContent::Recordings,
         seconds: Some(seconds),
         units: vec![PrivacyUnit::Words],
         ..local(Visibility::Private)
@@ -99,7 +99,7 @@ fn cost_grows_with_dummies_and_recordings() {
     let of = |epsilon: f64, seconds: u64| most(&job(epsilon), &recordings(seconds), &providers);
     assert!(of(0.1, 3_600) > of(1.0, 3_600) && of(1.0, 36_000) > of(1.0, 3_600));
     // The cost depends on rough sizes only: sizes of one class cost the same.
-    assert_eq!(SizeClass::of(3_600), SizeClass::of(5_000));
+    assert_eq!(SizeClass::from_count(3_600), SizeClass::from_count(5_000));
     assert_eq!(of(1.0, 3_600), of(1.0, 5_000));
 }
 

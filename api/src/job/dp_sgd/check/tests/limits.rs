@@ -7,7 +7,9 @@ use undertone_privacy::{PrivacyUnit, RunShape, StoppingRate};
 
 use super::{FieldLimit, LEAD, OURS, TEST, audit, id, noise, open, own_noise, private, selecting};
 use crate::dataset::Visibility;
-use crate::job::dp_sgd::{Cell, Clipping, Ema, Model, Optimizer, Part, Precision, Schedule, TestSet};
+use crate::job::dp_sgd::{
+    AcousticModel, Clipping, Ema, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, TestSet,
+};
 
 pub(super) const LIMITS: &[FieldLimit] = &[
     (
@@ -32,7 +34,7 @@ pub(super) const LIMITS: &[FieldLimit] = &[
             |spec, _| spec.model.hidden = 0,
             |spec, _| spec.model.hidden = 2049,
             // More parameters than the server averages, though each size alone is in range.
-            |spec, _| spec.model = Model::lstm(1024, Some(65_536)),
+            |spec, _| spec.model = AcousticModel::lstm(1024, Some(65_536)),
         ],
         &[|spec, _| spec.model.hidden = 1, |spec, _| spec.model.hidden = 2048],
     ),
@@ -139,20 +141,20 @@ pub(super) const LIMITS: &[FieldLimit] = &[
             |spec, _| spec.audit = Some(audit(10_001, 10, 0)),
             // One hidden unit over 13 inputs, 40 classes.
             |spec, _| {
-                spec.model = Model::lstm(1, Some(42));
+                spec.model = AcousticModel::lstm(1, Some(42));
                 spec.audit = Some(audit(145, 10, 0));
             },
             // Only the output layer is trained.
             |spec, _| {
-                spec.model = Model::lstm(1, Some(42));
-                private(spec).train = Some([Part::Output].into_iter().collect());
+                spec.model = AcousticModel::lstm(1, Some(42));
+                private(spec).train = Some([ModelPart::Output].into_iter().collect());
                 spec.audit = Some(audit(85, 10, 0));
             },
         ],
         &[
             |spec, _| spec.audit = Some(audit(20, 10, 0)),
             |spec, _| {
-                spec.model = Model::lstm(1, Some(42));
+                spec.model = AcousticModel::lstm(1, Some(42));
                 spec.audit = Some(audit(144, 10, 0));
             },
         ],
@@ -238,7 +240,9 @@ pub(super) const LIMITS: &[FieldLimit] = &[
         &[|spec, _| spec.model.layers = 0, |spec, _| spec.model.layers = 5],
         &[
             |spec, _| spec.model.layers = 4,
-            |spec, _| (spec.model.cell, spec.model.bidirectional, spec.model.normalize) = (Cell::Gru, true, true),
+            |spec, _| {
+                (spec.model.cell, spec.model.bidirectional, spec.model.normalize) = (RecurrentCell::Gru, true, true)
+            },
         ],
     ),
     (
@@ -268,19 +272,19 @@ pub(super) const LIMITS: &[FieldLimit] = &[
     (
         "spec.private.schedule.warmup",
         &[
-            |spec, _| private(spec).schedule = Schedule::Linear { warmup: 10, r#final: 0.0 },
-            |spec, _| private(spec).schedule = Schedule::Cosine { warmup: 11, r#final: 0.0 },
+            |spec, _| private(spec).schedule = RateSchedule::Linear { warmup: 10, r#final: 0.0 },
+            |spec, _| private(spec).schedule = RateSchedule::Cosine { warmup: 11, r#final: 0.0 },
         ],
-        &[|spec, _| private(spec).schedule = Schedule::Cosine { warmup: 9, r#final: 1.0 }],
+        &[|spec, _| private(spec).schedule = RateSchedule::Cosine { warmup: 9, r#final: 1.0 }],
     ),
     (
         "spec.open.schedule.final",
         &[
-            |spec, _| open(spec).schedule = Schedule::Linear { warmup: 0, r#final: 1.1 },
-            |spec, _| open(spec).schedule = Schedule::Cosine { warmup: 0, r#final: -0.1 },
-            |spec, _| open(spec).schedule = Schedule::Cosine { warmup: 0, r#final: f64::NAN },
+            |spec, _| open(spec).schedule = RateSchedule::Linear { warmup: 0, r#final: 1.1 },
+            |spec, _| open(spec).schedule = RateSchedule::Cosine { warmup: 0, r#final: -0.1 },
+            |spec, _| open(spec).schedule = RateSchedule::Cosine { warmup: 0, r#final: f64::NAN },
         ],
-        &[|spec, _| open(spec).schedule = Schedule::Linear { warmup: 0, r#final: 0.0 }],
+        &[|spec, _| open(spec).schedule = RateSchedule::Linear { warmup: 0, r#final: 0.0 }],
     ),
     (
         "spec.private.averaging.decay",
@@ -295,14 +299,14 @@ pub(super) const LIMITS: &[FieldLimit] = &[
         "spec.private.train",
         &[
             |spec, _| private(spec).train = Some([].into_iter().collect()),
-            |spec, _| private(spec).train = Some([Part::Layer2, Part::Output].into_iter().collect()),
-            |spec, _| private(spec).train = Some([Part::Context].into_iter().collect()),
+            |spec, _| private(spec).train = Some([ModelPart::Layer2, ModelPart::Output].into_iter().collect()),
+            |spec, _| private(spec).train = Some([ModelPart::Context].into_iter().collect()),
         ],
         &[
-            |spec, _| private(spec).train = Some([Part::Output].into_iter().collect()),
+            |spec, _| private(spec).train = Some([ModelPart::Output].into_iter().collect()),
             |spec, _| {
                 spec.model.context = Some(5);
-                private(spec).train = Some([Part::Context].into_iter().collect());
+                private(spec).train = Some([ModelPart::Context].into_iter().collect());
             },
         ],
     ),

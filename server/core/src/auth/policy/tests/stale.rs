@@ -4,8 +4,8 @@ use undertone_api::account::NewReset;
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::approval_key::NewApprovalKey;
 use undertone_api::id::{ApprovalKeyId, IdentityId, PasskeyId, WorkerId};
-use undertone_api::member::{NewConsortiumMember, Role, Roles};
-use undertone_api::organization::{NewInvitation, Purpose};
+use undertone_api::member::{NewConsortiumMember, Role, RoleAssignment};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::passkey::{NewPasskey, PasskeyRegistration, PasskeyUse};
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
@@ -38,9 +38,9 @@ on_both! {
         let admin = stale(app, &founded.north.1).await;
         let member = admin.id();
         let worker_id = WorkerId(Uuid::nil());
-        let roles = Roles { roles: vec![Role::Researcher] };
-        let none = Roles { roles: Vec::new() };
-        let auditor = Roles { roles: vec![Role::Auditor] };
+        let roles = RoleAssignment { roles: vec![Role::Researcher] };
+        let none = RoleAssignment { roles: Vec::new() };
+        let auditor = RoleAssignment { roles: vec![Role::Auditor] };
         let by_email = NewConsortiumMember { email: admin.member.email.clone(), roles: vec![Role::Auditor] };
         let reason = StatedReason { reason: "the machine was stolen".to_owned() };
         let key = NewApiKey { name: "export".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
@@ -72,14 +72,14 @@ on_both! {
             ("register a passkey", code(passkey::create(ctx, &admin, &new_passkey).await)),
             ("remove a passkey", code(passkey::remove(ctx, &admin, PasskeyId(Uuid::nil())).await)),
             ("begin a second factor", code(factor::offer(ctx, &admin).await)),
-            ("invite an operator", code(invitation::create(ctx, &operator, &invitation(Purpose::Operator)).await)),
+            ("invite an operator", code(invitation::create(ctx, &operator, &invitation(InvitationPurpose::Operator)).await)),
             (
                 "invite an organization",
-                code(invitation::create(ctx, &operator, &invitation(Purpose::Organization { consortium })).await),
+                code(invitation::create(ctx, &operator, &invitation(InvitationPurpose::Organization { consortium })).await),
             ),
             (
                 "invite an annotator",
-                code(invitation::create(ctx, &operator, &invitation(Purpose::Annotator { consortium })).await),
+                code(invitation::create(ctx, &operator, &invitation(InvitationPurpose::Annotator { consortium })).await),
             ),
             (
                 "invite a member",
@@ -87,7 +87,7 @@ on_both! {
                     invitation::create(
                         ctx,
                         &admin,
-                        &invitation(Purpose::Member { organization: north, roles: vec![Role::Auditor] }),
+                        &invitation(InvitationPurpose::Member { organization: north, roles: vec![Role::Auditor] }),
                     )
                     .await,
                 ),

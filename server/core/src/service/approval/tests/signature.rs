@@ -1,8 +1,8 @@
 //! Datasets whose site verifies stewards' signatures: the server accepts, stores and forwards them.
 
 use ed25519_dalek::SigningKey;
-use undertone_api::dataset::{Content, Registration, SizeClass, Visibility, usual_units};
-use undertone_api::job::{Approval, State};
+use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
+use undertone_api::job::{Approval, JobState};
 use undertone_api::problem::Code;
 use undertone_api::signed::{
     ApprovalKey, ApprovalRule, ApprovalStatement, Consent, SignedApproval, SiteApproval, StewardDecision,
@@ -26,11 +26,11 @@ fn public(seed: u8) -> ApprovalKey {
 
 /// Registers the dataset again, with this rule and these keys of its site.
 async fn state(app: &TestApp, site: &Site, rule: ApprovalRule, keys: Vec<ApprovalKey>) {
-    let registration = Registration {
+    let registration = DatasetRegistration {
         name: "speech".to_owned(),
         lineage: site.lineage,
         visibility: Visibility::Private,
-        content: Content::Speech,
+        content: DatasetContent::Speech,
         inputs: 13,
         classes: 40,
         records: SizeClass(500),
@@ -64,7 +64,7 @@ on_both! {
         assert_eq!(world.job(id).await.participants[1].approval, Approval::Pending);
         let signed = SignedApproval::sign(&statement, &key(1)).unwrap();
         let job = approve(Some(&signed)).await.unwrap();
-        assert_eq!(job.summary.state, State::Queued);
+        assert_eq!(job.summary.state, JobState::Queued);
         assert_eq!(job.participants[1].consent, Some(Consent::Signed { key: public(1).fingerprint() }));
         assert_eq!(job.participants[0].consent, None, "public data need no consent");
         let offer = next(&app.ctx, site.worker, &Asking::default()).await.unwrap();

@@ -1,7 +1,7 @@
 //! Totals of the jobs approved by a limit.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
-use undertone_api::job::{Approval, ApprovedTotal, Job, NewApprovalLimit, NewJob, Spec, State};
+use undertone_api::job::{Approval, ApprovedTotal, Job, JobState, NewApprovalLimit, NewJob, Spec};
 use undertone_api::problem::Code;
 use undertone_privacy::{Epsilon, PrivacyUnit};
 
@@ -70,7 +70,7 @@ on_both! {
         assert!(has_passed(&proposed(&world).await) && has_passed(&proposed(&world).await), "it is exactly the total");
         let third = proposed(&world).await;
         let part = &third.participants[1];
-        assert_eq!((part.approval.clone(), third.summary.state), (Approval::Pending, State::Proposed));
+        assert_eq!((part.approval.clone(), third.summary.state), (Approval::Pending, JobState::Proposed));
         let because = because(app, &world, &third).await.unwrap();
         assert!(because.contains("more than the limit's total"), "{because}");
         let rows = notification::Entity::find().filter(notification::Column::JobId.eq(third.summary.id.0));
@@ -79,7 +79,7 @@ on_both! {
 
         let site = &world.sites[1];
         let third = approve(&app.ctx, &site.steward, third.summary.id, site.dataset).await.unwrap();
-        assert_eq!((third.summary.state, third.participants[1].asked_because.clone()), (State::Queued, None));
+        assert_eq!((third.summary.state, third.participants[1].asked_because.clone()), (JobState::Queued, None));
         assert_eq!(passed(app, &world).await[0].jobs, 2, "what a steward approves did not pass by the limit");
     }
 
@@ -137,7 +137,7 @@ on_both! {
         appointed(app, &world.sites[1]).await;
         set(app, &world, 50.0, None).await;
         let job = proposed(&world).await;
-        assert!(has_passed(&job) && job.summary.state == State::Proposed, "the other owner is still asked");
+        assert!(has_passed(&job) && job.summary.state == JobState::Proposed, "the other owner is still asked");
         assert_eq!(passed(app, &world).await[0].jobs, 1);
         world.set_budget(&world.sites[1], 60.0).await.unwrap();
         assert_eq!(passed(app, &world).await, []);

@@ -2,8 +2,8 @@
 //! fails.
 
 use undertone_api::job::Job;
-use undertone_api::job::audit::{Assessment, Family, Finding, Guessed, Trial, Verdict};
-use undertone_api::job::dp_sgd::{Audit, Spec};
+use undertone_api::job::audit::{Assessment, AuditFinding, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
+use undertone_api::job::dp_sgd::{AuditOptions, Spec};
 use undertone_api::signed::certificate::{AuditAsked, Certificate};
 use undertone_api::signed::{AuditStatement, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
@@ -17,15 +17,15 @@ use crate::service::world::World;
 use crate::service::world::finished::report;
 use crate::testing::on_both;
 
-const TRIAL: Trial = Trial { family: Family::Direction, canaries: 400, guesses: 400 };
+const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 400, guesses: 400 };
 
 /// Returns a site's statement about its two releases with `correct` right guesses.
 fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let (site, charge) = (&world.sites[site], job.participants[site].charge.clone().unwrap());
-    let finding = Finding { trials: vec![Guessed { trial: TRIAL, correct }], attacks: Vec::new() };
+    let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
     let (event, releases) = (charge.event, 2);
     let delta = Delta::new(1e-6).unwrap();
-    let assessment = Assessment::of(&finding.trials, &event, Adjacency::ZeroOut, releases, delta).unwrap();
+    let assessment = Assessment::assess(&finding.trials, &event, Adjacency::ZeroOut, releases, delta).unwrap();
     AuditStatement {
         worker: site.worker,
         job: job.summary.id,
@@ -47,7 +47,7 @@ fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement
 on_both! {
     async fn a_measured_bound_stands_beside_the_claim_and_a_false_one_is_found(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let audit = Some(Audit { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
+        let audit = Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
         let job = world.propose(Spec { audit, ..world.spec(2) }).await.unwrap();
         let job = world.approved(job).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -78,7 +78,7 @@ on_both! {
             move |audit: &mut Option<AuditAsked>| *audit = Some(AuditAsked { statement: Some(statement.clone()) })
         };
         let seen_through = stated(&world, &job, 1, 400);
-        assert_eq!(seen_through.assessment.verdict, Verdict::Disproved, "perfect guesses about so little noise disprove it");
+        assert_eq!(seen_through.assessment.verdict, AuditVerdict::Disproved, "perfect guesses about so little noise disprove it");
         let mut understated = seen_through.clone();
         understated.assessment = stated(&world, &job, 1, 210).assessment;
         let others = stated(&world, &job, 2, 210);

@@ -15,11 +15,11 @@ use crate::testing::on_both;
 /// The changes of a forgery: to the certificate, the evidence, or the verifier's known values.
 type Lie = fn(&mut Certificate, &mut CertificateFile, &mut Known);
 
-fn charged(certificate: &mut Certificate) -> &mut undertone_api::signed::certificate::Charged {
+fn charged(certificate: &mut Certificate) -> &mut undertone_api::signed::certificate::PartyCharges {
     certificate.parties[1].charged.as_mut().unwrap()
 }
 
-fn epsilon(figure: &mut Option<undertone_api::signed::certificate::Figure>, factor: f64) {
+fn epsilon(figure: &mut Option<undertone_api::signed::certificate::CertifiedFigure>, factor: f64) {
     let figure = figure.as_mut().unwrap();
     figure.epsilon = figure.epsilon.map(|epsilon| epsilon * factor);
 }

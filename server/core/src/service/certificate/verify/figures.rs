@@ -1,7 +1,9 @@
 //! The figures: mechanism, ε of each party, ε of the consortium, positions of accounts. All are computed again.
 
 use undertone_api::job::Charge;
-use undertone_api::signed::certificate::{Certificate, Charged, Figure, Party, Position, PublicFact, relation};
+use undertone_api::signed::certificate::{
+    AccountPosition, Certificate, CertificateParty, CertifiedFigure, PartyCharges, PublicFact, relation,
+};
 use undertone_privacy::Event;
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
@@ -27,7 +29,7 @@ pub(super) fn mechanism(opened: &Opened) -> Finding {
             if charged.relation != relation(charged.adjacency, charged.unit) {
                 wrong.push(format!("{}: the relation in words is not that of its charge", party.dataset_name));
             }
-            if charged.public != PublicFact::of(spec, party.dataset, &charge, party.units) {
+            if charged.public != PublicFact::list_facts(spec, party.dataset, &charge, party.units) {
                 wrong.push(format!("{}: the public facts are not those of the manifest", party.dataset_name));
             }
         }
@@ -99,7 +101,7 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
         wrong.push("the consortium's figures are for other units than the parties were charged for".to_owned());
     }
     for (says, computed) in says.iter().zip(computed) {
-        let whole = undertone_api::signed::certificate::Together { figure: says.figure, ..computed.clone() };
+        let whole = undertone_api::signed::certificate::CombinedFigure { figure: says.figure, ..computed.clone() };
         if *says != whole || !same(says.figure, computed.figure) {
             wrong.push(format!(
                 "the consortium's ε under the rule is {} of {} parties, not {} of {}",
@@ -127,8 +129,8 @@ pub(super) fn accounts(opened: &Opened) -> Finding {
         // Only the server's log can prove the sequence of promised limits; the last promise is at least the limit in
         // force.
         let positions = || charged.others.iter().map(|other| &other.account).chain([&charged.account]);
-        let promised = |account: &Position| account.promises.last().map(|promise| promise.epsilon);
-        let is_unpromised = |account: &Position| account.limit.is_some() && account.limit > promised(account);
+        let promised = |account: &AccountPosition| account.promises.last().map(|promise| promise.epsilon);
+        let is_unpromised = |account: &AccountPosition| account.limit.is_some() && account.limit > promised(account);
         if opened.certificate.version >= Certificate::VERSION && positions().any(is_unpromised) {
             flaws.push("an account's limit is above the last that it says was promised".to_owned());
         }
@@ -141,7 +143,7 @@ pub(super) fn accounts(opened: &Opened) -> Finding {
 }
 
 /// Returns the defects of one account, which is charged `event` for each of a job's releases.
-fn flaws(charged: &Charged, event: &Event, account: &Position) -> Vec<String> {
+fn flaws(charged: &PartyCharges, event: &Event, account: &AccountPosition) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut expect = |holds: bool, what: &str| {
         if !holds {
@@ -174,24 +176,24 @@ fn flaws(charged: &Charged, event: &Event, account: &Position) -> Vec<String> {
     wrong
 }
 
-fn charged(opened: &Opened) -> impl Iterator<Item = (&Party, &Charged)> {
+fn charged(opened: &Opened) -> impl Iterator<Item = (&CertificateParty, &PartyCharges)> {
     opened.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
 }
 
 /// Returns whether two figures are equal except for the last digits of ε.
-fn same(a: Option<Figure>, b: Option<Figure>) -> bool {
+fn same(a: Option<CertifiedFigure>, b: Option<CertifiedFigure>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return a == b };
     let epsilon = match (a.epsilon, b.epsilon) {
         (Some(a), Some(b)) => (a - b).abs() <= SAME * a.abs().max(b.abs()),
         (a, b) => a == b,
     };
-    epsilon && Figure { epsilon: b.epsilon, ..a } == b
+    epsilon && CertifiedFigure { epsilon: b.epsilon, ..a } == b
 }
 
-fn said(figure: Option<Figure>) -> String {
+fn said(figure: Option<CertifiedFigure>) -> String {
     match figure {
         None => "none".to_owned(),
-        Some(Figure { epsilon: None, delta, .. }) => format!("ε ∞ at δ {delta:e}"),
-        Some(Figure { epsilon: Some(epsilon), delta, .. }) => format!("ε {epsilon} at δ {delta:e}"),
+        Some(CertifiedFigure { epsilon: None, delta, .. }) => format!("ε ∞ at δ {delta:e}"),
+        Some(CertifiedFigure { epsilon: Some(epsilon), delta, .. }) => format!("ε {epsilon} at δ {delta:e}"),
     }
 }

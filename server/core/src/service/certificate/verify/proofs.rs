@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use undertone_api::job::audit::{Assessment, Verdict as Audited};
+use undertone_api::job::audit::{Assessment, AuditVerdict as Audited};
 use undertone_api::log::from_hex;
-use undertone_api::log::witness::{Answer, Proof};
-use undertone_api::signed::certificate::{Charged, Party, Proven};
+use undertone_api::log::witness::{ChargeProof, WitnessAnswer};
+use undertone_api::signed::certificate::{CertificateParty, PartyCharges, ProvenReceipt};
 use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Signed};
 
 use super::super::price;
 use super::{Finding, Opened};
 
 /// Checks that the server's log charges every receipt, under the head in the certificate.
-pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
+pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
     let Some(head) = &opened.certificate.head else {
         return Finding::Unchecked("the certificate carries no head of the server's log".to_owned());
     };
-    let places: BTreeMap<String, &Proven> = proven.iter().map(|one| (one.receipt.digest(), one)).collect();
+    let places: BTreeMap<String, &ProvenReceipt> = proven.iter().map(|one| (one.receipt.digest(), one)).collect();
     let (mut wrong, mut size) = (Vec::new(), 0);
     for (party, receipts) in opened.parts() {
         let mut own: BTreeMap<u64, (String, Receipt)> = BTreeMap::new();
@@ -29,12 +29,12 @@ pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
                 None => {}
             }
         }
-        let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::Leaf::parse(&proof.leaf).ok());
+        let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::LogLeaf::parse(&proof.leaf).ok());
         let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
         if accounts.any(|leaf| leaf.account() != charged) {
             wrong.push(format!("{}: the log charges another account", party.dataset_name));
         }
-        match (Answer { head: Some(head.clone()), receipts: proofs, ..Answer::default() }).check(
+        match (WitnessAnswer { head: Some(head.clone()), receipts: proofs, ..WitnessAnswer::default() }).check(
             &opened.key,
             None,
             &own,
@@ -46,14 +46,14 @@ pub(super) fn log(opened: &Opened, proven: &[Proven]) -> Finding {
     Finding::of(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
 }
 
-fn proof(proven: &Proven, sequence: u64) -> Result<Proof, String> {
+fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
     let missing = || format!("receipt {sequence} comes without its place in the log");
     let logged = proven.logged.as_ref().ok_or_else(missing)?;
     // Only its position is read here; `check` verifies it.
     let claimed: Countersignature =
         serde_json::from_str(&logged.countersignature.payload).map_err(|error| error.to_string())?;
     let inclusion: Option<Vec<_>> = logged.inclusion.iter().map(|hash| from_hex(hash)).collect();
-    Ok(Proof {
+    Ok(ChargeProof {
         sequence,
         countersignature: logged.countersignature.clone(),
         position: claimed.position,
@@ -67,7 +67,7 @@ pub(super) fn audit(opened: &Opened) -> Finding {
     let (mut wrong, mut open, mut told) = (Vec::new(), Vec::new(), Vec::new());
     for party in &opened.certificate.parties {
         let Some(charged) = &party.charged else { continue };
-        let asked = opened.manifest.spec.audited(&price::known_of(party));
+        let asked = opened.manifest.spec.audit_plan(&price::known_of(party));
         match (&asked, &charged.audit) {
             (None, None) => {}
             (Some(_), None) => wrong.push(format!("{}: the manifest asks for an audit", party.dataset_name)),
@@ -93,8 +93,8 @@ pub(super) fn audit(opened: &Opened) -> Finding {
 /// Returns a site's statement, if the site signed it, it is about this job, and its bound does not exceed the claim.
 fn measured(
     opened: &Opened,
-    party: &Party,
-    charged: &Charged,
+    party: &CertificateParty,
+    charged: &PartyCharges,
     statement: &Signed,
 ) -> Result<(AuditStatement, String), String> {
     let key = signed::public_key(&party.site_key).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ fn measured(
         ));
     }
     let says = statement.assessment;
-    let again = Assessment::of(
+    let again = Assessment::assess(
         &statement.finding.trials,
         &statement.event,
         statement.adjacency,

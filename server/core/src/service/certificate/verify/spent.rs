@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use undertone_api::id::WorkerId;
-use undertone_api::signed::certificate::{Certificate, ChainPiece, ClockSummary, Proven};
+use undertone_api::signed::certificate::{Certificate, ChainPiece, ClockSummary, ProvenReceipt};
 use undertone_api::signed::{self, Receipt};
 use undertone_privacy::{Adjacency, Event};
 
@@ -15,7 +15,7 @@ type Own = (usize, String, Receipt);
 
 /// Opens the receipts, each with the key of the site whose dataset it names. Returns the valid receipts, and the
 /// defects of the others.
-pub(super) fn opened(certificate: &Certificate, receipts: &[Proven]) -> (Vec<Own>, Vec<String>) {
+pub(super) fn opened(certificate: &Certificate, receipts: &[ProvenReceipt]) -> (Vec<Own>, Vec<String>) {
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
     for (number, proven) in (1..).zip(receipts) {
         match open(certificate, proven) {
@@ -26,7 +26,7 @@ pub(super) fn opened(certificate: &Certificate, receipts: &[Proven]) -> (Vec<Own
     (good, wrong)
 }
 
-fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
+fn open(certificate: &Certificate, proven: &ProvenReceipt) -> Result<Own, String> {
     let claimed: Receipt = serde_json::from_str(&proven.receipt.payload).map_err(|error| error.to_string())?;
     let index = certificate.parties.iter().position(|party| party.dataset == claimed.dataset);
     let index = index.ok_or("it names a dataset that the certificate does not")?;
@@ -38,7 +38,7 @@ fn open(certificate: &Certificate, proven: &Proven) -> Result<Own, String> {
 /// Checks that each receipt pays for a planned release, under this manifest.
 pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
     let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
-    let (series, questions, outside) = (spec.series(&[]), spec.questions(), spec.outside());
+    let (series, questions, outside) = (spec.series(&[]), spec.questions(), spec.external_release());
     for (party, receipts) in opened.parts() {
         let dataset = price::known_of(party);
         let Some(charged) = &party.charged else {
@@ -94,7 +94,7 @@ pub(super) fn chain(opened: &Opened) -> Finding {
         let Some(charged) = &party.charged else { continue };
         let pieces: Vec<_> =
             receipts.iter().map(|(digest, receipt)| (receipt.sequence, (*digest).to_owned())).collect();
-        if ChainPiece::of(&pieces) != charged.receipts {
+        if ChainPiece::from_receipts(&pieces) != charged.receipts {
             wrong.push(format!(
                 "{}: {} receipts are in the file, the certificate names {} others",
                 party.dataset_name,
@@ -148,7 +148,7 @@ pub(super) fn counts(opened: &Opened) -> Finding {
         let version = opened.certificate.version;
         let is_older = version < Certificate::VERSION && charged.adjacency == Adjacency::ZeroOut;
         expect(!is_older, format!("the rules of version {version} did not yet hold for jobs charged under zero-out"));
-        match Certificate::counted(version, &says) {
+        match Certificate::count_releases(version, &says) {
             Some(counted) => expect(
                 says.counted == counted,
                 format!("{} releases are counted, {counted} would be right", says.counted),

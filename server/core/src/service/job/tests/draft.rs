@@ -1,7 +1,7 @@
 //! Drafts: incomplete, shared by researchers of one organization, changed by one at a time, proposed once.
 
 use serde_json::json;
-use undertone_api::job::{NewDraft, Spec, State};
+use undertone_api::job::{JobState, NewDraft, Spec};
 use undertone_api::problem::Code;
 
 use crate::service::job::{draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
@@ -22,7 +22,7 @@ on_both! {
         let early = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
         assert_eq!(early.code(), Code::ValidationFailed);
 
-        let untitled = NewDraft::of("", &Spec::DpSgd(world.spec(2))).unwrap();
+        let untitled = NewDraft::from_spec("", &Spec::DpSgd(world.spec(2))).unwrap();
         let second = draft_update(&app.ctx, &lead, draft.id, &untitled, Some(1), &Expected::Anything).await.unwrap();
         assert_eq!(second.violations.iter().map(|lack| lack.field.as_str()).collect::<Vec<_>>(), ["title"]);
         let titled = NewDraft { title: "a second try".to_owned(), ..untitled };
@@ -30,7 +30,7 @@ on_both! {
         assert_eq!((ready.version, ready.violations.len()), (3, 0));
 
         let job = draft_propose(&app.ctx, &lead, draft.id).await.unwrap();
-        assert_eq!((job.summary.state, job.summary.title.as_str()), (State::Proposed, "a second try"));
+        assert_eq!((job.summary.state, job.summary.title.as_str()), (JobState::Proposed, "a second try"));
         let gone = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
         assert_eq!(gone.code(), Code::NotFound, "it is a job now");
     }
@@ -38,7 +38,7 @@ on_both! {
     async fn a_draft_that_is_refused_by_a_budget_stays_a_draft(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 3.0).await;
         let lead = world.sites[0].steward.clone();
-        let whole = NewDraft::of("too much", &Spec::DpSgd(world.spec(1000))).unwrap();
+        let whole = NewDraft::from_spec("too much", &Spec::DpSgd(world.spec(1000))).unwrap();
         let draft = draft_create(&app.ctx, &lead, world.consortium, &whole).await.unwrap();
         let refused = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
         assert_eq!(refused.code(), Code::BudgetExceeded);

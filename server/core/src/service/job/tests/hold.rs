@@ -2,8 +2,8 @@
 
 use time::Duration;
 use undertone_api::id::JobId;
-use undertone_api::job::{Holder, Pause, State};
-use undertone_api::member::{Grant, Role, Scope};
+use undertone_api::job::{Holder, JobState, PauseRequest};
+use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Signed, SiteHold};
 
@@ -16,8 +16,8 @@ use crate::service::offer::{self, Asking, Offer};
 use crate::service::world::{Site, World};
 use crate::testing::on_both;
 
-fn because(reason: &str) -> Pause {
-    Pause { reason: reason.to_owned() }
+fn because(reason: &str) -> PauseRequest {
+    PauseRequest { reason: reason.to_owned() }
 }
 
 fn word(site: &Site, job: JobId, manifest: &str, hold: bool) -> Signed {
@@ -36,7 +36,7 @@ on_both! {
         let (before, reserved) = (world.account(1).await, world.job(id).await.participants[1].epsilon_reserved);
 
         let paused = pause(&app.ctx, &lead, id, &because("a look at the learning rate")).await.unwrap();
-        assert_eq!((paused.summary.state, paused.holds.len()), (State::Paused, 1));
+        assert_eq!((paused.summary.state, paused.holds.len()), (JobState::Paused, 1));
         let worker = world.sites[2].worker;
         let told = lease::renew(&app.ctx, worker, &leases[2]).await.unwrap_err();
         assert_eq!(told.code(), Code::LeaseLost, "not over: the worker gives nothing back");
@@ -47,7 +47,7 @@ on_both! {
         assert_eq!(world.account(1).await, before, "the ledger does not move");
 
         let resumed = resume(&app.ctx, &lead, id).await.unwrap();
-        assert_eq!((resumed.summary.state, resumed.holds.len()), (State::Running, 0));
+        assert_eq!((resumed.summary.state, resumed.holds.len()), (JobState::Running, 0));
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         world.submit(&job, 0, &leases[0], 1, &[0.0]).await.unwrap();
         world.submit(&job, 2, &leases[2], 1, &[6.0]).await.unwrap();
@@ -98,24 +98,24 @@ on_both! {
         assert_eq!(twice.code(), Code::WrongState);
         pause(&app.ctx, &lead, id, &because("and a look at it")).await.unwrap();
         let kept = resume(&app.ctx, &lead, id).await.unwrap();
-        assert_eq!(kept.summary.state, State::Paused, "the steward holds it still");
+        assert_eq!(kept.summary.state, JobState::Paused, "the steward holds it still");
         assert_eq!(kept.holds.iter().map(|hold| hold.holder).collect::<Vec<_>>(), [Holder::Steward]);
         let denied = resume(&app.ctx, &lead, id).await.unwrap_err();
         assert!(denied.code() == Code::WrongState && denied.to_string().contains("the disk is replaced"), "{denied}");
         let denied = release_dataset(&app.ctx, &lead, id, owner.dataset).await.unwrap_err();
         assert_eq!(denied.code(), Code::Forbidden);
         let on = release_dataset(&app.ctx, &steward, id, owner.dataset).await.unwrap();
-        assert_eq!(on.summary.state, State::Queued, "nobody had begun");
+        assert_eq!(on.summary.state, JobState::Queued, "nobody had begun");
     }
 
     async fn another_role_over_the_consortium_than_its_admins_steers_nobody_elses_job(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let id = world.queued(1).await.summary.id;
-        let scope = Scope::Consortium(world.consortium);
+        let scope = RoleScope::Consortium(world.consortium);
         // A researcher of their organization, as the policy requires, but not the proposer of the job.
         let with = |role| {
             let mut actor = world.sites[1].steward.clone();
-            actor.member.grants.push(Grant { scope, role });
+            actor.member.grants.push(RoleGrant { scope, role });
             actor
         };
         for role in [Role::Auditor, Role::Annotator] {
@@ -126,7 +126,7 @@ on_both! {
         }
         let admin = with(Role::ConsortiumAdmin);
         pause(&app.ctx, &admin, id, &because("a look at it")).await.unwrap();
-        assert_eq!(cancel(&app.ctx, &admin, id).await.unwrap().summary.state, State::Cancelled);
+        assert_eq!(cancel(&app.ctx, &admin, id).await.unwrap().summary.state, JobState::Cancelled);
     }
 
     async fn a_site_holds_by_its_own_key_only_and_saying_it_twice_changes_nothing(app: &TestApp) {
@@ -140,19 +140,19 @@ on_both! {
         assert_eq!(other.code(), Code::BadSignature, "it is about another manifest");
         let foreign = hold_by_site(&app.ctx, world.sites[2].worker, &word(site, id, manifest, true)).await.unwrap_err();
         assert_eq!(foreign.code(), Code::BadSignature);
-        assert_eq!(world.job(id).await.summary.state, State::Queued);
+        assert_eq!(world.job(id).await.summary.state, JobState::Queued);
 
         for _ in 0..2 {
             hold_by_site(&app.ctx, site.worker, &word(site, id, manifest, true)).await.unwrap();
         }
         let held = world.job(id).await;
-        assert_eq!((held.summary.state, held.holds.len(), held.holds[0].holder), (State::Paused, 1, Holder::Site));
+        assert_eq!((held.summary.state, held.holds.len(), held.holds[0].holder), (JobState::Paused, 1, Holder::Site));
         let denied = release_dataset(&app.ctx, &site.steward, id, site.dataset).await.unwrap_err();
         assert_eq!(denied.code(), Code::WrongState, "what the site holds, only the site lets go");
         for _ in 0..2 {
             hold_by_site(&app.ctx, site.worker, &word(site, id, manifest, false)).await.unwrap();
         }
-        assert_eq!(world.job(id).await.summary.state, State::Queued);
+        assert_eq!(world.job(id).await.summary.state, JobState::Queued);
     }
 
     async fn a_job_whose_last_part_ends_while_it_is_paused_is_finished_when_it_goes_on(app: &TestApp) {
@@ -168,8 +168,8 @@ on_both! {
         }
         pause(&app.ctx, &lead, id, &because("a moment")).await.unwrap();
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
-        assert_eq!(world.job(id).await.summary.state, State::Paused);
-        assert_eq!(resume(&app.ctx, &lead, id).await.unwrap().summary.state, State::Finished);
+        assert_eq!(world.job(id).await.summary.state, JobState::Paused);
+        assert_eq!(resume(&app.ctx, &lead, id).await.unwrap().summary.state, JobState::Finished);
     }
 
     async fn only_a_job_under_way_is_paused_and_a_paused_one_can_be_ended(app: &TestApp) {
@@ -184,7 +184,7 @@ on_both! {
         pause(&app.ctx, &lead, id, &because("not now")).await.unwrap();
         assert_eq!(world.account(1).await, held, "what is reserved stays reserved");
         let over = crate::service::job::cancel(&app.ctx, &lead, id).await.unwrap();
-        assert_eq!((over.summary.state, over.holds.len()), (State::Cancelled, 0));
+        assert_eq!((over.summary.state, over.holds.len()), (JobState::Cancelled, 0));
         assert!(world.account(1).await.committed < held.committed, "and comes back when the job is over");
         let late = pause(&app.ctx, &lead, id, &because("too late")).await.unwrap_err();
         assert_eq!(late.code(), Code::WrongState);

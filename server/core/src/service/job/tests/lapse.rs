@@ -2,7 +2,7 @@
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, PaginatorTrait as _, QueryFilter as _};
 use time::Duration;
-use undertone_api::job::{Pause, State};
+use undertone_api::job::{JobState, PauseRequest};
 use undertone_api::problem::Code;
 
 use crate::service::approval::approve;
@@ -20,13 +20,13 @@ on_both! {
         approve(&app.ctx, &world.sites[1].steward, id, world.sites[1].dataset).await.unwrap();
         app.clock.advance(Duration::days(14));
         lapse(&app.ctx).await.unwrap();
-        assert_eq!(world.job(id).await.summary.state, State::Proposed, "its last moment");
+        assert_eq!(world.job(id).await.summary.state, JobState::Proposed, "its last moment");
         app.clock.advance(Duration::seconds(1));
         for _ in 0..2 {
             lapse(&app.ctx).await.unwrap();
         }
         let over = world.job(id).await;
-        assert_eq!((over.summary.state, over.answer_by), (State::Refused, None));
+        assert_eq!((over.summary.state, over.answer_by), (JobState::Refused, None));
         let reason = over.reason.unwrap();
         assert!(reason.contains("within 14 days") && reason.contains("speech"), "{reason}");
         let late = approve(&app.ctx, &world.sites[2].steward, id, world.sites[2].dataset).await.unwrap_err();
@@ -37,14 +37,14 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let id = job.summary.id;
-        pause(&app.ctx, &lead, id, &Pause { reason: "for a long time".to_owned() }).await.unwrap();
+        pause(&app.ctx, &lead, id, &PauseRequest { reason: "for a long time".to_owned() }).await.unwrap();
         app.clock.advance(Duration::days(30));
         lapse(&app.ctx).await.unwrap();
-        assert_eq!(world.job(id).await.summary.state, State::Paused);
+        assert_eq!(world.job(id).await.summary.state, JobState::Paused);
         // The manifest adds a minute for its one round.
         app.clock.advance(Duration::seconds(61));
         lapse(&app.ctx).await.unwrap();
-        assert_eq!(world.job(id).await.summary.state, State::Failed);
+        assert_eq!(world.job(id).await.summary.state, JobState::Failed);
         let account = world.account(1).await;
         assert_eq!(account.committed, account.spent, "what nobody touched comes back");
     }
@@ -57,7 +57,7 @@ on_both! {
         assert!(early.code() == Code::WrongState && early.to_string().contains("cloned"), "{early}");
         cancel(&app.ctx, &lead, id).await.unwrap();
         let second = retry(&app.ctx, &lead, id).await.unwrap();
-        assert_eq!((&second.spec, second.summary.state), (&first.spec, State::Proposed));
+        assert_eq!((&second.spec, second.summary.state), (&first.spec, JobState::Proposed));
         assert_ne!(second.manifest, first.manifest);
         assert_eq!(second.participants[1].approval, undertone_api::job::Approval::Pending);
         let notes = audit_log::Entity::find()
@@ -100,7 +100,7 @@ async fn an_operator_says_within_how_many_days_owners_answer() {
     app.clock.advance(Duration::days(3) + Duration::seconds(1));
     lapse(&app.ctx).await.unwrap();
     let over = world.job(job.summary.id).await;
-    assert_eq!(over.summary.state, State::Refused);
+    assert_eq!(over.summary.state, JobState::Refused);
     assert!(over.reason.unwrap().contains("within 3 days"));
     app.close().await;
 }

@@ -3,7 +3,7 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use time::Duration;
 use undertone_api::id::JobId;
-use undertone_api::job::{Pause, Refuse, State};
+use undertone_api::job::{JobState, PauseRequest, RefuseRequest};
 use uuid::Uuid;
 
 use super::report;
@@ -97,7 +97,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (refused, cancelled) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         let (lead, site) = (&world.sites[0].steward, &world.sites[1]);
-        let no = Refuse { reason: "not this quarter".to_owned() };
+        let no = RefuseRequest { reason: "not this quarter".to_owned() };
         refuse(&app.ctx, &site.steward, refused.summary.id, site.dataset, &no).await.unwrap();
         let expected = entry("job_refused", "member", Some(site.steward.id().0));
         assert_eq!(last(&world, refused.summary.id).await, expected);
@@ -111,7 +111,7 @@ on_both! {
         world.set_budget(&world.sites[1], 1.0).await.unwrap();
         let site = &world.sites[1];
         let over = approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
-        assert_eq!(over.summary.state, State::Refused);
+        assert_eq!(over.summary.state, JobState::Refused);
         assert_eq!(last(&world, job.summary.id).await, entry("job_refused", "system", None));
     }
 
@@ -129,7 +129,7 @@ on_both! {
     async fn a_pause_and_its_end_are_their_members(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let (job, lead) = (world.queued(1).await, &world.sites[0].steward);
-        pause(&app.ctx, lead, job.summary.id, &Pause { reason: "a look".to_owned() }).await.unwrap();
+        pause(&app.ctx, lead, job.summary.id, &PauseRequest { reason: "a look".to_owned() }).await.unwrap();
         resume(&app.ctx, lead, job.summary.id).await.unwrap();
         let by = Some(lead.id().0);
         let both = [entry("job_paused", "member", by), entry("job_resumed", "member", by)];

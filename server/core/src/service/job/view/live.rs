@@ -3,8 +3,8 @@
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use time::Duration;
 use undertone_api::job::{
-    Approval, Measurement, Participant, ParticipantState, Progress, Purpose, RoundView, SeriesProgress, State,
-    Submission,
+    Approval, DatasetUse, JobParticipant, JobProgress, JobState, Measurement, ParticipantState, RoundSubmission,
+    RoundView, SeriesProgress,
 };
 
 use super::state;
@@ -21,7 +21,7 @@ use crate::service::question;
 const ROUNDS: u64 = 20;
 
 /// Returns the present progress of a job as `reader` may see it; without one, as every reader of the job may.
-pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<Progress, Error> {
+pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<JobProgress, Error> {
     let connection = ctx.db.read();
     let planned: Vec<Planned> = from_json(&row.series)?;
     let participants = super::participants(ctx, reader, &row).await?;
@@ -49,7 +49,7 @@ pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model)
         .order_by_asc(measurement::Column::Test)
         .all(connection)
         .await?;
-    Ok(Progress {
+    Ok(JobProgress {
         state: state::of(&row)?,
         now: now(ctx, &row, &participants, &rounds).await?,
         series,
@@ -98,7 +98,7 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
             .map(|(dataset, _)| {
                 let own = accepted.iter().find(|submission| submission.dataset_id == dataset.0);
                 let accepted_at = own.map(|submission| submission.accepted_at);
-                Submission {
+                RoundSubmission {
                     dataset: *dataset,
                     accepted_at,
                     late: accepted_at.unwrap_or(ended) > open.deadline || (own.is_none() && open.closed_at.is_some()),
@@ -118,25 +118,25 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
 }
 
 /// Returns a sentence about the present activity, or about the awaited event.
-async fn now(ctx: &Ctx, row: &job::Model, parts: &[Participant], rounds: &[RoundView]) -> Result<String, Error> {
-    let at_work = |part: &&Participant| part.purpose == Purpose::Participate;
-    let names = |parts: Vec<&Participant>| {
+async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[RoundView]) -> Result<String, Error> {
+    let at_work = |part: &&JobParticipant| part.purpose == DatasetUse::Participate;
+    let names = |parts: Vec<&JobParticipant>| {
         parts.iter().map(|part| part.organization_name.as_str()).collect::<Vec<_>>().join(", ")
     };
     Ok(match state::of(row)? {
-        State::Proposed => {
+        JobState::Proposed => {
             let awaited = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
             format!("waits for the answer of {}", names(awaited))
         }
-        State::Queued => match offline(ctx, row).await? {
+        JobState::Queued => match offline(ctx, row).await? {
             missing if missing.is_empty() => "waits for its workers to begin".to_owned(),
             missing => format!("waits for the worker of {}: not connected", missing.join(", ")),
         },
-        State::Paused => hold::in_words(ctx.db.read(), row).await?,
-        State::Running => match rounds.iter().find(|round| round.closed_at.is_none()) {
+        JobState::Paused => hold::in_words(ctx.db.read(), row).await?,
+        JobState::Running => match rounds.iter().find(|round| round.closed_at.is_none()) {
             Some(open) => {
-                let part = |submission: &Submission| parts.iter().find(|part| part.dataset == submission.dataset);
-                let missing: Vec<&Participant> = open
+                let part = |submission: &RoundSubmission| parts.iter().find(|part| part.dataset == submission.dataset);
+                let missing: Vec<&JobParticipant> = open
                     .submissions
                     .iter()
                     .filter(|submission| submission.accepted_at.is_none())

@@ -44,6 +44,6 @@ on_both! {
         };
         let (before, after) = (of(job.summary.id).await, of(second.summary.id).await);
         assert_eq!((before.len(), after.len()), (1, 2), "a certificate says what was promised when it was made");
-        assert_eq!(PromisedLimit::together(&after), (50.0, 2e-5));
+        assert_eq!(PromisedLimit::combine(&after), (50.0, 2e-5));
     }
 }

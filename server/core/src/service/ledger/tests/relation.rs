@@ -2,7 +2,7 @@
 //! budget.
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use undertone_privacy::Adjacency;
 
@@ -21,7 +21,7 @@ on_both! {
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let before = world.signed_before(&proposed).await;
         let before = world.approved(before).await;
-        assert_eq!(before.summary.state, State::Queued);
+        assert_eq!(before.summary.state, JobState::Queued);
         let lease = world.lease(1).await;
         world.submit(&before, 1, &lease, 1, &[1.0]).await.unwrap();
         let spent = world.account(1).await;
@@ -35,7 +35,7 @@ on_both! {
         assert!(alone.propose(alone.spec(most)).await.is_ok(), "{most} rounds fit into a budget of their own");
         let after = world.queued(2).await;
         assert_eq!(after.participants[1].charge.as_ref().unwrap().adjacency, Adjacency::ZeroOut);
-        assert_eq!(after.summary.state, State::Queued);
+        assert_eq!(after.summary.state, JobState::Queued);
 
         let lineage = world.sites[1].lineage.0;
         let rows = account::Entity::find().filter(account::Column::LineageId.eq(lineage)).all(app.ctx.db.read()).await.unwrap();

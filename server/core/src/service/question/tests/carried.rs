@@ -3,7 +3,7 @@
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use undertone_api::problem::Code;
-use undertone_api::question::{ExportFormat, Imported};
+use undertone_api::question::{ExportFormat, ImportResult};
 
 use crate::service::question::{export, import};
 use crate::service::world::poll::{Poll, said};
@@ -15,11 +15,11 @@ async fn taken(poll: &Poll, format: ExportFormat) -> String {
     String::from_utf8(pieces.into_iter().map(Result::unwrap).collect::<Vec<_>>().concat()).unwrap()
 }
 
-async fn bring(poll: &Poll, name: Option<&str>, text: &str) -> Imported {
+async fn bring(poll: &Poll, name: Option<&str>, text: &str) -> ImportResult {
     import(poll.ctx(), &poll.world.sites[0].steward, poll.job.summary.id, name, text).await.unwrap()
 }
 
-const NONE: Imported = Imported { taken: 0, unknown_texts: 0, unknown_labels: 0, too_late: 0 };
+const NONE: ImportResult = ImportResult { taken: 0, unknown_texts: 0, unknown_labels: 0, too_late: 0 };
 
 on_both! {
     async fn what_label_studio_gives_back_are_the_answers_of_one_more_person(app: &TestApp) {
@@ -41,7 +41,7 @@ on_both! {
             "result": [{ "value": { "choices": ["where"] }, "from_name": "label", "to_name": "text", "type": "choices" }],
         }));
         let counts = bring(&poll, Some("the linguists"), &tasks.to_string()).await;
-        assert_eq!(counts, Imported { taken: 2, ..NONE });
+        assert_eq!(counts, ImportResult { taken: 2, ..NONE });
         let answers = poll.answers(1).await.unwrap();
         assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "none"), (2, "where"), (1, "what"), (2, "what")]);
     }
@@ -59,21 +59,21 @@ on_both! {
         assert_eq!((&first["text"], &first["state"], &first["annotations"]), (&json!("b"), &json!("asked"), &json!(1)));
         assert_eq!(first["answers"], json!([{ "annotator": 1, "answer": "label", "label": "when" }]));
         // Two questions have the same text: its first label answers both, its second is too late.
-        assert_eq!(bring(&poll, Some("again"), &lines).await, Imported { taken: 2, too_late: 1, ..NONE });
-        assert_eq!(bring(&poll, Some("again"), &lines).await, Imported { too_late: 3, ..NONE });
+        assert_eq!(bring(&poll, Some("again"), &lines).await, ImportResult { taken: 2, too_late: 1, ..NONE });
+        assert_eq!(bring(&poll, Some("again"), &lines).await, ImportResult { too_late: 3, ..NONE });
         assert_eq!(bring(&poll, Some("a third"), &lines).await.taken, 2);
         let answers = poll.answers(1).await.unwrap();
         assert_eq!(answers.len(), 9);
         assert!(answers.iter().all(|answered| (1..=3).contains(&answered.annotator)));
-        assert_eq!(bring(&poll, Some("too late"), &lines).await, Imported { too_late: 3, ..NONE });
+        assert_eq!(bring(&poll, Some("too late"), &lines).await, ImportResult { too_late: 3, ..NONE });
     }
 
     async fn what_is_unknown_is_counted_and_what_cannot_be_read_refused(app: &TestApp) {
         let poll = Poll::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
         let lines = "{\"text\":\"a\",\"label\":\"why\"}\n{\"text\":\"A\",\"label\":\"what\"}\n{\"text\":\"c\",\"label\":\"what\"}\n{\"text\":\"a\"}\n";
-        assert_eq!(bring(&poll, None, lines).await, Imported { unknown_labels: 2, unknown_texts: 2, ..NONE });
-        assert_eq!(bring(&poll, None, "{\"text\":\"a\",\"label\":\"what\"}").await, Imported { taken: 1, ..NONE });
+        assert_eq!(bring(&poll, None, lines).await, ImportResult { unknown_labels: 2, unknown_texts: 2, ..NONE });
+        assert_eq!(bring(&poll, None, "{\"text\":\"a\",\"label\":\"what\"}").await, ImportResult { taken: 1, ..NONE });
         let own = poll.says(&poll.world.sites[0].steward, poll.id(1, "a"), "what").await.unwrap();
         assert_eq!(own.annotator, 1, "without a name they are the caller's own");
         let (importer, id) = (&poll.world.sites[0].steward, poll.job.summary.id);
@@ -82,7 +82,7 @@ on_both! {
             assert_eq!(refused.code(), Code::ValidationFailed, "{text}");
         }
         let most = "{\"text\":\"z\",\"label\":\"what\"}\n".repeat(20_000);
-        assert_eq!(bring(&poll, None, &most).await, Imported { unknown_texts: 20_000, ..NONE });
+        assert_eq!(bring(&poll, None, &most).await, ImportResult { unknown_texts: 20_000, ..NONE });
         let many = most + "{\"text\":\"z\",\"label\":\"what\"}\n";
         assert_eq!(import(&app.ctx, importer, id, None, &many).await.unwrap_err().code(), Code::TooLarge);
     }

@@ -1,9 +1,9 @@
 //! The stages of a job with questions.
 
 use sea_orm::ConnectionTrait as _;
-use undertone_api::job::State;
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::Method;
+use undertone_api::signed::certificate::FigureMethod;
 
 use crate::service::certificate::verify::{Known, verify};
 use crate::service::finish::Outcome;
@@ -20,7 +20,7 @@ on_both! {
         assert_eq!(progress.now, "round 1 of 3: 0 of 1 questions are answered");
         poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
         let done = poll.finish().await;
-        assert_eq!((done.summary.state, done.summary.rounds_done, done.summary.rounds), (State::Finished, 1, 3), "the lead ends when it has enough");
+        assert_eq!((done.summary.state, done.summary.rounds_done, done.summary.rounds), (JobState::Finished, 1, 3), "the lead ends when it has enough");
         let account = poll.world.account(1).await;
         assert!(account.spent > 0.0 && account.committed == account.spent, "nothing stays reserved");
 
@@ -29,7 +29,7 @@ on_both! {
         let charged = certificate.parties[1].charged.as_ref().unwrap();
         assert_eq!((charged.releases.committed, charged.releases.counted), (1, 1));
         assert_eq!(charged.mechanism.event, poll.charge(1).event);
-        assert_eq!(charged.renyi.unwrap().method, Method::Renyi);
+        assert_eq!(charged.renyi.unwrap().method, FigureMethod::Renyi);
         let file = certificate::file(&app.ctx, steward, done.summary.id).await.unwrap();
         let known = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
         let verdict = verify(&file, &known);
@@ -46,7 +46,7 @@ on_both! {
 
     async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {
         let poll = Poll::new(&app.ctx, 1).await;
-        for (site, state) in [(1, State::Running), (2, State::Failed)] {
+        for (site, state) in [(1, JobState::Running), (2, JobState::Failed)] {
             poll.end(site, Outcome::GaveUp("the log is damaged".to_owned())).await;
             assert_eq!(poll.world.job(poll.job.summary.id).await.summary.state, state);
         }

@@ -1,7 +1,7 @@
 //! Pools and the choices from them.
 
 use time::Duration;
-use undertone_api::job::Pause;
+use undertone_api::job::PauseRequest;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 use undertone_api::question::QuestionState;
@@ -125,7 +125,7 @@ on_both! {
     async fn pause_before_the_start_moves_no_deadline_of_pools(app: &TestApp) {
         let (world, job) = Poll::queued(&app.ctx, 1, 60).await;
         let lead = world.sites[0].steward.clone();
-        let pause = Pause { reason: "a look at the labels".to_owned() };
+        let pause = PauseRequest { reason: "a look at the labels".to_owned() };
         job::pause(&app.ctx, &lead, job.summary.id, &pause).await.unwrap();
         app.clock.advance(Duration::hours(1));
         job::resume(&app.ctx, &lead, job.summary.id).await.unwrap();
@@ -141,7 +141,7 @@ on_both! {
         let mut poll = Poll::new(&app.ctx, 1).await;
         poll.asks(2, &["b"]).await.unwrap();
         let (lead, id) = (poll.world.sites[0].steward.clone(), poll.job.summary.id);
-        let pause = Pause { reason: "a look at the labels".to_owned() };
+        let pause = PauseRequest { reason: "a look at the labels".to_owned() };
         job::pause(&app.ctx, &lead, id, &pause).await.unwrap();
         app.clock.advance(Duration::hours(1));
         job::resume(&app.ctx, &lead, id).await.unwrap();

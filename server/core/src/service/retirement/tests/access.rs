@@ -6,7 +6,7 @@ use sea_orm::EntityTrait as _;
 use undertone_api::api_key::{KeyScope, NewApiKey};
 use undertone_api::id::OrganizationId;
 use undertone_api::member::{NewConsortiumMember, Role};
-use undertone_api::organization::Purpose;
+use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 
@@ -74,7 +74,7 @@ on_both! {
         let founded = app.founded().await;
         researcher(app, &founded.north, "Ann").await;
         let (south, admin) = &founded.south;
-        let link = app.link(admin, Purpose::Member { organization: *south, roles: vec![Role::Auditor] }).await;
+        let link = app.link(admin, InvitationPurpose::Member { organization: *south, roles: vec![Role::Auditor] }).await;
         let ann = app.accept(&link, newcomer("Ann", None)).await;
         let key = key_of(app, &ann).await;
         retires(app, &founded, &ann).await;
@@ -99,7 +99,7 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let ann = app.joins(admin, *north, "Ann", &[Role::OrganizationAdmin]).await;
-        let purpose = Purpose::Member { organization: *north, roles: vec![Role::OrganizationAdmin] };
+        let purpose = InvitationPurpose::Member { organization: *north, roles: vec![Role::OrganizationAdmin] };
         let own = app.link(&ann, purpose.clone()).await;
         let old = app.link(admin, purpose).await;
         retires(app, &founded, &ann).await;
@@ -150,7 +150,7 @@ on_both! {
         let email = admin.session.member.email.clone();
         let new = NewConsortiumMember { email, roles: vec![Role::ConsortiumAdmin] };
         role::add_over(&app.ctx, &by, founded.consortium, &new).await.unwrap();
-        let none = undertone_api::member::Roles { roles: Vec::new() };
+        let none = undertone_api::member::RoleAssignment { roles: Vec::new() };
         role::assign_over(&app.ctx, &by, founded.consortium, by.id(), &none).await.unwrap();
         let by = founded.operator.actor(app).await;
         let refused = retire_organization(&app.ctx, &by, founded.consortium, *south, &reason()).await;

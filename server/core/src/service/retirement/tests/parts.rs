@@ -1,6 +1,6 @@
 //! Unfinished jobs when a worker or an organization is retired.
 
-use undertone_api::job::{Job, ParticipantState, State};
+use undertone_api::job::{Job, JobState, ParticipantState};
 use undertone_api::problem::Code;
 
 use super::{code, consortium_admin, owner, reason};
@@ -43,7 +43,7 @@ on_both! {
         }
         assert!(world.average(0, &leases[0], 1).await.is_some(), "the round closed without the retired worker");
         let now = world.job(job.summary.id).await;
-        assert_eq!(now.summary.state, State::Running);
+        assert_eq!(now.summary.state, JobState::Running);
         assert_eq!(state_of(&now, &world, 3), ParticipantState::Failed);
         assert!(!is_settled(&world, &job, 3).await, "it had a lease: releases may have left");
     }
@@ -53,7 +53,7 @@ on_both! {
         let job = world.queued(1).await;
         retire(&world, 3).await;
         assert!(is_settled(&world, &job, 3).await);
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Queued);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Queued);
     }
 
     async fn retired_lead_fails_the_job(app: &TestApp) {
@@ -62,7 +62,7 @@ on_both! {
         world.lease(0).await;
         retire(&world, 0).await;
         let now = world.job(job.summary.id).await;
-        assert_eq!(now.summary.state, State::Failed);
+        assert_eq!(now.summary.state, JobState::Failed);
         assert!(now.reason.unwrap().contains("was retired"));
     }
 
@@ -71,7 +71,7 @@ on_both! {
         let job = world.queued(1).await;
         world.lease(1).await;
         retire(&world, 1).await;
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Failed);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Failed);
         assert!(!is_settled(&world, &job, 1).await);
     }
 
@@ -80,7 +80,7 @@ on_both! {
         let job = world.propose(world.spec(1)).await.unwrap();
         retire(&world, 2).await;
         let now = world.job(job.summary.id).await;
-        assert_eq!(now.summary.state, State::Refused);
+        assert_eq!(now.summary.state, JobState::Refused);
         let refused = world.propose(world.spec(1)).await.unwrap_err().into_problem();
         assert_eq!(refused.code, Code::ValidationFailed);
         assert!(refused.violations[0].message.contains("retired"), "{refused:?}");
@@ -112,11 +112,11 @@ on_both! {
         let world = World::new(&app.ctx, 3, 50.0).await;
         let job = world.queued(1).await;
         let site = &world.sites[3];
-        let pause = undertone_api::job::Pause { reason: "wait".to_owned() };
+        let pause = undertone_api::job::PauseRequest { reason: "wait".to_owned() };
         hold_dataset(&app.ctx, &site.steward, job.summary.id, site.dataset, &pause).await.unwrap();
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Paused);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Paused);
         retire(&world, 3).await;
-        assert_eq!(world.job(job.summary.id).await.summary.state, State::Queued);
+        assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Queued);
     }
 
     async fn retired_organization_leaves_the_jobs_of_one_consortium(app: &TestApp) {
@@ -127,8 +127,8 @@ on_both! {
         let admin = consortium_admin(&world);
         retire_organization(&app.ctx, &admin, world.consortium, owner(&world.sites[3]), &reason()).await.unwrap();
         let now = world.job(job.summary.id).await;
-        assert_eq!((now.summary.state, state_of(&now, &world, 3)), (State::Queued, ParticipantState::Failed));
-        assert_eq!(other.job(elsewhere.summary.id).await.summary.state, State::Queued);
+        assert_eq!((now.summary.state, state_of(&now, &world, 3)), (JobState::Queued, ParticipantState::Failed));
+        assert_eq!(other.job(elsewhere.summary.id).await.summary.state, JobState::Queued);
         let refused = world.propose(world.spec(1)).await.unwrap_err().into_problem();
         assert!(refused.violations[0].message.contains("retired from the consortium"), "{refused:?}");
     }

@@ -2,10 +2,10 @@
 
 use ed25519_dalek::SigningKey;
 use sea_orm::EntityTrait as _;
-use undertone_api::audit_log::What;
+use undertone_api::audit_log::AuditAction;
 use undertone_api::problem::Code;
 use undertone_api::retirement::StatedReason;
-use undertone_api::signed::{KeyChange, Rotation, Signed};
+use undertone_api::signed::{KeyChange, KeyRotation, Signed};
 
 use super::{code, consortium_admin, owner, reason};
 use crate::ctx::Ctx;
@@ -26,7 +26,7 @@ async fn retire(ctx: &Ctx, site: &Site) {
 }
 
 /// Returns a rotation signed by the holder of the site's key.
-fn rotation(site: &Site, new: &SigningKey) -> Rotation {
+fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
     let change = KeyChange {
         worker: site.worker,
         number: 1,
@@ -36,7 +36,7 @@ fn rotation(site: &Site, new: &SigningKey) -> Rotation {
         last: site.head.clone(),
         at: time::OffsetDateTime::UNIX_EPOCH,
     };
-    Rotation { by_old: Signed::new(&change, &site.key).unwrap(), by_new: Signed::new(&change, new).unwrap() }
+    KeyRotation { by_old: Signed::new(&change, &site.key).unwrap(), by_new: Signed::new(&change, new).unwrap() }
 }
 
 /// Makes a replacement token; returns its secret.
@@ -60,7 +60,7 @@ on_both! {
         assert!(presence::key(&app.ctx, site.worker).await.unwrap().is_some());
         let entries = audit_log::Entity::find().all(app.ctx.db.read()).await.unwrap();
         let words: Vec<_> = entries.iter().map(|entry| entry.what.as_str()).collect();
-        assert!([What::WorkerRetired, What::WorkerRestored].iter().all(|what| words.contains(&what.word())), "{words:?}");
+        assert!([AuditAction::WorkerRetired, AuditAction::WorkerRestored].iter().all(|what| words.contains(&what.word())), "{words:?}");
     }
 
     async fn retired_worker_that_waits_for_work_is_sent_away(app: &TestApp) {
@@ -138,7 +138,7 @@ on_both! {
             last: hex::encode(<sha2::Sha256 as sha2::Digest>::digest(b"")),
             at: time::OffsetDateTime::UNIX_EPOCH,
         };
-        let by_thief = Rotation { by_old: Signed::new(&change, &old).unwrap(), by_new: Signed::new(&change, &thief).unwrap() };
+        let by_thief = KeyRotation { by_old: Signed::new(&change, &old).unwrap(), by_new: Signed::new(&change, &thief).unwrap() };
         site_key::rotate(&app.ctx, &by_thief).await.unwrap();
         let query = undertone_api::notification::NotificationQuery {
             kind: Some(NotificationKind::SiteKeyRotated),

@@ -4,7 +4,7 @@ use ed25519_dalek::SigningKey;
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::log::witness::WitnessError;
 use undertone_api::retirement::StatedReason;
-use undertone_api::signed::Head;
+use undertone_api::signed::LogHead;
 
 use super::{adopt_keys, newest_key};
 use crate::ctx::Ctx;
@@ -25,7 +25,7 @@ async fn examined(ctx: &Ctx) -> Report {
 
 /// Checks the newest key of a site in the log, as the site does.
 async fn judged(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
-    let head: Head = log::newest_of(&ctx.db).await.unwrap().unwrap().open(&ctx.signer.verifying_key()).unwrap();
+    let head: LogHead = log::newest_of(&ctx.db).await.unwrap().unwrap().open(&ctx.signer.verifying_key()).unwrap();
     let proof = newest_key(ctx, site.worker, head.size).await.unwrap().unwrap();
     proof.check(&head, site.worker, &hex_of(&site.key))
 }

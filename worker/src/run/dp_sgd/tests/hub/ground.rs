@@ -7,9 +7,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::dp_sgd::{
-    Model as ModelSpec, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart, Weights,
+    AcousticModel as ModelSpec, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart,
 };
-use undertone_api::job::{Charge, Purpose, Spec as AnySpec};
+use undertone_api::job::{Charge, DatasetUse, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
@@ -35,7 +35,7 @@ pub(super) fn spec() -> Spec {
         private: Some(rounds),
         audit: None,
         selection: None,
-        weights: Weights::Equal,
+        weights: AverageWeights::Equal,
         spare_releases: 4,
         checkpoint_every: 6,
     }
@@ -49,7 +49,7 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
         organization: OrganizationId(Uuid::from_u128(200 + index as u128)),
         organization_name: format!("site {index}"),
         worker: WorkerId(Uuid::from_u128(300 + index as u128)),
-        purpose: Purpose::Participate,
+        purpose: DatasetUse::Participate,
         units: if spec.unit == PrivacyUnit::Record { 20 } else { 5 },
         charge: (index > 0).then_some(Charge {
             unit: spec.unit,

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use undertone_api::job::transcription::Outcome;
+use undertone_api::job::transcription::TranscriptionOutcome;
 
 use super::Place;
 use crate::clouds::Cloud;
@@ -22,7 +22,7 @@ impl Place {
     }
 
     /// Returns the outcome in the site's own report.
-    pub(in crate::run::transcription::tests) fn outcome(&self) -> Outcome {
+    pub(in crate::run::transcription::tests) fn outcome(&self) -> TranscriptionOutcome {
         serde_json::from_value(self.page()["outcome"].clone()).unwrap()
     }
 

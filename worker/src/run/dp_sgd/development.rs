@@ -1,4 +1,4 @@
-//! DevelopmentData data: public utterances that score the runs of a private selection.
+//! Development data: public utterances that score the runs of a private selection.
 //!
 //! The lead sets them aside from its public training data, by a rule that depends only on the seed of the warm start
 //! and the order of the dataset. It trains on none of them, and publishes them with the warm start. A score is computed

@@ -13,7 +13,7 @@ use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Errand, Look, Site};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::gateway::{Download, Gateway, Offer, Work};
-use undertone_worker::run::{Average, Past};
+use undertone_worker::run::{RoundAverage, RoundProgress};
 use undertone_worker::site::clock::{self, Clock};
 use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
@@ -64,7 +64,7 @@ pub(super) struct Steps {
 /// The result of a participant's round.
 pub(super) struct Done {
     pub(super) steps: Steps,
-    pub(super) average: Average,
+    pub(super) average: RoundAverage,
     pub(super) sent_bytes: usize,
 }
 
@@ -134,7 +134,7 @@ impl Participant {
         let Self { opened, errand, lease } = self;
         let Opened { site, gateway, .. } = &*opened;
         let mut watch = Watch(Instant::now());
-        if errand.past(site, SERIES, round)? != Past::Untouched {
+        if errand.past(site, SERIES, round)? != RoundProgress::Untouched {
             return Err(format!("round {round} was played before").into());
         }
         let precision = errand.precision(SERIES);

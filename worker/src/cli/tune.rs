@@ -15,7 +15,7 @@ use undertone_privacy::{Delta, Epsilon};
 
 use super::Failure;
 use super::table::table;
-use crate::run::dp_sgd::tune::{Found, Goal, Grid, Search, Tried, tune};
+use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneResult, TuneSearch, tune};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::policy::Policy;
 
@@ -139,8 +139,8 @@ struct Tuning<'a> {
     played_by: &'a [u64],
     seed: u64,
     public_accuracy: f64,
-    chosen: &'a Tried,
-    tried: &'a [Tried],
+    chosen: &'a TrialResult,
+    tried: &'a [TrialResult],
 }
 
 const NOTE: &str = "chosen by rehearsing on public data; nothing private was read or charged. The accuracies are those of public \
@@ -200,7 +200,7 @@ impl Tune {
         Ok(())
     }
 
-    fn search(&self, folder: &Folder, spec: dp_sgd::Spec) -> Result<Search, Failure> {
+    fn search(&self, folder: &Folder, spec: dp_sgd::Spec) -> Result<TuneSearch, Failure> {
         if !(self.minutes > 0.0 && self.minutes <= 100_000.0) {
             return Err(ArgumentError::Minutes(self.minutes).into());
         }
@@ -208,7 +208,7 @@ impl Tune {
         if !dataset.is_dir() {
             return Err(ArgumentError::Dataset(self.dataset.clone()).into());
         }
-        let grid = Grid {
+        let grid = SettingGrid {
             clip: self.clip.clone(),
             rate: self.rate.clone(),
             batch: self.batch.clone(),
@@ -217,12 +217,12 @@ impl Tune {
             parts: self.train.iter().map(|trained| trained.0).collect(),
             averaging: self.averaging.iter().map(|decay| decay.0).collect(),
         };
-        Ok(Search {
+        Ok(TuneSearch {
             spec,
             dataset,
             rules: Policy::load(&folder.policy())?.rules(&self.dataset),
             units: self.units.clone(),
-            goal: self.epsilon.zip(self.delta).map(|(epsilon, delta)| Goal { epsilon, delta }),
+            goal: self.epsilon.zip(self.delta).map(|(epsilon, delta)| PrivacyGoal { epsilon, delta }),
             grid,
             settings: self.settings,
             halvings: self.halvings,
@@ -234,7 +234,7 @@ impl Tune {
         })
     }
 
-    fn write(&self, title: &str, found: &Found) -> Result<(), Failure> {
+    fn write(&self, title: &str, found: &TuneResult) -> Result<(), Failure> {
         let tuning = Tuning {
             note: NOTE,
             dataset: &self.dataset,
@@ -252,9 +252,9 @@ impl Tune {
         Ok(())
     }
 
-    fn table(&self, found: &Found) -> String {
+    fn table(&self, found: &TuneResult) -> String {
         let percent = |part: f64| format!("{:.2} %", part * 100.0);
-        let mut tried: Vec<&Tried> = found.tried.iter().collect();
+        let mut tried: Vec<&TrialResult> = found.tried.iter().collect();
         tried.sort_by_key(|tried| (tried.number, tried.after));
         let rows: Vec<Vec<String>> = tried
             .into_iter()
@@ -298,8 +298,8 @@ impl Tune {
     }
 }
 
-fn line(tried: &Tried, of: usize) -> String {
-    let Tried { number, after, setting, accuracy, seconds, failed, .. } = tried;
+fn line(tried: &TrialResult, of: usize) -> String {
+    let TrialResult { number, after, setting, accuracy, seconds, failed, .. } = tried;
     let brought = failed.as_ref().map_or_else(|| format!("{:.2} %", accuracy * 100.0), |why| format!("failed: {why}"));
     format!(
         "[setting {number} of at most {of}, round {after}/{}] {setting}: {brought} ({seconds:.1} s)",

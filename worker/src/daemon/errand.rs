@@ -23,7 +23,7 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fault;
 use crate::queries::gate::OutgoingPool;
-use crate::run::{Past, RunError};
+use crate::run::{RoundProgress, RunError};
 use crate::site::admission::ExaminedManifest;
 use crate::site::audits::{self, AssessmentBasis, AuditsError};
 use crate::site::clearance::{Clearance, DepartureProof, GrantId};
@@ -90,20 +90,16 @@ pub struct Uncountersigned {
     numbers: Vec<u64>,
 }
 
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
-
 /// Separates a refusal by the rules from a failing disk: after a disk failure the same job may continue.
 fn refused(error: GateError) -> RunError {
     match error {
         GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => RunError::from_failure(error),
-        refusal => RunError::Refused(refusal.to_string()),
+        refusal => RunError::refused(refusal),
     }
 }
 
 fn lost(series: &str, round: u32) -> RunError {
-    RunError::Refused(format!("{series}/{round}: {LOST}"))
+    RunError::refused(format!("{series}/{round}: {LOST}"))
 }
 
 impl Errand {
@@ -138,14 +134,14 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the site's disk cannot be read.
-    pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
+    pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<RoundProgress, RunError> {
         Ok(match self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)? {
-            ReleaseProgress::Nothing => Past::Untouched,
-            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => Past::Stored,
-            ReleaseProgress::Accepted => Past::Accepted,
+            ReleaseProgress::Nothing => RoundProgress::Untouched,
+            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => RoundProgress::Stored,
+            ReleaseProgress::Accepted => RoundProgress::Accepted,
             // The round is paid again if the job reserved for that, and then made anew.
-            ReleaseProgress::Gone if self.may_pay_again(site, series)? => Past::Untouched,
-            ReleaseProgress::Lost | ReleaseProgress::Gone => Past::Lost,
+            ReleaseProgress::Gone if self.may_pay_again(site, series)? => RoundProgress::Untouched,
+            ReleaseProgress::Lost | ReleaseProgress::Gone => RoundProgress::Lost,
         })
     }
 
@@ -168,11 +164,11 @@ impl Errand {
     /// released already.
     pub fn clear(&mut self, site: &Site, series: &str, round: u32) -> Result<Clearance, RunError> {
         match self.past(site, series, round)? {
-            Past::Untouched => {}
-            Past::Stored | Past::Accepted => {
-                return Err(RunError::Failed(format!("{series}/{round} was released already: send it again instead")));
+            RoundProgress::Untouched => {}
+            RoundProgress::Stored | RoundProgress::Accepted => {
+                return Err(RunError::failed(format!("{series}/{round} was released already: send it again instead")));
             }
-            Past::Lost => return Err(lost(series, round)),
+            RoundProgress::Lost => return Err(lost(series, round)),
         }
         // Nothing is made that may not leave; the run resumes when the site releases the hold.
         self.is_free(site)?;
@@ -188,11 +184,11 @@ impl Errand {
         let policy = site.policy().map_err(|error| {
             // The path of the file is for this site's log only; the proposer reads the refusal.
             tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
-            RunError::Refused("this site's policy cannot be read, so nothing may leave here".to_owned())
+            RunError::refused("this site's policy cannot be read, so nothing may leave here")
         })?;
         let units = units_of(&self.examined.local, &site.datasets());
         let rules = policy.rules(&self.examined.local.name).for_units(&units);
-        self.judge_cost(site, &rules).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        self.judge_cost(site, &rules).map_err(RunError::refused)?;
         Ok(rules)
     }
 
@@ -305,13 +301,13 @@ impl Errand {
             ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
             ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
             ReleaseProgress::Gone => {
-                return Err(RunError::Refused(format!("another batch was paid for under {series}/{round}")));
+                return Err(RunError::refused(format!("another batch was paid for under {series}/{round}")));
             }
             ReleaseProgress::Lost => return Err(lost(series, round)),
         }
         let made = batch.event();
         if self.examined.local.visibility != Visibility::Public && made != self.examined.release(series).as_ref() {
-            return Err(RunError::Refused(format!("the batch is another release than that of {series}/{round}")));
+            return Err(RunError::refused(format!("the batch is another release than that of {series}/{round}")));
         }
         self.pay(site, &release).map(|_| ())
     }
@@ -326,7 +322,7 @@ impl Errand {
         let pending = self.pending.take();
         let cleared =
             pending.filter(|pending| (pending.series.as_str(), pending.round) == (series, round) && same(pending));
-        let refused = || RunError::Refused(format!("the {what} was not cleared for {series}/{round}"));
+        let refused = || RunError::refused(format!("the {what} was not cleared for {series}/{round}"));
         cleared.map(|_| ()).ok_or_else(refused)
     }
 
@@ -372,10 +368,10 @@ impl Errand {
             .map_err(RunError::from_failure)?;
         if let Some(contradiction) = found {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
-            return Err(RunError::Refused(contradiction.to_string()));
+            return Err(RunError::refused(contradiction.to_string()));
         }
         if answer.len() < asked.receipts.len() {
-            return Err(failed("the server has not countersigned every receipt that it was given"));
+            return Err(RunError::failed("the server has not countersigned every receipt that it was given"));
         }
         acknowledge(&site.store, &asked.numbers).map_err(RunError::from_failure)
     }
@@ -395,9 +391,9 @@ impl Errand {
         self.is_free(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
-                RunError::Refused(refusal.to_string())
+                RunError::refused(refusal)
             }
-            error => failed(error),
+            error => RunError::failed(error),
         })
     }
 
@@ -431,8 +427,9 @@ impl Errand {
     fn is_free(&self, site: &Site) -> Result<(), RunError> {
         let held = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stopped =
-            |held: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", held.word.reason));
+        let stopped = |held: holds::StoredHold| {
+            RunError::Stopped(format!("this site holds the job: {}", held.word.reason).into())
+        };
         held.map_or(Ok(()), |held| Err(stopped(held)))
     }
 
@@ -442,12 +439,12 @@ impl Errand {
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
     pub fn state(&self, site: &Site, finding: &AuditFinding) -> Result<Signed, RunError> {
-        let under = self.examined.release_context().ok_or_else(|| failed(AuditsError::NotPromised))?;
+        let under = self.examined.release_context().ok_or_else(|| RunError::failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger
             .delta(&under)
             .map_err(RunError::from_failure)?
-            .ok_or_else(|| failed(LedgerError::NotReserved))?;
+            .ok_or_else(|| RunError::failed(LedgerError::NotReserved))?;
         let ground = AssessmentBasis::new(&self.examined, delta).map_err(RunError::from_failure)?;
         let (signed, _) =
             audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;

@@ -32,7 +32,10 @@ use crate::fault;
 use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::run::{AnswerLine, Average, Exchange, Past, RunError, Transcribing};
+use crate::run::{
+    AnswerLine, Artifacts, Averaging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress, RunContext, RunError,
+    TranscriptionSite,
+};
 use crate::site::admission::ExaminedManifest;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
@@ -50,7 +53,7 @@ pub(super) struct SiteExchange {
     lease: Arc<Lease>,
     errand: Errand,
     /// The average that came with the answer that a round is closed, until it is requested.
-    fetched: Option<(String, u32, Average)>,
+    fetched: Option<(String, u32, RoundAverage)>,
     handed: Handed,
     log: PartLog,
     /// The clock at whose ticks releases leave.
@@ -82,13 +85,9 @@ impl From<Unanswered> for RunError {
     fn from(unanswered: Unanswered) -> Self {
         match unanswered {
             Unanswered::Stop(error) => error,
-            Unanswered::No(error) => Self::Failed(error.to_string()),
+            Unanswered::No(error) => Self::failed(error),
         }
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
 }
 
 impl SiteExchange {
@@ -137,11 +136,11 @@ impl SiteExchange {
                     Some(Ok(answer)) => return Ok(answer),
                     Some(Err(error)) if error.code() == Some(Code::LeaseLost) => {
                         if !self.lease.holds_after(&token).await {
-                            return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason())));
+                            return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason().into())));
                         }
                     }
                     Some(Err(error)) => return Err(Unanswered::No(error)),
-                    None => return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason()))),
+                    None => return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason().into()))),
                 }
             }
         };
@@ -159,14 +158,14 @@ impl SiteExchange {
 
     /// Checks that the data are public. Figures and files of private data would be unpaid releases.
     fn must_be_public(&self, what: &str) -> Result<(), RunError> {
-        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.site.ledger.check_quiet().map_err(RunError::refused)?;
         if self.errand.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
-        Err(RunError::Refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
+        Err(RunError::refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
     }
 
-    /// Stores and pays for a vector as [`Exchange::send`] does, and stops before it is sent.
+    /// Stores and pays for a vector as [`Averaging::send_vector`] does, and stops before it is sent.
     #[cfg(test)]
     pub(super) fn pay_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
         self.errand.pay_vector(&self.site, series, round, vector)
@@ -175,7 +174,7 @@ impl SiteExchange {
     /// Pays for the stored release of a round, unless it is paid, and waits until the server has countersigned the
     /// payment.
     fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
-        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
+        self.site.ledger.check_quiet().map_err(RunError::refused)?;
         let Some(asked) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
         fault::point(fault::BEFORE_COUNTERSIGN);
         let (gateway, receipts) = (&self.site.gateway, &asked.receipts);
@@ -189,7 +188,7 @@ impl SiteExchange {
                     tracing::warn!(error = %error, "the ledger could not be compared with the server's receipts");
                 }
                 let reason = format!("the server does not countersign the payment of {series}/{round}: {error}");
-                return Err(RunError::Refused(reason));
+                return Err(RunError::refused(reason));
             }
             Err(stopped) => return Err(stopped.into()),
         };
@@ -228,12 +227,12 @@ impl SiteExchange {
     }
 }
 
-impl Exchange for SiteExchange {
+impl RunContext for SiteExchange {
     fn manifest(&self) -> &Manifest {
         &self.errand.examined().manifest
     }
 
-    fn own(&self) -> &ManifestParticipant {
+    fn participant(&self) -> &ManifestParticipant {
         self.errand.examined().own()
     }
 
@@ -247,23 +246,64 @@ impl Exchange for SiteExchange {
         }
         let named = self.errand.examined().manifest.participants.iter().any(|party| party.dataset == id);
         let local = self.site.datasets().into_iter().find(|local| local.id == Some(id)).filter(|_| named);
-        let local =
-            local.ok_or_else(|| RunError::Failed("the job asks for a dataset that is not at this site".to_owned()))?;
+        let local = local.ok_or_else(|| RunError::failed("the job asks for a dataset that is not at this site"))?;
         if local.visibility == Visibility::Public {
             Ok(local.folder)
         } else {
-            Err(RunError::Refused(format!(
+            Err(RunError::refused(format!(
                 "`{}` may be read by its own part of the job only: it is not public",
                 local.name
             )))
         }
     }
 
-    fn past(&self, series: &str, round: u32) -> Result<Past, RunError> {
+    fn confirm_public(&self, id: DatasetId) -> Result<PublicProof, RunError> {
+        self.dataset(id)?;
+        let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
+        let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
+        // The current file decides, not its content at admission.
+        let policy = self.site.policy().map_err(RunError::refused)?;
+        gate::prove_public(&policy.rules(&name)).map_err(RunError::refused)
+    }
+
+    fn round_progress(&self, key: RoundKey<'_>) -> Result<RoundProgress, RunError> {
+        let RoundKey { series, round } = key;
         self.errand.past(&self.site, series, round)
     }
 
-    fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        self.fix_release_period(measure)
+    }
+
+    fn clear(&mut self, key: RoundKey<'_>) -> Result<Clearance, RunError> {
+        let RoundKey { series, round } = key;
+        self.enter(series, round);
+        if self.is_stopped() {
+            return Err(RunError::Stopped(self.lease.reason().into()));
+        }
+        self.errand.clear(&self.site, series, round)
+    }
+
+    fn submit_report(&mut self, report: Report) -> Result<(), RunError> {
+        if !self.follows_from_manifest(&report) {
+            self.must_be_public("a report")?;
+        }
+        self.handed.report = written_report(Some(&report)).map_err(RunError::failed)?;
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lease.stop.is_cancelled()
+    }
+}
+
+impl Averaging for SiteExchange {
+    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
+        self.public_length(unit)
+    }
+
+    fn is_closed(&mut self, key: RoundKey<'_>) -> Result<bool, RunError> {
+        let RoundKey { series, round } = key;
         self.enter(series, round);
         let gateway = &self.site.gateway;
         let (precision, download) = (self.errand.precision(series), &Download::default());
@@ -275,15 +315,8 @@ impl Exchange for SiteExchange {
         Ok(self.fetched.is_some())
     }
 
-    fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
-        self.enter(series, round);
-        if self.stopped() {
-            return Err(RunError::Stopped(self.lease.reason()));
-        }
-        self.errand.clear(&self.site, series, round)
-    }
-
-    fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
+    fn send_vector(&mut self, key: RoundKey<'_>, vector: Outgoing) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         if self.is_paced(series) {
             self.errand.store_vector(series, round, &vector)?;
             self.wait_for_tick(series, round)?;
@@ -293,12 +326,14 @@ impl Exchange for SiteExchange {
         self.deliver(series, round)
     }
 
-    fn resend(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+    fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
         self.deliver(series, round)
     }
 
-    fn average(&mut self, series: &str, round: u32) -> Result<Average, RunError> {
+    fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
+        let RoundKey { series, round } = key;
         self.enter(series, round);
         if let Some((.., average)) =
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
@@ -320,13 +355,25 @@ impl Exchange for SiteExchange {
         }
     }
 
-    fn put(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
+    fn promised_audit(&self) -> Option<AuditPlan> {
+        let examined = self.errand.examined();
+        examined.manifest.spec.audit_plan(&examined.dataset)
+    }
+
+    fn submit_finding(&mut self, finding: AuditFinding) -> Result<(), RunError> {
+        self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
+        Ok(())
+    }
+}
+
+impl Artifacts for SiteExchange {
+    fn put_file(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
         self.must_be_public("files")?;
         let (gateway, content) = (&self.site.gateway, &content);
         Ok(self.until_answered("put", |token| async move { gateway.put(&token, name, content).await })?)
     }
 
-    fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
+    fn fetch_file(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
         let (gateway, download) = (&self.site.gateway, &Download::default());
         loop {
             let answer =
@@ -338,92 +385,58 @@ impl Exchange for SiteExchange {
         }
     }
 
-    fn measure(&mut self, measurement: Measurement) -> Result<(), RunError> {
+    fn report_measurement(&mut self, measurement: Measurement) -> Result<(), RunError> {
         self.must_be_public("figures")?;
         let (gateway, measurement) = (&self.site.gateway, &measurement);
         Ok(self.until_answered("measure", |token| async move { gateway.measure(&token, measurement).await })?)
     }
+}
 
-    fn report(&mut self, report: Report) -> Result<(), RunError> {
-        if !self.follows_from_manifest(&report) {
-            self.must_be_public("a report")?;
-        }
-        self.handed.report = written_report(Some(&report)).map_err(failed)?;
-        Ok(())
-    }
-
-    fn audited(&self) -> Option<AuditPlan> {
-        let examined = self.errand.examined();
-        examined.manifest.spec.audit_plan(&examined.dataset)
-    }
-
-    fn audit(&mut self, finding: AuditFinding) -> Result<(), RunError> {
-        self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
-        Ok(())
-    }
-
-    fn counting(&self) -> Queries {
+impl Questions for SiteExchange {
+    fn query_settings(&self) -> Queries {
         self.site.queries.clone()
     }
 
-    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
-        self.dataset(id)?;
-        let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-        let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
-        let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
-        // The current file decides, not its content at admission.
-        let policy = self.site.policy().map_err(|error| refused(&error))?;
-        gate::prove_public(&policy.rules(&name)).map_err(|error| refused(&error))
-    }
-
-    fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {
+    fn send_pool(&mut self, key: RoundKey<'_>, pool: OutgoingPool) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.pay_and_pose(series, round, &pool)
     }
 
-    fn ask_again(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+    fn resend_pool(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
         self.pose(series, round)
     }
 
-    fn asked(&mut self) -> Result<Vec<Released>, RunError> {
+    fn fetch_pools(&mut self) -> Result<Vec<Released>, RunError> {
         self.all_pools()
     }
 
-    fn choose(&mut self, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
-        self.put_questions(round, chosen)
+    fn choose_questions(&mut self, round: u32, choice: &[(QuestionId, f64)]) -> Result<(), RunError> {
+        self.put_questions(round, choice)
     }
 
-    fn answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
+    fn fetch_answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         self.all_answers(round)
     }
+}
 
-    fn transcribing(&self) -> Result<Transcribing, RunError> {
-        Ok(self.at_this_site())
-    }
-
-    fn dispatch(
-        &mut self,
-        series: &str,
-        round: u32,
-        batch: &Arc<SealedSounds>,
-        lines: &[ProviderLine],
-    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
-        self.pay_and_dispatch(series, round, batch, lines)
-    }
-
-    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
-        self.public_length(unit)
-    }
-
+impl Outbound for SiteExchange {
     fn longest_recordings(&self) -> Option<u64> {
         self.errand.examined().dataset.seconds.map(SizeClass::most)
     }
 
-    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
-        self.fix_release_period(measure)
+    fn transcription_site(&self) -> TranscriptionSite {
+        self.at_this_site()
     }
 
-    fn stopped(&self) -> bool {
-        self.lease.stop.is_cancelled()
+    fn dispatch_batch(
+        &mut self,
+        key: RoundKey<'_>,
+        batch: &Arc<SealedSounds>,
+        lines: &[ProviderLine],
+    ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
+        let RoundKey { series, round } = key;
+        self.pay_and_dispatch(series, round, batch, lines)
     }
 }

@@ -148,12 +148,13 @@ async fn whole(
             Some(RunOutcome::Done { report, audit })
         }
         Err(RunError::Stopped(_)) => stopped(lease),
-        Err(RunError::Refused(reason)) => {
-            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "run refused by the site");
+        Err(RunError::Refused(problem)) => {
+            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason = problem.with_causes(), "run refused by the site");
             log.fault(Fault::RefusedByPolicy);
-            Some(RunOutcome::GaveUp { reason })
+            Some(RunOutcome::GaveUp { reason: problem.to_string() })
         }
-        Err(RunError::Disk(reason)) => {
+        Err(RunError::Disk(problem)) => {
+            let reason = problem.with_causes();
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part goes on when it is mended");
             log.fault(fault_of(&reason));
             tokio::select! {
@@ -162,12 +163,15 @@ async fn whole(
             }
             stopped(lease)
         }
-        Err(RunError::Failed(reason)) => {
+        Err(RunError::Failed(problem)) => {
+            let reason = problem.with_causes();
             tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
             log.fault(fault_of(&reason));
-            // Errors about private data stay at this site: they may contain a recording's name or a figure.
-            let told = if public { reason } else { "the run failed; this site's own log says why".to_owned() };
-            Some(RunOutcome::GaveUp { reason: told })
+            // Errors about private data stay at this site: they may contain a recording's name or a figure. Causes stay
+            // here in any case.
+            let text =
+                if public { problem.to_string() } else { "the run failed; this site's own log says why".to_owned() };
+            Some(RunOutcome::GaveUp { reason: text })
         }
     })
 }
@@ -326,14 +330,14 @@ async fn execute(
         // The receiver is gone when the daemon has stopped.
         drop(clock_sender.send(exchange.release_clock()));
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
-            .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
+            .unwrap_or_else(|_| Err(RunError::failed("the run panicked; the log has the place")));
         // The receiver is gone when the daemon has stopped.
         drop(done.send((ended, exchange.into_handed())));
     });
     if let Err(error) = thread {
-        return (Err(RunError::Failed(format!("no thread could be started: {error}"))), Handed::default(), None);
+        return (Err(RunError::failed(format!("no thread could be started: {error}"))), Handed::default(), None);
     }
-    let gone = |_| (Err(RunError::Failed("the run's thread is gone".to_owned())), Handed::default());
+    let gone = |_| (Err(RunError::failed("the run's thread is gone")), Handed::default());
     let (ended, handed) = ended.await.unwrap_or_else(gone);
     (ended, handed, release_clock.await.ok())
 }

@@ -37,7 +37,7 @@ use crate::config::{Config, Server};
 use crate::dp::release::Outgoing;
 use crate::fixture::{LINEAGE, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec};
 use crate::gateway::fake::{Running, State, start};
-use crate::run::{Exchange, Past, RunError};
+use crate::run::{Artifacts as _, Averaging as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clearance::Clearance;
 use crate::site::folder::Folder;
@@ -174,14 +174,14 @@ async fn what_was_stored_before_a_crash_is_sent_once_more_without_a_new_charge()
     let site = place.site();
     let mut first = exchange(&site, &open_job(), Visibility::Open);
     beside(move || {
-        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Untouched);
-        let clearance = first.clear("open", 1).expect("the policy says open");
+        assert_eq!(first.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Untouched);
+        let clearance = first.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
-        first.send("open", 1, vector).expect("the server takes it");
-        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Accepted);
-        assert!(matches!(first.clear("open", 1), Err(RunError::Failed(_))), "it was released");
+        first.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
+        assert_eq!(first.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Accepted);
+        assert!(matches!(first.clear(RoundKey::new("open", 1)), Err(RunError::Failed(_))), "it was released");
         // The second round is paid and stored, and the process dies before it is sent.
-        let clearance = first.clear("open", 2).expect("the policy says open");
+        let clearance = first.clear(RoundKey::new("open", 2)).expect("the policy says open");
         let Clearance::Granted(_) = &clearance else { panic!("open data are receipted") };
         let vector = Outgoing::exact(vec![3.0, 4.0], clearance).expect("it was published");
         first.pay_only("open", 2, &vector).expect("the disk has room");
@@ -191,9 +191,9 @@ async fn what_was_stored_before_a_crash_is_sent_once_more_without_a_new_charge()
     let site = place.site();
     let mut second = exchange(&site, &open_job(), Visibility::Open);
     beside(move || {
-        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Stored);
-        second.resend("open", 2).expect("the server takes it");
-        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Accepted);
+        assert_eq!(second.round_progress(RoundKey::new("open", 2)).expect("the disk works"), RoundProgress::Stored);
+        second.resend_vector(RoundKey::new("open", 2)).expect("the server takes it");
+        assert_eq!(second.round_progress(RoundKey::new("open", 2)).expect("the disk works"), RoundProgress::Accepted);
     })
     .await;
     let state = server.state.lock().expect("nobody panicked");
@@ -210,15 +210,15 @@ async fn release_that_was_cleared_and_never_made_costs_nothing() {
     let place = Place::new(&server, &format!("{TEMPLATE}{OPEN}"));
     let site = place.site();
     let mut first = exchange(&site, &open_job(), Visibility::Open);
-    beside(move || drop(first.clear("open", 1).expect("the policy says open"))).await;
+    beside(move || drop(first.clear(RoundKey::new("open", 1)).expect("the policy says open"))).await;
     drop(site);
     let site = place.site();
     let mut second = exchange(&site, &open_job(), Visibility::Open);
     beside(move || {
-        assert_eq!(second.past("open", 1).expect("the disk works"), Past::Untouched);
-        let clearance = second.clear("open", 1).expect("the policy says open");
+        assert_eq!(second.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Untouched);
+        let clearance = second.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        second.send("open", 1, vector).expect("the server takes it");
+        second.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
     })
     .await;
     let state = server.state.lock().expect("nobody panicked");
@@ -236,11 +236,11 @@ async fn a_round_that_closed_in_a_site_s_absence_is_known_before_anything_is_pai
     server.state.lock().expect("nobody panicked").vectors.insert(("open".to_owned(), 1), bytes);
     let state = Arc::clone(&server.state);
     beside(move || {
-        assert!(exchange.closed("open", 1).expect("the server answers"));
+        assert!(exchange.is_closed(RoundKey::new("open", 1)).expect("the server answers"));
         // The average came with the answer and is not requested again.
         state.lock().expect("nobody panicked").vectors.clear();
-        assert_eq!(exchange.average("open", 1).expect("it is here").mean, [0.5, -2.0]);
-        assert!(!exchange.closed("open", 2).expect("the server answers"));
+        assert_eq!(exchange.fetch_average(RoundKey::new("open", 1)).expect("it is here").mean, [0.5, -2.0]);
+        assert!(!exchange.is_closed(RoundKey::new("open", 2)).expect("the server answers"));
     })
     .await;
     assert!(site.ledger.books().expect("it is open").accounts.is_empty(), "nothing was paid");
@@ -254,12 +254,17 @@ async fn a_private_part_may_send_neither_figures_nor_files_nor_strange_rounds() 
     let site = place.site();
     let mut exchange = exchange(&site, &honest(spec(), Visibility::Private), Visibility::Private);
     beside(move || {
-        assert!(matches!(exchange.put("model", vec![1]), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.put_file("model", vec![1]), Err(RunError::Refused(_))));
         for (series, round) in [("private", 0), ("private", 11), ("open", 1), ("other", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
-        let Ok(Clearance::Granted(grant)) = exchange.clear("private", 1) else { panic!("it is reserved") };
-        assert_eq!(Some(grant.event()), exchange.own().charge.as_ref().map(|charge| &charge.event));
+        let Ok(Clearance::Granted(grant)) = exchange.clear(RoundKey::new("private", 1)) else {
+            panic!("it is reserved")
+        };
+        assert_eq!(Some(grant.event()), exchange.participant().charge.as_ref().map(|charge| &charge.event));
     })
     .await;
 }
@@ -271,9 +276,9 @@ async fn a_vector_leaves_only_for_the_round_it_was_cleared_for() {
     let site = place.site();
     let mut exchange = exchange(&site, &open_job(), Visibility::Open);
     beside(move || {
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        assert!(matches!(exchange.send("open", 2, vector), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.send_vector(RoundKey::new("open", 2), vector), Err(RunError::Refused(_))));
     })
     .await;
     assert!(server.state.lock().expect("nobody panicked").vectors.is_empty());
@@ -286,7 +291,7 @@ async fn a_policy_that_closes_a_dataset_ends_its_releases_at_once() {
     let site = place.site();
     let mut exchange = exchange(&site, &open_job(), Visibility::Open);
     std::fs::write(place.folder().policy(), TEMPLATE).expect("the folder is writable");
-    beside(move || assert!(matches!(exchange.clear("open", 1), Err(RunError::Refused(_))))).await;
+    beside(move || assert!(matches!(exchange.clear(RoundKey::new("open", 1)), Err(RunError::Refused(_))))).await;
 }
 
 /// A running daemon.
@@ -434,7 +439,8 @@ async fn a_call_that_a_pause_of_a_moment_turned_away_is_made_again() {
         let (lease, site) = (Arc::clone(&lease), Arc::clone(&site));
         async move { lease.keep(&site.gateway, std::time::Duration::from_mins(1)).await }
     });
-    let answer = tokio::spawn(beside(move || exchange.average("open", 1).map(|average| average.mean)));
+    let answer =
+        tokio::spawn(beside(move || exchange.fetch_average(RoundKey::new("open", 1)).map(|average| average.mean)));
     let answered = async {
         while !answer.is_finished() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -8,7 +8,7 @@ use undertone_api::signed::Signed;
 use undertone_proto::{CHUNK, v1};
 
 use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, stream, within_transfer};
-use crate::run::Average;
+use crate::run::RoundAverage;
 use crate::site::outbox::StoredVector;
 
 impl Gateway {
@@ -78,7 +78,7 @@ impl Gateway {
         precision: Precision,
         wait: Duration,
         download: &Download,
-    ) -> Result<Option<Average>, GatewayError> {
+    ) -> Result<Option<RoundAverage>, GatewayError> {
         let make = || v1::AverageRequest {
             lease: lease.to_owned(),
             series: series.to_owned(),

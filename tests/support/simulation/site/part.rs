@@ -15,7 +15,7 @@ use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::fault;
 use undertone_worker::gateway::Work;
-use undertone_worker::run::{Past, RunError};
+use undertone_worker::run::{RoundProgress, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::jobs::RunOutcome;
 
@@ -103,9 +103,9 @@ impl SiteProcess {
                 match past {
                     None => return Ok(false),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
-                    Some(Ok(Past::Accepted | Past::Lost)) => part.stage = Stage::Average,
-                    Some(Ok(Past::Stored)) => part.stage = Stage::Countersign,
-                    Some(Ok(Past::Untouched)) => {
+                    Some(Ok(RoundProgress::Accepted | RoundProgress::Lost)) => part.stage = Stage::Average,
+                    Some(Ok(RoundProgress::Stored)) => part.stage = Stage::Countersign,
+                    Some(Ok(RoundProgress::Untouched)) => {
                         let asked =
                             Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
                         match network.carry(self.worker, asked).await? {
@@ -389,9 +389,9 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
 
 /// Makes a vector, as a run does.
 fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
-    let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
+    let refused = |error: &dyn std::fmt::Display| RunError::refused(error.to_string());
     let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
-        return Err(RunError::Failed("the simulated sites train".to_owned()));
+        return Err(RunError::failed("the simulated sites train"));
     };
     let own = errand.examined().dataset.id;
     let clearance = errand.clear(&life.site, SERIES, round)?;
@@ -407,7 +407,7 @@ fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, Run
                 sum.release(6.0, granted, &Randomness::from_os(Purpose::Noise)).map_err(|error| refused(&error))?;
             Ok(release.into())
         }
-        (Clearance::Granted(_), None) => Err(RunError::Failed("granted, and there is no noise to add".to_owned())),
+        (Clearance::Granted(_), None) => Err(RunError::failed("granted, and there is no noise to add")),
     }
 }
 

@@ -11,8 +11,8 @@ use super::prepare::dated;
 use super::{Bar, DataError};
 use crate::config::Config;
 use crate::config::transcription::{Speech, Transcription};
-use crate::run::Transcribing;
-use crate::run::transcription::left;
+use crate::run::TranscriptionSite;
+use crate::run::transcription::count_remaining;
 use crate::site::folder::Folder;
 use crate::site::{clock, speech};
 use crate::speech::recordings::{Options, add};
@@ -109,7 +109,7 @@ fn covered(
         Speech::Recorded { .. } => settings,
         _ => Transcription { speech: Speech::Recorded { dataset: None, again: false, fill: None }, ..settings },
     };
-    let site = Transcribing {
+    let site = TranscriptionSite {
         settings,
         site: folder.root().to_owned(),
         results: folder.root().to_owned(),
@@ -117,7 +117,7 @@ fn covered(
         clock: clock::system(),
     };
     let mut table = String::new();
-    for (word, pieces) in left(&vocabulary, &site)?.unwrap_or_default() {
+    for (word, pieces) in count_remaining(&vocabulary, &site)?.unwrap_or_default() {
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{pieces:>8}  {word}");
     }

@@ -34,7 +34,7 @@ impl SiteExchange {
             return Ok(());
         }
         let tick = self.handle.block_on(self.release_clock.wait(&self.lease.stop));
-        let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason()))?;
+        let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason().into()))?;
         self.errand.set_tick(ReleaseTick {
             period_millis: self.release_clock.next_period().as_millis().try_into().unwrap_or(u64::MAX),
             number: tick.number,
@@ -83,7 +83,7 @@ impl SiteExchange {
             (None, Some(period)) => (period, "an earlier life"),
             (None, None) => (self.measured(measure()?)?, "measurement"),
         };
-        judge_period(spec, period).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        judge_period(spec, period).map_err(RunError::refused)?;
         self.release_clock.set_period(period).map_err(RunError::from_failure)?;
         tracing::info!(
             job.id = %examined.manifest.job,
@@ -104,7 +104,7 @@ impl SiteExchange {
         drop(std::fs::remove_file(&path));
         let time = computing.saturating_add(writing.saturating_mul(MARGIN));
         ReleasePeriod::covering(time).ok_or_else(|| {
-            RunError::Refused(format!(
+            RunError::refused(format!(
                 "a round of the job may take {} s at this site, and releases leave after at most {} s: propose it with a smaller \
                  sampling rate, or ask the site for a shorter `longest_unit_seconds`",
                 time.as_secs(),

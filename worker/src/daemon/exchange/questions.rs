@@ -6,7 +6,7 @@ use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::problem::Code;
 
-use super::{SiteExchange, Unanswered, WAIT, failed};
+use super::{SiteExchange, Unanswered, WAIT};
 use crate::daemon::witness;
 use crate::fault;
 use crate::gateway::{Download, Pools, Submitted};
@@ -15,7 +15,8 @@ use crate::queries::released::Released;
 use crate::run::{AnswerLine, RunError};
 
 impl SiteExchange {
-    /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and stops before it is sent.
+    /// Stores and pays for a pool as [`Questions::send_pool`](crate::run::Questions::send_pool) does, and stops before
+    /// it is sent.
     #[cfg(test)]
     pub(in crate::daemon) fn pay_pool_only(
         &mut self,
@@ -88,11 +89,11 @@ impl SiteExchange {
         let mut all = Vec::new();
         for (dataset, bytes) in pools {
             if !awaited.remove(&dataset) {
-                return Err(failed(format!(
+                return Err(RunError::failed(format!(
                     "the server gives a pool of dataset {dataset}, which asks nothing, or twice"
                 )));
             }
-            all.extend(Released::pool(manifest.job, dataset, &bytes).map_err(failed)?);
+            all.extend(Released::pool(manifest.job, dataset, &bytes).map_err(RunError::failed)?);
         }
         Ok(all)
     }

@@ -39,17 +39,17 @@ async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal
     let mut exchange = exchange(&site, &manifest, Visibility::Private);
     let key = site.key.public();
     let exchange = beside(move || {
-        assert_eq!(exchange.audited().expect("the manifest promises it").trials, [TRIAL]);
+        assert_eq!(exchange.promised_audit().expect("the manifest promises it").trials, [TRIAL]);
         for round in 1..=9 {
             // A payment without a submission still counts in the ledger.
             let vector = super::fault::release(&mut exchange, round);
             exchange.pay_only("private", round, &vector).expect("the disk has room");
         }
         let other = AuditFinding { trials: Vec::new(), attacks: Vec::new() };
-        assert!(matches!(exchange.audit(other), Err(RunError::Failed(_))), "not what was promised");
-        exchange.audit(finding(200)).expect("the disk has room");
-        let refused = exchange.clear("private", 10).map(drop);
-        assert!(matches!(&refused, Err(RunError::Refused(text)) if text.contains("frozen")), "{refused:?}");
+        assert!(matches!(exchange.submit_finding(other), Err(RunError::Failed(_))), "not what was promised");
+        exchange.submit_finding(finding(200)).expect("the disk has room");
+        let refused = exchange.clear(RoundKey::new("private", 10)).map(drop);
+        assert!(matches!(&refused, Err(RunError::Refused(text)) if text.to_string().contains("frozen")), "{refused:?}");
         exchange
     })
     .await;

@@ -20,7 +20,7 @@ use crate::daemon::lease::Lease;
 use crate::daemon::part::end_is_told;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
-use crate::run::{Exchange as _, Past, RunError};
+use crate::run::{Outbound as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::admission::examine;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::datasets::LocalDataset;
@@ -91,7 +91,7 @@ fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<SealedSounds
 }
 
 fn clear(exchange: &mut SiteExchange) -> Clearance {
-    exchange.clear(HISTOGRAM, 1).expect("it is reserved")
+    exchange.clear(RoundKey::new(HISTOGRAM, 1)).expect("it is reserved")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,18 +102,25 @@ async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment()
     let mut first = exchange(&site);
     let batch = beside(move || {
         let batch = seal(&first.folder().join("out"), 800, clear(&mut first));
-        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Untouched);
-        first.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it was cleared");
-        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Lost, "nothing is made in its place");
-        assert!(matches!(first.clear(HISTOGRAM, 1), Err(RunError::Refused(_))), "a job has one batch");
+        assert_eq!(
+            first.round_progress(RoundKey::new(HISTOGRAM, 1)).expect("the disk works"),
+            RoundProgress::Untouched
+        );
+        first.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("it was cleared");
+        assert_eq!(
+            first.round_progress(RoundKey::new(HISTOGRAM, 1)).expect("the disk works"),
+            RoundProgress::Lost,
+            "nothing is made in its place"
+        );
+        assert!(matches!(first.clear(RoundKey::new(HISTOGRAM, 1)), Err(RunError::Refused(_))), "a job has one batch");
         batch
     })
     .await;
     let mut next = exchange(&site);
     beside(move || {
-        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("the same bits, in a later life");
+        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("the same bits, in a later life");
         let other = seal(&next.folder().join("other"), 801, Clearance::Public(PublicProof::in_test()));
-        assert!(matches!(next.dispatch(HISTOGRAM, 1, &other, &[]), Err(RunError::Refused(_))));
+        assert!(matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &other, &[]), Err(RunError::Refused(_))));
     })
     .await;
     assert_eq!(paid(&site), 1);
@@ -147,8 +154,10 @@ async fn a_batch_that_may_cost_more_than_the_site_allows_is_refused_and_not_paid
     let mut first = exchange(&site);
     limit("0.01");
     let mut first = beside(move || {
-        let Err(RunError::Refused(said)) = first.clear(HISTOGRAM, 1) else { panic!("a cent is not enough") };
-        assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+        let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("a cent is not enough")
+        };
+        assert!(problem.to_string().contains("`jobs.most_cost_per_job`"), "{problem}");
         first
     })
     .await;
@@ -187,8 +196,10 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
     let mut first = exchange_of(&site, local);
     put(100);
     let mut first = beside(move || {
-        let Err(RunError::Refused(said)) = first.clear(HISTOGRAM, 1) else { panic!("a hundred times as long") };
-        assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+        let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("a hundred times as long")
+        };
+        assert!(problem.to_string().contains("`jobs.most_cost_per_job`"), "{problem}");
         first
     })
     .await;
@@ -209,10 +220,10 @@ async fn batch_that_a_dead_life_sealed_is_paid_when_it_leaves() {
     beside(move || {
         let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(PublicProof::in_test()));
         assert!(
-            matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))),
+            matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &unpaid, &[]), Err(RunError::Refused(_))),
             "it is sealed as public"
         );
-        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it is what the job reserved for");
+        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("it is what the job reserved for");
     })
     .await;
     assert_eq!(paid(&site), 1);
@@ -226,14 +237,17 @@ async fn nothing_leaves_for_another_round_and_of_private_recordings_the_plan_alo
     let mut exchange = exchange(&site);
     beside(move || {
         for (series, round) in [(HISTOGRAM, 0), (HISTOGRAM, 2), ("pool", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
         let planned = Report::from_plan(&spec()).expect("it has noise");
         let more = planned.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
-        assert!(matches!(exchange.report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.submit_report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
         let other = Report { words: planned.words + 1, ..planned.clone() };
-        assert!(matches!(exchange.report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
-        exchange.report(AnyReport::Transcription(planned)).expect("everybody knows it");
+        assert!(matches!(exchange.submit_report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
+        exchange.submit_report(AnyReport::Transcription(planned)).expect("everybody knows it");
     })
     .await;
     assert_eq!(paid(&site), 0);
@@ -260,8 +274,11 @@ async fn a_policy_that_cannot_be_read_lets_nothing_leave_and_where_it_lies_is_no
     std::fs::write(site.folder.policy(), "kinds = [").expect("the folder is writable");
     let root = site.folder.root().display().to_string();
     beside(move || {
-        let Err(RunError::Refused(said)) = exchange.clear(HISTOGRAM, 1) else { panic!("nothing may leave") };
-        assert!(said.contains("policy cannot be read") && !said.contains(&root), "{said}");
+        let Err(RunError::Refused(problem)) = exchange.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("nothing may leave")
+        };
+        let text = problem.to_string();
+        assert!(text.contains("policy cannot be read") && !text.contains(&root), "{text}");
     })
     .await;
     assert_eq!(paid(&site), 0);

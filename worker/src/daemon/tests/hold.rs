@@ -56,12 +56,12 @@ async fn work_that_is_held_at_the_terminal_waits_and_nothing_of_it_is_paid() {
     holds::record(&site.store, &said(&signed, true), HoldOrigin::Terminal).expect("it is open");
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Waits(_)));
     let before = site.ledger.books().expect("it is open").entries.sequence;
-    let refused = exchange.clear("private", 1).map(drop).expect_err("it is held");
-    assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
+    let refused = exchange.clear(RoundKey::new("private", 1)).map(drop).expect_err("it is held");
+    assert!(matches!(&refused, RunError::Stopped(reason) if reason.to_string().contains("a fire drill")), "{refused}");
     assert_eq!(site.ledger.books().expect("it is open").entries.sequence, before, "nothing was paid");
     holds::record(&site.store, &said(&signed, false), HoldOrigin::Terminal).expect("it is open");
     assert!(matches!(look(&site, &work(&signed), JOB).expect("the disk works"), Look::Go(_)));
-    exchange.clear("private", 1).map(drop).expect("it goes on");
+    exchange.clear(RoundKey::new("private", 1)).map(drop).expect("it goes on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,15 +74,18 @@ async fn a_vector_that_was_paid_for_waits_on_disk_while_its_job_is_held() {
     let mut exchange = exchange(&site, &manifest, Visibility::Open);
     let state = Arc::clone(&server.state);
     beside(move || {
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
         holds::record(&site.store, &said(&signed, true), HoldOrigin::Terminal).expect("it is open");
-        let refused = exchange.send("open", 1, vector).expect_err("it is held");
-        assert!(matches!(&refused, RunError::Stopped(reason) if reason.contains("a fire drill")), "{refused}");
+        let refused = exchange.send_vector(RoundKey::new("open", 1), vector).expect_err("it is held");
+        assert!(
+            matches!(&refused, RunError::Stopped(reason) if reason.to_string().contains("a fire drill")),
+            "{refused}"
+        );
         assert!(state.lock().expect("nobody panicked").vectors.is_empty(), "nothing left");
-        assert_eq!(exchange.past("open", 1).expect("the disk works"), Past::Stored);
+        assert_eq!(exchange.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Stored);
         holds::record(&site.store, &said(&signed, false), HoldOrigin::Terminal).expect("it is open");
-        exchange.resend("open", 1).expect("it goes on");
+        exchange.resend_vector(RoundKey::new("open", 1)).expect("it goes on");
         assert_eq!(state.lock().expect("nobody panicked").vectors.len(), 1);
     })
     .await;

@@ -27,7 +27,7 @@ use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, active_learning, local, m
 use crate::gateway::fake::{Running, start};
 use crate::queries::dataset::Row;
 use crate::queries::gate::{Gate, OutgoingPool, Survivors};
-use crate::run::{AnswerLine, Exchange as _, Past, RunError};
+use crate::run::{AnswerLine, Questions as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -65,7 +65,7 @@ fn survivors(work: &Path) -> Survivors {
 /// Makes a pool as the run does: counted, then granted.
 pub(super) fn release(exchange: &mut SiteExchange) -> OutgoingPool {
     let survivors = survivors(exchange.folder());
-    let clearance = exchange.clear(POOL, 1).expect("it is reserved");
+    let clearance = exchange.clear(RoundKey::new(POOL, 1)).expect("it is reserved");
     survivors.release(clearance).expect("it was granted")
 }
 
@@ -81,24 +81,24 @@ async fn live(folder: &Path) {
     let mut exchange = exchange(&site, &job(|_| ()), Visibility::Private);
     beside(move || {
         let pool = release(&mut exchange);
-        exchange.ask(POOL, 1, pool).expect("the server takes it");
+        exchange.send_pool(RoundKey::new(POOL, 1), pool).expect("the server takes it");
     })
     .await;
 }
 
 /// Resumes as a run does after a crash, until the server has the pool.
-async fn go_on(site: &Arc<Site>, expected: Past) {
+async fn go_on(site: &Arc<Site>, expected: RoundProgress) {
     let mut again = exchange(site, &job(|_| ()), Visibility::Private);
     beside(move || {
-        assert_eq!(again.past(POOL, 1).expect("the disk works"), expected);
-        if expected == Past::Stored {
-            again.ask_again(POOL, 1).expect("the server takes it");
+        assert_eq!(again.round_progress(RoundKey::new(POOL, 1)).expect("the disk works"), expected);
+        if expected == RoundProgress::Stored {
+            again.resend_pool(RoundKey::new(POOL, 1)).expect("the server takes it");
         } else {
             let pool = release(&mut again);
-            again.ask(POOL, 1, pool).expect("the server takes it");
+            again.send_pool(RoundKey::new(POOL, 1), pool).expect("the server takes it");
         }
-        assert_eq!(again.past(POOL, 1).expect("the disk works"), Past::Accepted);
-        assert!(matches!(again.clear(POOL, 1), Err(RunError::Failed(_))), "a job has one pool");
+        assert_eq!(again.round_progress(RoundKey::new(POOL, 1)).expect("the disk works"), RoundProgress::Accepted);
+        assert!(matches!(again.clear(RoundKey::new(POOL, 1)), Err(RunError::Failed(_))), "a job has one pool");
     })
     .await;
 }
@@ -119,10 +119,10 @@ async fn process_that_died_before_sending_sends_one_pool_for_one_payment() {
     }
     let name = "process_that_died_before_sending_sends_one_pool_for_one_payment";
     for (point, past, payments) in [
-        (fault::BEFORE_STORE, Past::Untouched, 0),
-        (fault::AFTER_STORE, Past::Stored, 0),
-        (fault::AFTER_COMMIT, Past::Stored, 1),
-        (fault::AFTER_COUNTERSIGN, Past::Stored, 1),
+        (fault::BEFORE_STORE, RoundProgress::Untouched, 0),
+        (fault::AFTER_STORE, RoundProgress::Stored, 0),
+        (fault::AFTER_COMMIT, RoundProgress::Stored, 1),
+        (fault::AFTER_COUNTERSIGN, RoundProgress::Stored, 1),
     ] {
         let server = start(false).await;
         let place = Place::new(&server, &policy());
@@ -148,7 +148,7 @@ async fn a_process_that_died_between_pool_and_note_sends_the_same_bytes_for_the_
     let name = "a_process_that_died_between_pool_and_note_sends_the_same_bytes_for_the_same_payment";
     die(&place, module_path!(), name, fault::AFTER_SEND).await;
     let site = place.site();
-    go_on(&site, Past::Stored).await;
+    go_on(&site, RoundProgress::Stored).await;
     paid_once(&site, &server);
     let state = server.state.lock().expect("nobody panicked");
     assert_eq!(state.posed.len(), 2, "it was sent again");
@@ -168,7 +168,7 @@ async fn a_pool_that_was_kept_is_sent_by_the_next_life() {
     .await;
     drop(site);
     let site = place.site();
-    go_on(&site, Past::Stored).await;
+    go_on(&site, RoundProgress::Stored).await;
     paid_once(&site, &server);
 }
 
@@ -180,11 +180,14 @@ async fn a_pool_leaves_only_for_the_round_it_was_cleared_for() {
     let mut exchange = exchange(&site, &job(|_| ()), Visibility::Private);
     beside(move || {
         for (series, round) in [(POOL, 0), (POOL, 2), ("private", 1), ("pools", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
         let pool = release(&mut exchange);
-        assert!(matches!(exchange.ask(POOL, 2, pool), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.ask_again(POOL, 1), Err(RunError::Failed(_))), "nothing was kept");
+        assert!(matches!(exchange.send_pool(RoundKey::new(POOL, 2), pool), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.resend_pool(RoundKey::new(POOL, 1)), Err(RunError::Failed(_))), "nothing was kept");
     })
     .await;
     assert!(server.state.lock().expect("nobody panicked").posed.is_empty());
@@ -197,10 +200,10 @@ async fn a_private_part_neither_reads_pools_nor_chooses_nor_calls_its_log_public
     let site = place.site();
     let mut exchange = exchange(&site, &job(|_| ()), Visibility::Private);
     beside(move || {
-        assert!(matches!(exchange.asked(), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.choose(1, &[]), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.published(OURS), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.published(LEAD), Err(RunError::Failed(_))), "it is not here");
+        assert!(matches!(exchange.fetch_pools(), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.choose_questions(1, &[]), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.confirm_public(OURS), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.confirm_public(LEAD), Err(RunError::Failed(_))), "it is not here");
     })
     .await;
     assert!(server.state.lock().expect("nobody panicked").chosen.is_empty());
@@ -269,7 +272,7 @@ async fn a_lead_believes_pools_only_of_those_who_ask_and_hears_answers() {
     for pools in [vec![(LEAD, pool("a"))], vec![(OURS, pool("a")), (OURS, pool("b"))], vec![(OURS, vec![1, 2, 3])]] {
         give(pools);
         let mut exchange = exchange(&site, &manifest, Visibility::Public);
-        beside(move || assert!(matches!(exchange.asked(), Err(RunError::Failed(_))))).await;
+        beside(move || assert!(matches!(exchange.fetch_pools(), Err(RunError::Failed(_))))).await;
     }
     give(vec![(OURS, pool("where is my card"))]);
     let id = question::id(manifest.job, OURS, "where is my card");
@@ -277,10 +280,10 @@ async fn a_lead_believes_pools_only_of_those_who_ask_and_hears_answers() {
     server.state.lock().expect("nobody panicked").answers.insert(1, vec![answer.clone()]);
     let mut exchange = exchange(&site, &manifest, Visibility::Public);
     beside(move || {
-        let asked = exchange.asked().expect("it is there");
+        let asked = exchange.fetch_pools().expect("it is there");
         assert_eq!((asked.len(), asked[0].id(), asked[0].count()), (1, id, Some(40)));
-        exchange.choose(1, &[(id, 0.5)]).expect("it is taken");
-        assert_eq!(exchange.answers(1).expect("the round is closed"), [answer]);
+        exchange.choose_questions(1, &[(id, 0.5)]).expect("it is taken");
+        assert_eq!(exchange.fetch_answers(1).expect("the round is closed"), [answer]);
     })
     .await;
     assert_eq!(server.state.lock().expect("nobody panicked").chosen.len(), 1);

@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::fixture::{JOB, OURS, limit, local, spec};
 use crate::gateway::fake::log::TestLog;
 use crate::gateway::fake::{Running, start};
-use crate::run::{Exchange as _, Past};
+use crate::run::{Averaging as _, Outbound as _, Questions as _, RoundKey, RoundProgress, RunContext as _};
 use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clock::system;
 use crate::site::datasets::LocalDataset;
@@ -246,19 +246,23 @@ impl TestPart {
         let recipient = line.recipient().to_owned();
         beside(move || {
             let sealed = SealedSounds::open(&exchange.folder().join("out")).expect("the disk works").map(Arc::new);
-            let ended = match (exchange.past(series, 1).expect("the disk works"), sealed) {
-                (_, Some(batch)) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
-                (Past::Accepted | Past::Lost, None) => Ok(()),
-                (Past::Stored, None) if kind == Kind::Vector => exchange.resend(series, 1),
-                (Past::Stored, None) => exchange.ask_again(series, 1),
-                (Past::Untouched, None) => {
-                    if exchange.clear(series, 1).is_err() {
+            let ended = match (exchange.round_progress(RoundKey::new(series, 1)).expect("the disk works"), sealed) {
+                (_, Some(batch)) => exchange.dispatch_batch(RoundKey::new(series, 1), &batch, &[line]).map(drop),
+                (RoundProgress::Accepted | RoundProgress::Lost, None) => Ok(()),
+                (RoundProgress::Stored, None) if kind == Kind::Vector => {
+                    exchange.resend_vector(RoundKey::new(series, 1))
+                }
+                (RoundProgress::Stored, None) => exchange.resend_pool(RoundKey::new(series, 1)),
+                (RoundProgress::Untouched, None) => {
+                    if exchange.clear(RoundKey::new(series, 1)).is_err() {
                         return;
                     }
                     match kind.make(&mut exchange, recipient) {
-                        Made::Vector(vector) => exchange.send(series, 1, vector),
-                        Made::Pool(pool) => exchange.ask(series, 1, pool),
-                        Made::Batch(batch) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
+                        Made::Vector(vector) => exchange.send_vector(RoundKey::new(series, 1), vector),
+                        Made::Pool(pool) => exchange.send_pool(RoundKey::new(series, 1), pool),
+                        Made::Batch(batch) => {
+                            exchange.dispatch_batch(RoundKey::new(series, 1), &batch, &[line]).map(drop)
+                        }
                     }
                 }
             };
@@ -307,7 +311,7 @@ impl Kind {
             Self::Vector => Made::Vector(fault::release(exchange, 1)),
             Self::Pool => Made::Pool(pool::release(exchange)),
             Self::Batch => {
-                let clearance = exchange.clear(HISTOGRAM, 1).expect("it is reserved");
+                let clearance = exchange.clear(RoundKey::new(HISTOGRAM, 1)).expect("it is reserved");
                 let event = batch::spec().event().expect("it has noise");
                 let permit = BatchPermit::new(clearance, &event).expect("it was granted");
                 let folder = exchange.folder().join("out");

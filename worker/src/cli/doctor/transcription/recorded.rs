@@ -9,8 +9,8 @@ use undertone_api::signed::Manifest;
 use super::super::super::chain;
 use super::{CHECK, Findings};
 use crate::config::transcription::Transcription;
-use crate::run::transcription::{Coverage, coverage};
-use crate::run::{RunError, Transcribing};
+use crate::run::transcription::{SpeechCoverage, coverage};
+use crate::run::{RunError, TranscriptionSite};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 use crate::site::jobs::{self, JobRecord};
@@ -53,7 +53,7 @@ pub(super) fn look(
         }
         Err(error) => return found.fail(CHECK, chain(&error), "restore spoken.jsonl from where the newest copy is"),
     }
-    let site = Transcribing {
+    let site = TranscriptionSite {
         settings: settings.clone(),
         site: folder.root().to_owned(),
         results: folder.root().to_owned(),
@@ -78,7 +78,12 @@ fn is_open(job: &JobRecord) -> bool {
 }
 
 /// Reports whether the recorded speech covers a job.
-fn covered(job: &str, coverage: Result<Option<Coverage>, RunError>, settings: &Transcription, found: &mut Findings) {
+fn covered(
+    job: &str,
+    coverage: Result<Option<SpeechCoverage>, RunError>,
+    settings: &Transcription,
+    found: &mut Findings,
+) {
     match coverage {
         // A vocabulary chosen from the recordings is unknown before they are recognized.
         Ok(None) => {}
@@ -105,6 +110,6 @@ fn covered(job: &str, coverage: Result<Option<Coverage>, RunError>, settings: &T
                 format!("{does}: add recordings with `data index-speech --input FOLDER --replace`"),
             );
         }
-        Err(error) => found.fail(CHECK, error.to_string(), "mend it before a job needs it"),
+        Err(error) => found.fail(CHECK, chain(&error), "mend it before a job needs it"),
     }
 }

@@ -71,9 +71,9 @@ impl TuneJournal {
     ///
     /// # Errors
     /// [`TuneError::Folder`].
-    pub(super) fn note(&mut self, tried: Tried) -> Result<(), TuneError> {
-        self.file.append(&SearchLine::Trial(Box::new(tried.clone())))?;
-        self.tried.push(tried);
+    pub(super) fn record(&mut self, result: TrialResult) -> Result<(), TuneError> {
+        self.file.append(&SearchLine::Trial(Box::new(result.clone())))?;
+        self.results.push(result);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::PrivacyUnit;
 
 use crate::config::queries::Queries;
-use crate::config::transcription::Transcription;
+use crate::config::transcription::TranscriptionSettings;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::queries::gate::OutgoingPool;
@@ -90,7 +90,7 @@ pub enum Past {
 #[derive(Clone)]
 pub struct Transcribing {
     /// The site's configuration.
-    pub settings: Transcription,
+    pub settings: TranscriptionSettings,
     /// The site's folder, to which paths of the configuration are relative.
     pub site: PathBuf,
     /// The folder of transcripts and of the site's own report: a folder of the job, for its owner only.

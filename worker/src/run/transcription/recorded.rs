@@ -19,7 +19,7 @@ use super::batch::{Making, Places, add, by_parts, file};
 use super::dummies::{self, mechanism};
 use super::tools::{self, Tools};
 use super::{failed, go_on};
-use crate::config::transcription::Recorded;
+use crate::config::transcription::RecordedSource;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Exchange, RunError, Transcribing};
 use crate::site::folder::Folder;
@@ -100,7 +100,7 @@ impl Asked<'_> {
 
     fn find(
         &self,
-        of: &Recorded,
+        of: &RecordedSource,
         vocabulary: &Vocabulary,
         used: &UsedPieces,
         most: u32,
@@ -163,7 +163,7 @@ struct Looked<'a> {
 impl Stock {
     /// Opens the recorded speech; `recognizer` names the required recognizer of the index, if any.
     fn open(
-        of: &Recorded,
+        of: &RecordedSource,
         site: &Transcribing,
         language: StemmingLanguage,
         recognizer: Option<&str>,

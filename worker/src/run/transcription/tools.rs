@@ -7,7 +7,7 @@ use undertone_api::job::transcription::{
 use url::Url;
 
 use super::failed;
-use crate::config::transcription::{Recognizer as Configured, Recorded, Transcription};
+use crate::config::transcription::{RecognizerSettings as Configured, RecordedSource, TranscriptionSettings};
 use crate::run::{RunError, Transcribing};
 use crate::speech::transcribe::dummy::ngram::{MOST_BYTES, TextCorpus};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -30,7 +30,7 @@ pub(super) struct Tools {
     pub(super) baseline: BaselineCounts,
     pub(super) corpus: TextCorpus,
     /// Public recordings for dummies, if the site has them.
-    pub(super) recorded: Option<Recorded>,
+    pub(super) recorded: Option<RecordedSource>,
     /// The engine for dummies; `None` if all are recorded.
     pub(super) engine: Option<SpeechEngine>,
     pub(super) voice: Box<dyn OneVoice>,
@@ -115,7 +115,7 @@ fn ears(spec: &Spec, site: &Transcribing) -> Result<RecognizerPool, RunError> {
     if !fits {
         return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
     }
-    configured.ears(&site.site, &spec.language).map_err(failed)
+    configured.start_pool(&site.site, &spec.language).map_err(failed)
 }
 
 fn refused(reason: String) -> RunError {
@@ -203,7 +203,7 @@ fn corpus(asked: Which, site: &Transcribing) -> Result<TextCorpus, RunError> {
     }
 }
 
-fn voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, RunError> {
+fn voice(spec: &Spec, settings: &TranscriptionSettings) -> Result<Box<dyn OneVoice>, RunError> {
     let configured = match (spec.voice, &settings.voice) {
         (Spoken::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
         (Spoken::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
@@ -240,7 +240,7 @@ mod tests {
     fn a_text_of_the_configuration_has_its_size_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let site = Transcribing {
-            settings: crate::config::transcription::Transcription::default(),
+            settings: crate::config::transcription::TranscriptionSettings::default(),
             site: folder.path().to_owned(),
             results: folder.path().join("results"),
             environment: |_| None,

@@ -23,7 +23,7 @@ use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::sound::{loud, samples};
 use crate::clouds::{Cloud, Ear, Fault, KEY};
-use crate::config::transcription::Transcription;
+use crate::config::transcription::TranscriptionSettings;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
@@ -381,7 +381,7 @@ impl Exchange for Life<'_> {
         let listed = self.place.state.borrow().listed;
         let listed = listed.map_or_else(String::new, |pattern| format!("[sensitive]\npatterns = [\"{pattern}\"]\n"));
         let text = format!("{tools}{listed}{one}{two}");
-        let settings: Transcription = toml::from_str(&text).unwrap();
+        let settings: TranscriptionSettings = toml::from_str(&text).unwrap();
         settings.check().unwrap();
         Ok(Transcribing {
             settings,

@@ -76,7 +76,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
         sound.resize(sound.len() + 12_000, 0.000_1);
         std::fs::write(input.join(format!("{number:04}.wav")), wav::write(&sound)).unwrap();
     }
-    let (output, name) = (speech::given(&site), "recordings".to_owned());
+    let (output, name) = (speech::input_folder(&site), "recordings".to_owned());
     add(&Options { input, output, name, replace: false, created: String::new() }).unwrap();
     index(&place, words);
     Some(place)
@@ -85,7 +85,7 @@ fn recorded(says: &'static str, words: &'static [&'static str], each: u32) -> Op
 /// Indexes the recordings with a recognizer that has the name of the site's own.
 fn index(place: &Place, words: &'static [&'static str]) {
     let (site, settings) = (place.site(), place.transcribing().settings);
-    let name = settings.recognizer.unwrap().ears(site.root(), "en").unwrap().name().to_owned();
+    let name = settings.recognizer.unwrap().start_pool(site.root(), "en").unwrap().name().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let ears = RecognizerPool::new(runtime, Box::new(InTurn { name, words, next: AtomicUsize::new(0) }), 1);
     let recordings = speech::open(&site, None).unwrap();

@@ -10,9 +10,9 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::Signed;
 use undertone_worker::config::Config;
-use undertone_worker::daemon::{self, Errand, Look, Site};
+use undertone_worker::daemon::{self, PartSession, Site, WorkExamination};
 use undertone_worker::dp::release::Outgoing;
-use undertone_worker::gateway::{Download, Gateway, Offer, Work};
+use undertone_worker::gateway::{AverageQuery, Download, Gateway, OfferedWork, ServerOffer};
 use undertone_worker::run::{Average, Past};
 use undertone_worker::site::clock::{self, Clock};
 use undertone_worker::site::datasets::note_registered;
@@ -45,7 +45,7 @@ pub(super) struct Opened {
 /// A site with a running job.
 pub(super) struct Participant {
     opened: Opened,
-    errand: Errand,
+    errand: PartSession,
     lease: String,
 }
 
@@ -94,31 +94,31 @@ impl Opened {
         let mut decided = Vec::new();
         while Instant::now() < deadline {
             match self.gateway.next_offer(WAIT, &decided, &[]).await? {
-                Offer::Nothing => {}
-                Offer::Proposal { manifest, dataset } => {
+                ServerOffer::Nothing => {}
+                ServerOffer::Proposal { manifest, dataset } => {
                     daemon::consider(&self.site, &manifest, dataset)?;
                     decided.push(manifest.digest());
-                    for (decided, signed) in daemon::untold(&self.site)? {
+                    for (decided, signed) in daemon::pending_decisions(&self.site)? {
                         self.gateway.decide(&signed).await?;
-                        daemon::told(&self.site, &decided)?;
+                        daemon::acknowledge(&self.site, &decided)?;
                     }
                 }
-                Offer::Work(work) => return self.begin(job, work),
+                ServerOffer::Work(work) => return self.begin(job, work),
             }
         }
         Err("the server offers no work".into())
     }
 
-    fn begin(self, job: JobId, work: Work) -> Staged<Participant> {
-        let examined = match daemon::look(&self.site, &work, job)? {
-            Look::Go(examined) => examined,
-            Look::Refused(reason) | Look::Alien(reason) => return Err(reason.into()),
-            Look::Ended(_) | Look::Waits(_) => return Err("the work cannot begin".into()),
+    fn begin(self, job: JobId, work: OfferedWork) -> Staged<Participant> {
+        let examined = match daemon::examine_work(&self.site, &work, job)? {
+            WorkExamination::Ready(examined) => examined,
+            WorkExamination::Refused(reason) | WorkExamination::Foreign(reason) => return Err(reason.into()),
+            WorkExamination::Ended(_) | WorkExamination::Waiting(_) => return Err("the work cannot begin".into()),
         };
-        if let Some(outcome) = daemon::take_up(&self.site, &work, &examined, &work.lease)? {
+        if let Some(outcome) = daemon::begin_part(&self.site, &work, &examined, &work.lease)? {
             return Err(format!("the site does not take the work up: {outcome:?}").into());
         }
-        let errand = Errand::new(&self.site, *examined)?;
+        let errand = PartSession::new(&self.site, *examined)?;
         Ok(Participant { opened: self, errand, lease: work.lease })
     }
 }
@@ -126,7 +126,11 @@ impl Opened {
 impl Participant {
     /// Renews its lease.
     pub(super) async fn renew(&self) -> Staged<()> {
-        if self.opened.gateway.renew(&self.lease).await?.go_on { Ok(()) } else { Err("the job does not go on".into()) }
+        if self.opened.gateway.renew(&self.lease).await?.is_active {
+            Ok(())
+        } else {
+            Err("the job does not go on".into())
+        }
     }
 
     /// Runs one round, on a thread of its own as a run does.
@@ -139,8 +143,8 @@ impl Participant {
         }
         let precision = errand.precision(SERIES);
         let download = Download::default();
-        let closed = gateway.average(lease, SERIES, round, precision, Duration::ZERO, &download);
-        if handle.block_on(closed)?.is_some() {
+        let query = AverageQuery { series: SERIES, round, precision, wait: Duration::ZERO };
+        if handle.block_on(gateway.average(lease, query, &download))?.is_some() {
             return Err(format!("round {round} is closed already").into());
         }
         let ask = watch.lap();
@@ -150,19 +154,19 @@ impl Participant {
         let pay = watch.lap();
         if let Some(asked) = errand.charge(site, SERIES, round)? {
             let answer = handle.block_on(gateway.countersign(lease, &asked.receipts))?;
-            errand.countersigned(site, &asked, &answer)?;
+            errand.store_countersignatures(site, &asked, &answer)?;
         }
         let countersign = watch.lap();
-        let letter = errand.letter(site, SERIES, round)?;
+        let letter = errand.submission(site, SERIES, round)?;
         let submitted = handle.block_on(gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts))?;
         let send = watch.lap();
-        errand.arrived(site, SERIES, round, &letter)?;
+        errand.mark_received(site, SERIES, round, &letter)?;
         opened.hold_to_its_log(handle, &letter.receipts, &submitted.countersignatures)?;
         let note = watch.lap();
         let deadline = Instant::now() + PATIENCE;
         let average = loop {
-            let asked = gateway.average(lease, SERIES, round, precision, WAIT, &download);
-            if let Some(average) = handle.block_on(asked)? {
+            let query = AverageQuery { series: SERIES, round, precision, wait: WAIT };
+            if let Some(average) = handle.block_on(gateway.average(lease, query, &download))? {
                 break average;
             }
             if Instant::now() > deadline {

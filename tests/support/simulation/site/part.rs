@@ -8,13 +8,13 @@ use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 use undertone_server_core::service::finish::Outcome as Told;
-use undertone_worker::daemon::{self, Errand, Look};
+use undertone_worker::daemon::{self, PartSession, WorkExamination};
 use undertone_worker::dp::clip::{Clip, ClippedSum};
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::fault;
-use undertone_worker::gateway::Work;
+use undertone_worker::gateway::OfferedWork;
 use undertone_worker::run::{Past, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::jobs::RunOutcome;
@@ -55,9 +55,9 @@ pub(super) enum Stage {
 }
 
 pub(super) struct Part {
-    pub(super) work: Work,
+    pub(super) work: OfferedWork,
     pub(super) stage: Stage,
-    pub(super) errand: Option<Errand>,
+    pub(super) errand: Option<PartSession>,
     pub(super) done: u32,
 }
 
@@ -150,7 +150,7 @@ impl SiteProcess {
                 }
             }
             Stage::Close(outcome) => {
-                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
                 if self.told_of(network, "close", closed.map(|done| done.map_err(|error| error.to_string()))).is_none()
                 {
                     return Ok(false);
@@ -213,7 +213,7 @@ impl SiteProcess {
         match network.carry(self.worker, message).await? {
             Heard::Said(Answer::Signed(answer)) => {
                 let noted = self.live(|life| {
-                    let noted = errand.countersigned(&life.site, &asked, &answer);
+                    let noted = errand.store_countersignatures(&life.site, &asked, &answer);
                     fault::point(fault::AFTER_COUNTERSIGN);
                     noted
                 })?;
@@ -239,7 +239,7 @@ impl SiteProcess {
     ) -> Result<bool, Stop> {
         let Some(errand) = &part.errand else { return Ok(false) };
         let letter = self.live(|life| {
-            let letter = errand.letter(&life.site, SERIES, round);
+            let letter = errand.submission(&life.site, SERIES, round);
             fault::point(fault::BEFORE_SEND);
             letter
         })?;
@@ -267,7 +267,7 @@ impl SiteProcess {
             Heard::Said(_) | Heard::No(Code::RoundClosed, _) => {
                 let noted = self.live(|life| {
                     fault::point(fault::AFTER_SEND);
-                    errand.arrived(&life.site, SERIES, round, &letter)
+                    errand.mark_received(&life.site, SERIES, round, &letter)
                 })?;
                 match noted {
                     None => Ok(false),
@@ -337,7 +337,7 @@ impl SiteProcess {
         lease: String,
         outcome: &RunOutcome,
     ) -> Result<Option<Code>, Stop> {
-        let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
+        let receipts = self.live(|life| daemon::final_receipts(&life.site).map_err(|error| error.to_string()))?;
         let Some((numbers, receipts)) = self.told_of(network, "closing", receipts) else { return Ok(None) };
         let told = match outcome {
             RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
@@ -347,7 +347,7 @@ impl SiteProcess {
         match network.carry(self.worker, Message::Finish { lease, outcome: told, receipts }).await? {
             Heard::Said(_) => {
                 let noted = self.live(|life| {
-                    daemon::end_is_told(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
+                    daemon::acknowledge_end(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
                 })?;
                 self.told_of(network, "told", noted);
                 Ok(None)
@@ -363,32 +363,34 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
     let (site, work) = (&life.site, &part.work);
     let lease = work.lease.clone();
     let said = |error: &dyn std::fmt::Display| error.to_string();
-    Ok(match daemon::look(site, work, job).map_err(|error| said(&error))? {
-        Look::Alien(_) | Look::Waits(_) => None,
-        Look::Ended(outcome) => Some(Stage::Close(outcome)),
-        Look::Refused(reason) => {
-            Some(Stage::Close(daemon::refuse(site, work, job, &lease, reason).map_err(|error| said(&error))?))
+    Ok(match daemon::examine_work(site, work, job).map_err(|error| said(&error))? {
+        WorkExamination::Foreign(_) | WorkExamination::Waiting(_) => None,
+        WorkExamination::Ended(outcome) => Some(Stage::Close(outcome)),
+        WorkExamination::Refused(reason) => {
+            Some(Stage::Close(daemon::refuse_work(site, work, job, &lease, reason).map_err(|error| said(&error))?))
         }
-        Look::Go(examined) => match daemon::take_up(site, work, &examined, &lease).map_err(|error| said(&error))? {
-            Some(outcome) => Some(Stage::Close(outcome)),
-            None => match Errand::new(site, *examined) {
-                Ok(errand) => {
-                    let checkpoint = std::fs::read_to_string(errand.folder().join(CHECKPOINT));
-                    let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-                    let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
-                    // The last round's average is fetched again: it costs nothing and leads to the end.
-                    part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
-                    part.errand = Some(errand);
-                    Some(Stage::Round)
-                }
-                Err(error) => Some(Stage::Close(failed(&error))),
-            },
-        },
+        WorkExamination::Ready(examined) => {
+            match daemon::begin_part(site, work, &examined, &lease).map_err(|error| said(&error))? {
+                Some(outcome) => Some(Stage::Close(outcome)),
+                None => match PartSession::new(site, *examined) {
+                    Ok(errand) => {
+                        let checkpoint = std::fs::read_to_string(errand.folder().join(CHECKPOINT));
+                        let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                        let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+                        // The last round's average is fetched again: it costs nothing and leads to the end.
+                        part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
+                        part.errand = Some(errand);
+                        Some(Stage::Round)
+                    }
+                    Err(error) => Some(Stage::Close(failed(&error))),
+                },
+            }
+        }
     })
 }
 
 /// Makes a vector, as a run does.
-fn release(life: &Life, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
+fn release(life: &Life, errand: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
     let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
         return Err(RunError::Failed("the simulated sites train".to_owned()));

@@ -13,7 +13,7 @@ use crate::speech::transcribe::provider::line::ProviderLine;
 
 impl SiteExchange {
     /// Returns this site's transcription settings.
-    pub(super) fn at_this_site(&self) -> Transcribing {
+    pub(super) fn transcription_settings(&self) -> Transcribing {
         Transcribing {
             settings: self.site.transcription.clone(),
             site: self.site.folder.root().to_owned(),
@@ -32,7 +32,7 @@ impl SiteExchange {
         batch: &Arc<SealedSounds>,
         lines: &[ProviderLine],
     ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
-        self.enter(series, round);
+        self.enter_round(series, round);
         if self.stopped() {
             return Err(RunError::Stopped(self.lease.reason()));
         }
@@ -43,18 +43,18 @@ impl SiteExchange {
         self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
         self.errand.pay_batch(&self.site, series, round, batch)?;
         self.countersign(series, round)?;
-        let departure = self.errand.departure(&self.site, series, round, batch)?;
+        let departure = self.errand.permit_departure(&self.site, series, round, batch)?;
         let stop = &self.lease.stop;
         let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, stop, &departure));
-        let delivered = self.handle.block_on(join_all(parts));
-        if self.stopped() { Err(RunError::Stopped(self.lease.reason())) } else { Ok(delivered) }
+        let results = self.handle.block_on(join_all(parts));
+        if self.stopped() { Err(RunError::Stopped(self.lease.reason())) } else { Ok(results) }
     }
 
     /// Returns whether a report follows from the manifest alone. Then it uses no recording, and may leave for any data.
     pub(super) fn follows_from_manifest(&self, report: &Report) -> bool {
         match (report, &self.errand.examined().manifest.spec) {
-            (Report::Transcription(told), Spec::Transcription(spec)) => {
-                transcription::Report::from_plan(spec).is_ok_and(|planned| planned == *told)
+            (Report::Transcription(report), Spec::Transcription(spec)) => {
+                transcription::Report::from_plan(spec).is_ok_and(|planned_report| planned_report == *report)
             }
             _ => false,
         }

@@ -13,7 +13,7 @@ use crate::site::folder::write_durably;
 use crate::site::policy::{LONGEST_PERIOD, ReleasePeriod, is_exact, judge_period};
 
 /// The size of a test file for the disk's speed, bytes: a vector of a million numbers.
-const WRITTEN: usize = 4 << 20;
+const TEST_BYTES: usize = 4 << 20;
 /// The factor between the measured writing time and its share of a period.
 const MARGIN: u32 = 2;
 /// The name of the test file.
@@ -24,8 +24,8 @@ impl SiteExchange {
     pub(super) fn is_paced(&self, series: &str) -> bool {
         let examined = self.errand.examined();
         // An exact release reveals more than its time.
-        let exact = || examined.release(series).is_some_and(|event| is_exact(&event));
-        examined.local.visibility != Visibility::Public && !exact()
+        let is_exact_release = || examined.release(series).is_some_and(|event| is_exact(&event));
+        examined.local.visibility != Visibility::Public && !is_exact_release()
     }
 
     /// Waits until a release of a round may leave. Its bytes are on disk; the payment follows the wait.
@@ -77,11 +77,11 @@ impl SiteExchange {
         }
         let spec = &examined.manifest.spec;
         let rules = self.site.policy().map(|policy| policy.rules(&examined.local.name));
-        let declared = rules.ok().and_then(|rules| rules.release_periods.of_kind(spec.kind()));
-        let (period, source) = match (declared, self.release_clock.measured_before()) {
+        let policy_period = rules.ok().and_then(|rules| rules.release_periods.of_kind(spec.kind()));
+        let (period, source) = match (policy_period, self.release_clock.measured_before()) {
             (Some(period), _) => (period, "policy"),
-            (None, Some(period)) => (period, "an earlier life"),
-            (None, None) => (self.measured(measure()?)?, "measurement"),
+            (None, Some(period)) => (period, "an earlier process"),
+            (None, None) => (self.cover_duration(measure()?)?, "measurement"),
         };
         judge_period(spec, period).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
         self.release_clock.set_period(period).map_err(RunError::from_failure)?;
@@ -89,20 +89,20 @@ impl SiteExchange {
             job.id = %examined.manifest.job,
             period_ms = period.as_millis(),
             source,
-            "releases leave on a public clock"
+            "the part's releases leave on a public clock"
         );
         Ok(())
     }
 
     /// Returns a period that covers a computation of this duration and storing its result.
-    fn measured(&self, computing: Duration) -> Result<ReleasePeriod, RunError> {
+    fn cover_duration(&self, computation: Duration) -> Result<ReleasePeriod, RunError> {
         let path = self.errand.folder().join(FILE);
-        let began = Instant::now();
-        write_durably(&path, &vec![1; WRITTEN]).map_err(RunError::from_failure)?;
-        let writing = began.elapsed();
+        let start = Instant::now();
+        write_durably(&path, &vec![1; TEST_BYTES]).map_err(RunError::from_failure)?;
+        let write_time = start.elapsed();
         // A remaining test file is harmless.
         drop(std::fs::remove_file(&path));
-        let time = computing.saturating_add(writing.saturating_mul(MARGIN));
+        let time = computation.saturating_add(write_time.saturating_mul(MARGIN));
         ReleasePeriod::covering(time).ok_or_else(|| {
             RunError::Refused(format!(
                 "a round of the job may take {} s at this site, and releases leave after at most {} s: propose it with a smaller \

@@ -29,7 +29,11 @@ use declared::registered_units;
 ///
 /// # Errors
 /// [`DatasetsError`] when folder or database cannot be read.
-pub fn scan(folder: &Folder, store: &Store, policy: &Policy) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
+pub fn scan(
+    folder: &Folder,
+    store: &Store,
+    policy: &Policy,
+) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
     undertone_worker_site::datasets::scan::<DatasetMeta>(folder, store, policy)
 }
 
@@ -197,7 +201,10 @@ mod tests {
         let (datasets, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
         assert!(unusable.is_empty() && datasets.len() == 2, "{unusable:?}");
         let [commons, ward] = [datasets[0].registration(), datasets[1].registration()];
-        assert_eq!((ward.content, ward.records, ward.users), (DatasetContent::Queries, SizeClass(500), Some(SizeClass(50))));
+        assert_eq!(
+            (ward.content, ward.records, ward.users),
+            (DatasetContent::Queries, SizeClass(500), Some(SizeClass(50)))
+        );
         assert_eq!((ward.speakers, ward.inputs, ward.test_records), (SizeClass(1), 0, 0));
         assert_eq!(ward.units, [PrivacyUnit::Record, PrivacyUnit::User]);
         assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");

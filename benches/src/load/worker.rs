@@ -81,7 +81,7 @@ impl Worker {
         if public {
             declare(&folder.policy(), name, Visibility::Public)?;
         }
-        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let gateway = Gateway::for_site(&config, &folder, SiteKey::load(&folder.key())?)?;
         let site = Site::open(folder, &config, clock::system())?;
         let found = site.find_datasets()?;
         let [local] = &*found else { return Err("a simulated site has one dataset".into()) };

@@ -77,7 +77,7 @@ impl Opened {
         std::fs::write(at.join("meta.json"), serde_json::to_string(&description(name))?)?;
         declare(&folder.policy(), name, visibility)?;
         let config = Config::load(&folder)?;
-        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let gateway = Gateway::for_site(&config, &folder, SiteKey::load(&folder.key())?)?;
         let clock = clock::system();
         let site = Site::open(folder, &config, Arc::clone(&clock))?;
         let local = site.find_datasets()?.into_iter().next().ok_or("the site does not see its dataset")?;

@@ -303,7 +303,8 @@ async fn enrol(
     let mut holdings = Vec::new();
     for local in opened.find_datasets()? {
         let approval = Some(opened.approval_rule(&local.name)?);
-        let id = dataset::register(ctx, config.worker, &DatasetRegistration { approval, ..local.registration() }).await?.id;
+        let id =
+            dataset::register(ctx, config.worker, &DatasetRegistration { approval, ..local.registration() }).await?.id;
         note_registered(opened.store(), &local.name, id)?;
         holdings.push(Holding { id, visibility: local.visibility });
     }

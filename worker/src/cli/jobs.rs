@@ -173,7 +173,9 @@ pub(super) fn decide(
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(hold) = holds::current_hold(&store, job, part.dataset)?.filter(|hold| hold.by == HoldOrigin::Worker.word()) {
+        if let Some(hold) =
+            holds::current_hold(&store, job, part.dataset)?.filter(|hold| hold.by == HoldOrigin::Worker.word())
+        {
             let statement = SiteHold { hold: false, reason: String::new(), at: now, ..hold.word };
             holds::record(&store, &statement, HoldOrigin::Worker)?;
         }

@@ -60,7 +60,8 @@ impl ThresholdsCommand {
 
 fn format_row(line: &ThresholdRow, rates: &[f64]) -> Vec<String> {
     let cell = |rate: &f64| {
-        line.find_rate(*rate).map_or_else(|| "-".to_owned(), |entry| format!("{}/{}", entry.threshold, entry.threshold_tight))
+        line.find_rate(*rate)
+            .map_or_else(|| "-".to_owned(), |entry| format!("{}/{}", entry.threshold, entry.threshold_tight))
     };
     let mut row = vec![line.epsilon.to_string(), format!("{:e}", line.delta)];
     row.extend(rates.iter().map(cell));

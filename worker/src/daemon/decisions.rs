@@ -354,7 +354,8 @@ pub(super) fn judge_approval(
     let job = examined.manifest.job;
     let dataset = examined.dataset.id;
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)? {
+    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)?
+    {
         return Ok(if decision.approve {
             ApprovalVerdict::Approved
         } else {
@@ -409,7 +410,11 @@ pub(super) fn waiting_reason(
     Ok(super::hold::WAITS)
 }
 
-fn judge_steward_consent(site: &Site, examined: &ExaminedManifest, work: &OfferedWork) -> Result<StewardConsent, StoreError> {
+fn judge_steward_consent(
+    site: &Site,
+    examined: &ExaminedManifest,
+    work: &OfferedWork,
+) -> Result<StewardConsent, StoreError> {
     let job = examined.manifest.job;
     let dataset = examined.dataset.id;
     consent::judge(&site.store, &examined.digest, job, dataset, work.approval.as_ref(), (site.clock)())

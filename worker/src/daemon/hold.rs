@@ -50,7 +50,9 @@ pub(super) fn record_wait(
 /// # Errors
 /// [`StoreError`] when the database fails.
 pub(super) fn update_hold(site: &Site, examined: &ExaminedManifest, is_answered: bool) -> Result<bool, StoreError> {
-    let Some(hold) = holds::current_hold(&site.store, examined.manifest.job, examined.dataset.id)? else { return Ok(false) };
+    let Some(hold) = holds::current_hold(&site.store, examined.manifest.job, examined.dataset.id)? else {
+        return Ok(false);
+    };
     if is_answered && hold.by == HoldOrigin::Worker.word() {
         let statement = SiteHold { hold: false, reason: String::new(), at: (site.clock)(), ..hold.word };
         holds::record(&site.store, &statement, HoldOrigin::Worker)?;

@@ -25,7 +25,7 @@ use crate::fault;
 use crate::queries::gate::OutgoingPool;
 use crate::run::{Past, RunError};
 use crate::site::admission::ExaminedManifest;
-use crate::site::audits::{self, AuditsError, AssessmentBasis};
+use crate::site::audits::{self, AssessmentBasis, AuditsError};
 use crate::site::clearance::{Clearance, DepartureProof, GrantId};
 use crate::site::datasets::DatasetMeta;
 use crate::site::folder::create_private;
@@ -306,7 +306,9 @@ impl PartSession {
         match self.outbox.batch_state(&site.store, &release).map_err(RunError::from_failure)? {
             ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
             ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
-            ReleaseProgress::Gone => return Err(RunError::Refused(format!("another batch is paid under {series}/{round}"))),
+            ReleaseProgress::Gone => {
+                return Err(RunError::Refused(format!("another batch is paid under {series}/{round}")));
+            }
             ReleaseProgress::Lost => return Err(lost_release(series, round)),
         }
         let event = batch.event();
@@ -380,8 +382,9 @@ impl PartSession {
         answer: &[Signed],
     ) -> Result<(), RunError> {
         let key = &site.identity.server_key;
-        let contradiction = witness::record_countersignatures(&site.store, key, &request.receipts, answer, (site.clock)())
-            .map_err(RunError::from_failure)?;
+        let contradiction =
+            witness::record_countersignatures(&site.store, key, &request.receipts, answer, (site.clock)())
+                .map_err(RunError::from_failure)?;
         if let Some(contradiction) = contradiction {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
             return Err(RunError::Refused(contradiction.to_string()));
@@ -425,7 +428,7 @@ impl PartSession {
         let parcel = match unsent.filter(|unsent| (unsent.series.as_str(), unsent.round) == (series, round)) {
             Some(unsent) => {
                 self.outbox
-                    .countersigned(&site.store, series, round, unsent.parcel.receipt)
+                    .check_countersigned(&site.store, series, round, unsent.parcel.receipt)
                     .map_err(RunError::from_failure)?;
                 unsent.parcel
             }
@@ -443,7 +446,8 @@ impl PartSession {
     fn check_hold(&self, site: &Site) -> Result<(), RunError> {
         let hold = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stop = |hold: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", hold.word.reason));
+        let stop =
+            |hold: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", hold.word.reason));
         hold.map_or(Ok(()), |hold| Err(stop(hold)))
     }
 
@@ -476,6 +480,6 @@ impl PartSession {
         round: u32,
         submission: &Submission,
     ) -> Result<(), RunError> {
-        self.outbox.accepted(&site.store, series, round, &submission.numbers).map_err(RunError::from_failure)
+        self.outbox.mark_accepted(&site.store, series, round, &submission.numbers).map_err(RunError::from_failure)
     }
 }

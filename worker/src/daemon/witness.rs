@@ -142,7 +142,11 @@ async fn send_question(site: &Site, question: &WitnessQuestion) -> Option<Witnes
 }
 
 /// Judges the restorations that the server states, against the last head that the restored log must have.
-async fn accept_restoration(site: &Site, question: &WitnessQuestion, news: &WitnessAnswer) -> Result<QuestionResult, StoreError> {
+async fn accept_restoration(
+    site: &Site,
+    question: &WitnessQuestion,
+    news: &WitnessAnswer,
+) -> Result<QuestionResult, StoreError> {
     let key = &site.identity.server_key;
     let rebased = restoration::rebase(&site.store, key, question, news)?;
     let Some(answer) = send_question(site, &rebased).await else { return Ok(QuestionResult::Unanswered) };

@@ -140,7 +140,9 @@ async fn read_pools(
 }
 
 /// Reads the answers of a round; returns `None` while it is open.
-async fn read_answers_of_round(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
+async fn read_answers_of_round(
+    mut chunks: Streaming<v1::AnswersChunk>,
+) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
     use v1::answers_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("answers without a header".to_owned()));

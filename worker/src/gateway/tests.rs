@@ -248,7 +248,8 @@ async fn choices_keep_their_order_and_answers_follow_the_close() {
 }
 
 fn announce(server: &FakeServer, certificates: &[[u8; 32]]) {
-    let pinned = |sha256: &[u8; 32]| undertone_api::signed::PinnedCertificate { sha256: hex::encode(sha256), until: None };
+    let pinned =
+        |sha256: &[u8; 32]| undertone_api::signed::PinnedCertificate { sha256: hex::encode(sha256), until: None };
     server.state.lock().expect("nobody panicked").announced = certificates.iter().map(pinned).collect();
 }
 

@@ -266,8 +266,9 @@ async fn lead_accepts_pools_of_asking_datasets_only() {
     let mut manifest = job(|_| ());
     manifest.participants[1].charge = None;
     manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
-    let pool =
-        |text: &str| question::write(vec![question::QuestionLine { text: text.to_owned(), count: Some(40) }]).expect("a pool");
+    let pool = |text: &str| {
+        question::write(vec![question::QuestionLine { text: text.to_owned(), count: Some(40) }]).expect("a pool")
+    };
     let set_pools = |pools: Vec<(DatasetId, Vec<u8>)>| server.state.lock().expect("no test panicked").pools = pools;
     for pools in [vec![(LEAD, pool("a"))], vec![(OURS, pool("a")), (OURS, pool("b"))], vec![(OURS, vec![1, 2, 3])]] {
         set_pools(pools);

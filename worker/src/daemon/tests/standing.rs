@@ -326,7 +326,9 @@ async fn imported_job_counts_until_the_terminal_approves_it() {
         examine_work(&site, &make_work(&first), first.job).expect("the disk works"),
         WorkExamination::Refused(_)
     ));
-    assert!(jobs::first_manifest(&site.store, first.job).expect("it is open").is_some() && !may_run(&site, &make_job(2)));
+    assert!(
+        jobs::first_manifest(&site.store, first.job).expect("it is open").is_some() && !may_run(&site, &make_job(2))
+    );
     approve(&site, &first);
     assert!(may_run(&site, &make_job(2)), "the terminal approved it");
 }

@@ -66,14 +66,14 @@ async fn keep(worker: &Worker, work: &OfferedWork, record: &Record) -> Staged<()
 }
 
 async fn rounds(worker: &Arc<Worker>, work: &OfferedWork, record: &Record) -> Staged<()> {
-    let mut errand = block_in_place(|| take_up(worker, work))?;
-    let all = errand.examined().rounds(SERIES).unwrap_or(0);
+    let mut session = block_in_place(|| take_up(worker, work))?;
+    let all = session.examined().rounds(SERIES).unwrap_or(0);
     let mut part = Part {
         worker: Arc::clone(worker),
         work: work.clone(),
         record: record.clone(),
-        job: errand.examined().manifest.job,
-        precision: errand.precision(SERIES),
+        job: session.examined().manifest.job,
+        precision: session.precision(SERIES),
         said: u64::try_from(now().unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000),
     };
     for round in 1..=all {
@@ -81,8 +81,8 @@ async fn rounds(worker: &Arc<Worker>, work: &OfferedWork, record: &Record) -> St
             continue;
         }
         tokio::time::sleep(TRAINING).await;
-        block_in_place(|| release(worker, &mut errand, round))?;
-        part.send(&errand, round).await?;
+        block_in_place(|| release(worker, &mut session, round))?;
+        part.send(&session, round).await?;
         part.fetch(round).await?;
     }
     Err("it had more rounds than the measurement was to last".into())
@@ -105,11 +105,13 @@ fn take_up(worker: &Worker, work: &OfferedWork) -> Staged<PartSession> {
 }
 
 /// Makes a vector as a run does, stores it on the disk, and pays for it.
-fn release(worker: &Worker, errand: &mut PartSession, round: u32) -> Staged<()> {
-    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else { return Err("it is of another kind".into()) };
-    let own = errand.examined().dataset.id;
+fn release(worker: &Worker, session: &mut PartSession, round: u32) -> Staged<()> {
+    let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
+        return Err("it is of another kind".into());
+    };
+    let own = session.examined().dataset.id;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
-    let vector = match (errand.clear(worker.site(), SERIES, round)?, noise) {
+    let vector = match (session.clear(worker.site(), SERIES, round)?, noise) {
         (clearance @ Clearance::Public(_), _) => Outgoing::exact(vec![1e-3; job::parameters()], clearance)?,
         (granted @ Clearance::Granted(_), Some((noise, rate))) => {
             let clip = Clip::new(noise.clip, noise.noise_multiplier)?;
@@ -119,7 +121,7 @@ fn release(worker: &Worker, errand: &mut PartSession, round: u32) -> Staged<()> 
         }
         (Clearance::Granted(_), None) => return Err("granted, and there is no noise to add".into()),
     };
-    Ok(errand.pay_vector(worker.site(), SERIES, round, &vector)?)
+    Ok(session.pay_vector(worker.site(), SERIES, round, &vector)?)
 }
 
 impl Part {
@@ -131,14 +133,14 @@ impl Part {
     }
 
     /// Sends the stored vector of a round.
-    async fn send(&mut self, errand: &PartSession, round: u32) -> Staged<()> {
+    async fn send(&mut self, session: &PartSession, round: u32) -> Staged<()> {
         let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
-        if let Some(asked) = block_in_place(|| errand.charge(self.worker.site(), SERIES, round))? {
+        if let Some(asked) = block_in_place(|| session.charge(self.worker.site(), SERIES, round))? {
             let countersign = || gateway.countersign(lease, &asked.receipts);
             let answer = answered(&self.record, "Countersign", countersign).await?;
-            block_in_place(|| errand.store_countersignatures(self.worker.site(), &asked, &answer))?;
+            block_in_place(|| session.store_countersignatures(self.worker.site(), &asked, &answer))?;
         }
-        let letter = block_in_place(|| errand.submission(self.worker.site(), SERIES, round))?;
+        let letter = block_in_place(|| session.submission(self.worker.site(), SERIES, round))?;
         self.record.sets_out(self.job, round);
         let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
         let (countersignatures, event) = match answered(&self.record, "Submit", submit).await {
@@ -149,7 +151,7 @@ impl Part {
             }
             Err(error) => return Err(error.into()),
         };
-        block_in_place(|| errand.mark_received(self.worker.site(), SERIES, round, &letter))?;
+        block_in_place(|| session.mark_received(self.worker.site(), SERIES, round, &letter))?;
         self.worker.attest(&self.record, &letter.receipts, &countersignatures).await?;
         self.say(event).await;
         Ok(())

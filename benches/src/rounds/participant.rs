@@ -13,7 +13,7 @@ use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, PartSession, Site, WorkExamination};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::gateway::{AverageQuery, Download, Gateway, OfferedWork, ServerOffer};
-use undertone_worker::run::{Average, Past};
+use undertone_worker::run::{RoundAverage, RoundProgress};
 use undertone_worker::site::clock::{self, Clock};
 use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
@@ -45,7 +45,7 @@ pub(super) struct Opened {
 /// A site with a running job.
 pub(super) struct Participant {
     opened: Opened,
-    errand: PartSession,
+    session: PartSession,
     lease: String,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Steps {
 /// The result of a participant's round.
 pub(super) struct Done {
     pub(super) steps: Steps,
-    pub(super) average: Average,
+    pub(super) average: RoundAverage,
     pub(super) sent_bytes: usize,
 }
 
@@ -118,8 +118,8 @@ impl Opened {
         if let Some(outcome) = daemon::begin_part(&self.site, &work, &examined, &work.lease)? {
             return Err(format!("the site does not take the work up: {outcome:?}").into());
         }
-        let errand = PartSession::new(&self.site, *examined)?;
-        Ok(Participant { opened: self, errand, lease: work.lease })
+        let session = PartSession::new(&self.site, *examined)?;
+        Ok(Participant { opened: self, session, lease: work.lease })
     }
 }
 
@@ -135,32 +135,32 @@ impl Participant {
 
     /// Runs one round, on a thread of its own as a run does.
     pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> Staged<Done> {
-        let Self { opened, errand, lease } = self;
+        let Self { opened, session, lease } = self;
         let Opened { site, gateway, .. } = &*opened;
         let mut watch = Watch(Instant::now());
-        if errand.past(site, SERIES, round)? != Past::Untouched {
+        if session.past(site, SERIES, round)? != RoundProgress::Untouched {
             return Err(format!("round {round} was played before").into());
         }
-        let precision = errand.precision(SERIES);
+        let precision = session.precision(SERIES);
         let download = Download::default();
         let query = AverageQuery { series: SERIES, round, precision, wait: Duration::ZERO };
         if handle.block_on(gateway.average(lease, query, &download))?.is_some() {
             return Err(format!("round {round} is closed already").into());
         }
         let ask = watch.lap();
-        let clearance = errand.clear(site, SERIES, round)?;
+        let clearance = session.clear(site, SERIES, round)?;
         let clear = watch.lap();
-        errand.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
+        session.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
         let pay = watch.lap();
-        if let Some(asked) = errand.charge(site, SERIES, round)? {
+        if let Some(asked) = session.charge(site, SERIES, round)? {
             let answer = handle.block_on(gateway.countersign(lease, &asked.receipts))?;
-            errand.store_countersignatures(site, &asked, &answer)?;
+            session.store_countersignatures(site, &asked, &answer)?;
         }
         let countersign = watch.lap();
-        let letter = errand.submission(site, SERIES, round)?;
+        let letter = session.submission(site, SERIES, round)?;
         let submitted = handle.block_on(gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts))?;
         let send = watch.lap();
-        errand.mark_received(site, SERIES, round, &letter)?;
+        session.mark_received(site, SERIES, round, &letter)?;
         opened.hold_to_its_log(handle, &letter.receipts, &submitted.countersignatures)?;
         let note = watch.lap();
         let deadline = Instant::now() + PATIENCE;

@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::dp_sgd::{
     AcousticModel as Described, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, WarmStart,
 };
@@ -23,8 +24,10 @@ use undertone_worker::daemon::{ReleaseClock, SystemTimeline};
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
-use undertone_worker::run::{Average, Exchange, Past, Run as _, RunError};
-use undertone_worker::site::clearance::Clearance;
+use undertone_worker::run::{
+    Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, dp_sgd,
+};
+use undertone_worker::site::clearance::{Clearance, PublicProof};
 use undertone_worker::site::gate;
 use undertone_worker::site::policy::{DatasetRules, Policy, ReleasePeriod, UnitLength, declare};
 use undertone_worker::speech::model::{Model, ModelShape, Normalizer};
@@ -115,7 +118,7 @@ impl Participant {
     /// Runs all rounds.
     pub(super) fn play(mut self) -> Result<Played, Box<dyn std::error::Error>> {
         let AnySpec::DpSgd(spec) = self.manifest.spec.clone() else { return Err("the job is of another kind".into()) };
-        spec.run(&mut self)?;
+        dp_sgd::run(&spec, &mut self)?;
         let period = self.clock.as_ref().and_then(ReleaseClock::period);
         Ok(Played {
             seconds: self.began.elapsed().as_secs_f64(),
@@ -127,16 +130,12 @@ impl Participant {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
-
-impl Exchange for Participant {
+impl RunContext for Participant {
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    fn own(&self) -> &ManifestParticipant {
+    fn participant(&self) -> &ManifestParticipant {
         &self.manifest.participants[1]
     }
 
@@ -148,22 +147,25 @@ impl Exchange for Participant {
         Ok(self.data.clone())
     }
 
-    fn past(&self, _: &str, _: u32) -> Result<Past, RunError> {
-        Ok(Past::Untouched)
+    fn confirm_public(&self, _: DatasetId) -> Result<PublicProof, RunError> {
+        gate::prove_public(&self.rules).map_err(RunError::refused)
     }
 
-    fn closed(&mut self, _: &str, round: u32) -> Result<bool, RunError> {
-        self.opened = Instant::now();
-        if round == 1 {
-            self.began = self.opened;
-        }
-        if let Some(clock) = &self.clock {
-            clock.reopen();
-        }
-        Ok(false)
+    fn round_progress(&self, _: RoundKey<'_>) -> Result<RoundProgress, RunError> {
+        Ok(RoundProgress::Untouched)
     }
 
-    fn chance(&mut self, purpose: Purpose) -> Randomness {
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        let Some(clock) = &self.clock else { return Ok(()) };
+        let began = Instant::now();
+        let period =
+            ReleasePeriod::covering(measure()?).ok_or_else(|| RunError::failed("a round takes more than a day"))?;
+        self.measuring = began.elapsed();
+        eprintln!("timing: the clock ticks every {} s", period.as_seconds());
+        clock.set_period(period).map_err(RunError::failed)
+    }
+
+    fn draw_randomness(&mut self, purpose: Purpose) -> Randomness {
         let randomness = Randomness::from_os(purpose);
         if purpose == Purpose::Sampling {
             // The same draw as in the run, by the same code.
@@ -172,27 +174,39 @@ impl Exchange for Participant {
         randomness
     }
 
+    fn clear(&mut self, _: RoundKey<'_>) -> Result<Clearance, RunError> {
+        gate::prove_public(&self.rules).map(Clearance::Public).map_err(RunError::refused)
+    }
+
+    fn submit_report(&mut self, _: Report) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+impl Averaging for Participant {
     fn longest_unit(&self, _: PrivacyUnit) -> Option<usize> {
         UnitLength::try_from(LONGEST_SECONDS).ok().map(UnitLength::frames)
     }
 
-    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
-        let Some(clock) = &self.clock else { return Ok(()) };
-        let began = Instant::now();
-        let period = ReleasePeriod::covering(measure()?).ok_or_else(|| failed("a round takes more than a day"))?;
-        self.measuring = began.elapsed();
-        eprintln!("timing: the clock ticks every {} s", period.as_seconds());
-        clock.set_period(period).map_err(failed)
+    fn is_closed(&mut self, key: RoundKey<'_>) -> Result<bool, RunError> {
+        self.opened = Instant::now();
+        if key.round == 1 {
+            self.began = self.opened;
+        }
+        if let Some(clock) = &self.clock {
+            clock.reopen();
+        }
+        Ok(false)
     }
 
-    fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        gate::prove_public(&self.rules).map(Clearance::Public).map_err(failed)
-    }
-
-    fn send(&mut self, _: &str, _: u32, vector: Outgoing) -> Result<(), RunError> {
+    fn send_vector(&mut self, _: RoundKey<'_>, vector: Outgoing) -> Result<(), RunError> {
         let bytes: Vec<u8> = vector.vector().iter().flat_map(|value| value.to_le_bytes()).collect();
-        let mut file = File::create(self.folder.join("vector")).map_err(failed)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+        let mut file = File::create(self.folder.join("vector")).map_err(RunError::failed)?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(RunError::failed)?;
         if let Some(clock) = &self.clock {
             self.runtime.block_on(clock.wait(&CancellationToken::new()));
         }
@@ -201,32 +215,34 @@ impl Exchange for Participant {
         Ok(())
     }
 
-    fn resend(&mut self, _: &str, _: u32) -> Result<(), RunError> {
-        Err(failed("nothing is sent twice"))
+    fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        Err(RunError::failed(format!("no vector of {key} is stored: every run is new")))
     }
 
-    fn average(&mut self, _: &str, _: u32) -> Result<Average, RunError> {
-        Ok(Average { mean: self.sent.clone(), contributors: 1 })
+    fn fetch_average(&mut self, _: RoundKey<'_>) -> Result<RoundAverage, RunError> {
+        Ok(RoundAverage { mean: self.sent.clone(), contributors: 1 })
     }
 
-    fn put(&mut self, _: &str, _: Vec<u8>) -> Result<(), RunError> {
-        Err(failed("a participant puts nothing"))
+    fn promised_audit(&self) -> Option<AuditPlan> {
+        None
     }
 
-    fn get(&mut self, _: &str) -> Result<Vec<u8>, RunError> {
+    fn submit_finding(&mut self, _: AuditFinding) -> Result<(), RunError> {
+        Err(RunError::failed("the finding is of no promised audit"))
+    }
+}
+
+impl Artifacts for Participant {
+    fn put_file(&mut self, _: &str, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn fetch_file(&mut self, _: &str) -> Result<Vec<u8>, RunError> {
         Ok(self.start.clone())
     }
 
-    fn measure(&mut self, _: Measurement) -> Result<(), RunError> {
-        Err(failed("a participant measures nothing"))
-    }
-
-    fn report(&mut self, _: Report) -> Result<(), RunError> {
-        Err(failed("a participant reports nothing"))
-    }
-
-    fn stopped(&self) -> bool {
-        false
+    fn report_measurement(&mut self, _: Measurement) -> Result<(), RunError> {
+        Ok(())
     }
 }
 

@@ -283,7 +283,7 @@ impl SiteProcess {
                 if let Some(part) = life.parts.get_mut(&(job, dataset)) {
                     part.work.lease = work.lease;
                 } else {
-                    let part = Part { work, stage: Stage::Look, errand: None, done: 0 };
+                    let part = Part { work, stage: Stage::Look, session: None, done: 0 };
                     life.parts.insert((job, dataset), part);
                 }
             }

@@ -15,7 +15,7 @@ use undertone_privacy::{Delta, Epsilon};
 
 use super::CommandFailure;
 use super::table::format_table;
-use crate::run::dp_sgd::tune::{Found, Goal, Grid, Search, Tried, tune};
+use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneResult, TuneSearch, tune};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::policy::Policy;
 
@@ -139,8 +139,8 @@ struct TuningRecord<'a> {
     played_by: &'a [u64],
     seed: u64,
     public_accuracy: f64,
-    chosen: &'a Tried,
-    tried: &'a [Tried],
+    chosen: &'a TrialResult,
+    tried: &'a [TrialResult],
 }
 
 const NOTE: &str = "chosen by a rehearsal on public data, which read and charged nothing private. The accuracies are those of public \
@@ -200,7 +200,7 @@ impl TuneCommand {
         Ok(())
     }
 
-    fn build_search(&self, folder: &Folder, spec: dp_sgd::Spec) -> Result<Search, CommandFailure> {
+    fn build_search(&self, folder: &Folder, spec: dp_sgd::Spec) -> Result<TuneSearch, CommandFailure> {
         if !(self.minutes > 0.0 && self.minutes <= 100_000.0) {
             return Err(ArgumentError::Minutes(self.minutes).into());
         }
@@ -208,7 +208,7 @@ impl TuneCommand {
         if !dataset.is_dir() {
             return Err(ArgumentError::Dataset(self.dataset.clone()).into());
         }
-        let grid = Grid {
+        let grid = SettingGrid {
             clip: self.clip.clone(),
             rate: self.rate.clone(),
             batch: self.batch.clone(),
@@ -217,12 +217,12 @@ impl TuneCommand {
             parts: self.train.iter().map(|parts| parts.0).collect(),
             averaging: self.averaging.iter().map(|decay| decay.0).collect(),
         };
-        Ok(Search {
+        Ok(TuneSearch {
             spec,
             dataset,
             rules: Policy::load(&folder.policy())?.rules(&self.dataset),
             units: self.units.clone(),
-            goal: self.epsilon.zip(self.delta).map(|(epsilon, delta)| Goal { epsilon, delta }),
+            goal: self.epsilon.zip(self.delta).map(|(epsilon, delta)| PrivacyGoal { epsilon, delta }),
             grid,
             settings: self.settings,
             halvings: self.halvings,
@@ -234,7 +234,7 @@ impl TuneCommand {
         })
     }
 
-    fn write(&self, title: &str, result: &Found) -> Result<(), CommandFailure> {
+    fn write(&self, title: &str, result: &TuneResult) -> Result<(), CommandFailure> {
         let tuning = TuningRecord {
             note: NOTE,
             dataset: &self.dataset,
@@ -252,9 +252,9 @@ impl TuneCommand {
         Ok(())
     }
 
-    fn format_summary(&self, result: &Found) -> String {
+    fn format_summary(&self, result: &TuneResult) -> String {
         let percent = |part: f64| format!("{:.2} %", part * 100.0);
-        let mut trials: Vec<&Tried> = result.tried.iter().collect();
+        let mut trials: Vec<&TrialResult> = result.tried.iter().collect();
         trials.sort_by_key(|trial| (trial.number, trial.after));
         let rows: Vec<Vec<String>> = trials
             .into_iter()
@@ -298,8 +298,8 @@ impl TuneCommand {
     }
 }
 
-fn format_progress(trial: &Tried, limit: usize) -> String {
-    let Tried { number, after, setting, accuracy, seconds, failed, .. } = trial;
+fn format_progress(trial: &TrialResult, limit: usize) -> String {
+    let TrialResult { number, after, setting, accuracy, seconds, failed, .. } = trial;
     let outcome = failed.as_ref().map_or_else(|| format!("{:.2} %", accuracy * 100.0), |why| format!("failed: {why}"));
     format!(
         "[setting {number} of at most {limit}, round {after}/{}] {setting}: {outcome} ({seconds:.1} s)",

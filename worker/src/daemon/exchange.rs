@@ -32,7 +32,10 @@ use crate::fault;
 use crate::gateway::{AcceptedSubmission, AverageQuery, Download, GatewayError, report_to_json, retry_call};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
-use crate::run::{AnswerLine, Average, Exchange, Past, RunError, Transcribing};
+use crate::run::{
+    AnswerLine, Artifacts, Averaging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress, RunContext, RunError,
+    TranscriptionSite,
+};
 use crate::site::admission::ExaminedManifest;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
@@ -48,9 +51,9 @@ pub(super) struct SiteExchange {
     handle: Handle,
     site: Arc<Site>,
     lease: Arc<Lease>,
-    errand: PartSession,
+    session: PartSession,
     /// The average that came with the answer that a round is closed, until it is requested.
-    fetched: Option<(String, u32, Average)>,
+    fetched: Option<(String, u32, RoundAverage)>,
     results: RunResults,
     log: PartLog,
     /// The clock at whose ticks releases leave.
@@ -82,13 +85,9 @@ impl From<CallFailure> for RunError {
     fn from(failure: CallFailure) -> Self {
         match failure {
             CallFailure::Stop(error) => error,
-            CallFailure::Refused(error) => Self::Failed(error.to_string()),
+            CallFailure::Refused(error) => Self::failed(error),
         }
     }
-}
-
-fn failure(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
 }
 
 impl SiteExchange {
@@ -98,13 +97,13 @@ impl SiteExchange {
         lease: Arc<Lease>,
         examined: ExaminedManifest,
     ) -> Result<Self, RunError> {
-        let errand = PartSession::new(&site, examined)?;
+        let session = PartSession::new(&site, examined)?;
         let log = PartLog::silent();
-        let release_clock = Arc::new(ReleaseClock::open(Arc::clone(&site.timeline), errand.folder()));
+        let release_clock = Arc::new(ReleaseClock::open(Arc::clone(&site.timeline), session.folder()));
         let round = RefCell::default();
         let has_dispatched = Cell::new(false);
         let results = RunResults::default();
-        Ok(Self { handle, site, lease, errand, fetched: None, results, log, release_clock, has_dispatched, round })
+        Ok(Self { handle, site, lease, session, fetched: None, results, log, release_clock, has_dispatched, round })
     }
 
     /// Returns the clock at whose ticks its releases leave.
@@ -137,11 +136,11 @@ impl SiteExchange {
                     Some(Ok(answer)) => return Ok(answer),
                     Some(Err(error)) if error.code() == Some(Code::LeaseLost) => {
                         if !self.lease.wait_after_rejection(&token).await {
-                            return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason())));
+                            return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason().into())));
                         }
                     }
                     Some(Err(error)) => return Err(CallFailure::Refused(error)),
-                    None => return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason()))),
+                    None => return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason().into()))),
                 }
             }
         };
@@ -152,31 +151,31 @@ impl SiteExchange {
     fn enter_round(&self, series: &str, round: u32) {
         let is_current = self.round.borrow().as_ref().is_some_and(|now| (now.0.as_str(), now.1) == (series, round));
         if !is_current {
-            let span = telemetry::round_span(self.errand.examined().manifest.job, series, round);
+            let span = telemetry::round_span(self.session.examined().manifest.job, series, round);
             self.round.replace(Some((series.to_owned(), round, span)));
         }
     }
 
     /// Checks that the data are public. Figures and files of private data would be unpaid releases.
     fn check_public(&self, kind: &str) -> Result<(), RunError> {
-        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
-        if self.errand.examined().local.visibility == Visibility::Public {
+        self.site.ledger.check_quiet().map_err(RunError::refused)?;
+        if self.session.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
-        Err(RunError::Refused(format!("{kind} may leave this site only for a dataset that its policy marks as public")))
+        Err(RunError::refused(format!("{kind} may leave this site only for a dataset that its policy marks as public")))
     }
 
-    /// Stores and pays for a vector as [`Exchange::send`] does, and stops before it is sent.
+    /// Stores and pays for a vector as [`Averaging::send_vector`] does, and stops before it is sent.
     #[cfg(test)]
     pub(super) fn pay_unsent(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        self.errand.pay_vector(&self.site, series, round, vector)
+        self.session.pay_vector(&self.site, series, round, vector)
     }
 
     /// Pays for the stored release of a round, unless it is paid, and waits until the server has countersigned the
     /// payment.
     fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
-        self.site.ledger.check_quiet().map_err(|error| RunError::Refused(error.to_string()))?;
-        let Some(request) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
+        self.site.ledger.check_quiet().map_err(RunError::refused)?;
+        let Some(request) = self.session.charge(&self.site, series, round)? else { return Ok(()) };
         fault::point(fault::BEFORE_COUNTERSIGN);
         let gateway = &self.site.gateway;
         let receipts = &request.receipts;
@@ -190,11 +189,11 @@ impl SiteExchange {
                     tracing::warn!(error = %error, "cannot compare the ledger with the server's receipts");
                 }
                 let reason = format!("the server does not countersign the payment of {series}/{round}: {error}");
-                return Err(RunError::Refused(reason));
+                return Err(RunError::refused(reason));
             }
             Err(failure) => return Err(failure.into()),
         };
-        self.errand.store_countersignatures(&self.site, &request, &answer)?;
+        self.session.store_countersignatures(&self.site, &request, &answer)?;
         fault::point(fault::AFTER_COUNTERSIGN);
         Ok(())
     }
@@ -203,7 +202,7 @@ impl SiteExchange {
     fn send_stored(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.enter_round(series, round);
         self.countersign(series, round)?;
-        let submission = self.errand.submission(&self.site, series, round)?;
+        let submission = self.session.submission(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let gateway = &self.site.gateway;
         let parcel = &submission.parcel;
@@ -216,59 +215,100 @@ impl SiteExchange {
         fault::point(fault::AFTER_SEND);
         let countersignatures = match answer {
             Ok(AcceptedSubmission { is_repeated, countersignatures }) => {
-                tracing::debug!(job.id = %self.errand.examined().manifest.job, series, round, repeated = is_repeated, "the worker has sent a vector");
+                tracing::debug!(job.id = %self.session.examined().manifest.job, series, round, repeated = is_repeated, "the worker has sent a vector");
                 self.log.record_round(series, |series| SiteEvent::Sent { series, round, repeated: is_repeated });
                 countersignatures
             }
             Err(CallFailure::Refused(error)) if error.code() == Some(Code::RoundClosed) => {
-                tracing::warn!(job.id = %self.errand.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
+                tracing::warn!(job.id = %self.session.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
                 self.log.record_round(series, |series| SiteEvent::Missed { series, round });
                 Vec::new()
             }
             Err(failure) => return Err(failure.into()),
         };
-        self.errand.mark_received(&self.site, series, round, &submission)?;
+        self.session.mark_received(&self.site, series, round, &submission)?;
         self.handle.block_on(witness::store_countersignatures(&self.site, &submission.receipts, &countersignatures));
         Ok(())
     }
 }
 
-impl Exchange for SiteExchange {
+impl RunContext for SiteExchange {
     fn manifest(&self) -> &Manifest {
-        &self.errand.examined().manifest
+        &self.session.examined().manifest
     }
 
-    fn own(&self) -> &ManifestParticipant {
-        self.errand.examined().own()
+    fn participant(&self) -> &ManifestParticipant {
+        self.session.examined().own()
     }
 
     fn folder(&self) -> &Path {
-        self.errand.folder()
+        self.session.folder()
     }
 
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
-        if id == self.errand.examined().dataset.id {
-            return Ok(self.errand.examined().local.folder.clone());
+        if id == self.session.examined().dataset.id {
+            return Ok(self.session.examined().local.folder.clone());
         }
-        let is_participant = self.errand.examined().manifest.participants.iter().any(|party| party.dataset == id);
+        let is_participant = self.session.examined().manifest.participants.iter().any(|party| party.dataset == id);
         let local = self.site.datasets().into_iter().find(|local| local.id == Some(id)).filter(|_| is_participant);
-        let local =
-            local.ok_or_else(|| RunError::Failed("the job asks for a dataset that is not at this site".to_owned()))?;
+        let local = local.ok_or_else(|| RunError::failed("the job asks for a dataset that is not at this site"))?;
         if local.visibility == Visibility::Public {
             Ok(local.folder)
         } else {
-            Err(RunError::Refused(format!("only its own part of the job may read `{}`: it is not public", local.name)))
+            Err(RunError::refused(format!("only its own part of the job may read `{}`: it is not public", local.name)))
         }
     }
 
-    fn past(&self, series: &str, round: u32) -> Result<Past, RunError> {
-        self.errand.past(&self.site, series, round)
+    fn confirm_public(&self, id: DatasetId) -> Result<PublicProof, RunError> {
+        self.dataset(id)?;
+        let local = self.site.datasets().into_iter().find(|local| local.id == Some(id));
+        let name = local.map_or_else(|| self.session.examined().local.name.clone(), |local| local.name);
+        // The current file decides, not its content at admission.
+        let policy = self.site.policy().map_err(RunError::refused)?;
+        gate::prove_public(&policy.rules(&name)).map_err(RunError::refused)
     }
 
-    fn closed(&mut self, series: &str, round: u32) -> Result<bool, RunError> {
+    fn round_progress(&self, key: RoundKey<'_>) -> Result<RoundProgress, RunError> {
+        let RoundKey { series, round } = key;
+        self.session.past(&self.site, series, round)
+    }
+
+    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        self.fix_release_period(measure)
+    }
+
+    fn clear(&mut self, key: RoundKey<'_>) -> Result<Clearance, RunError> {
+        let RoundKey { series, round } = key;
+        self.enter_round(series, round);
+        if self.is_stopped() {
+            return Err(RunError::Stopped(self.lease.reason().into()));
+        }
+        self.session.clear(&self.site, series, round)
+    }
+
+    fn submit_report(&mut self, report: Report) -> Result<(), RunError> {
+        if !self.follows_from_manifest(&report) {
+            self.check_public("a report")?;
+        }
+        self.results.report = report_to_json(Some(&report)).map_err(RunError::failed)?;
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.lease.stop.is_cancelled()
+    }
+}
+
+impl Averaging for SiteExchange {
+    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
+        self.public_length(unit)
+    }
+
+    fn is_closed(&mut self, key: RoundKey<'_>) -> Result<bool, RunError> {
+        let RoundKey { series, round } = key;
         self.enter_round(series, round);
         let gateway = &self.site.gateway;
-        let query = AverageQuery { series, round, precision: self.errand.precision(series), wait: Duration::ZERO };
+        let query = AverageQuery { series, round, precision: self.session.precision(series), wait: Duration::ZERO };
         let download = &Download::default();
         let answer =
             self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await })?;
@@ -277,30 +317,25 @@ impl Exchange for SiteExchange {
         Ok(self.fetched.is_some())
     }
 
-    fn clear(&mut self, series: &str, round: u32) -> Result<Clearance, RunError> {
-        self.enter_round(series, round);
-        if self.stopped() {
-            return Err(RunError::Stopped(self.lease.reason()));
-        }
-        self.errand.clear(&self.site, series, round)
-    }
-
-    fn send(&mut self, series: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
+    fn send_vector(&mut self, key: RoundKey<'_>, vector: Outgoing) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         if self.is_paced(series) {
-            self.errand.store_vector(series, round, &vector)?;
+            self.session.store_vector(series, round, &vector)?;
             self.wait_for_tick(series, round)?;
         } else {
-            self.errand.pay_vector(&self.site, series, round, &vector)?;
+            self.session.pay_vector(&self.site, series, round, &vector)?;
         }
         self.send_stored(series, round)
     }
 
-    fn resend(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+    fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
         self.send_stored(series, round)
     }
 
-    fn average(&mut self, series: &str, round: u32) -> Result<Average, RunError> {
+    fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
+        let RoundKey { series, round } = key;
         self.enter_round(series, round);
         if let Some((.., average)) =
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
@@ -309,7 +344,7 @@ impl Exchange for SiteExchange {
             return Ok(average);
         }
         let gateway = &self.site.gateway;
-        let query = AverageQuery { series, round, precision: self.errand.precision(series), wait: WAIT };
+        let query = AverageQuery { series, round, precision: self.session.precision(series), wait: WAIT };
         let download = &Download::default();
         loop {
             let answer =
@@ -322,14 +357,26 @@ impl Exchange for SiteExchange {
         }
     }
 
-    fn put(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
+    fn promised_audit(&self) -> Option<AuditPlan> {
+        let examined = self.session.examined();
+        examined.manifest.spec.audit_plan(&examined.dataset)
+    }
+
+    fn submit_finding(&mut self, finding: AuditFinding) -> Result<(), RunError> {
+        self.results.audit = Some(self.session.sign_finding(&self.site, &finding)?);
+        Ok(())
+    }
+}
+
+impl Artifacts for SiteExchange {
+    fn put_file(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
         self.check_public("files")?;
         let gateway = &self.site.gateway;
         let content = &content;
         Ok(self.repeat_call("put", |token| async move { gateway.put(&token, name, content).await })?)
     }
 
-    fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
+    fn fetch_file(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
         let gateway = &self.site.gateway;
         let download = &Download::default();
         loop {
@@ -342,93 +389,59 @@ impl Exchange for SiteExchange {
         }
     }
 
-    fn measure(&mut self, measurement: Measurement) -> Result<(), RunError> {
+    fn report_measurement(&mut self, measurement: Measurement) -> Result<(), RunError> {
         self.check_public("figures")?;
         let gateway = &self.site.gateway;
         let measurement = &measurement;
         Ok(self.repeat_call("measure", |token| async move { gateway.measure(&token, measurement).await })?)
     }
+}
 
-    fn report(&mut self, report: Report) -> Result<(), RunError> {
-        if !self.follows_from_manifest(&report) {
-            self.check_public("a report")?;
-        }
-        self.results.report = report_to_json(Some(&report)).map_err(failure)?;
-        Ok(())
-    }
-
-    fn audited(&self) -> Option<AuditPlan> {
-        let examined = self.errand.examined();
-        examined.manifest.spec.audit_plan(&examined.dataset)
-    }
-
-    fn audit(&mut self, finding: AuditFinding) -> Result<(), RunError> {
-        self.results.audit = Some(self.errand.sign_finding(&self.site, &finding)?);
-        Ok(())
-    }
-
-    fn counting(&self) -> Queries {
+impl Questions for SiteExchange {
+    fn query_settings(&self) -> Queries {
         self.site.queries.clone()
     }
 
-    fn published(&self, id: DatasetId) -> Result<PublicProof, RunError> {
-        self.dataset(id)?;
-        let refusal = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-        let local = self.site.datasets().into_iter().find(|local| local.id == Some(id));
-        let name = local.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
-        // The current file decides, not its content at admission.
-        let policy = self.site.policy().map_err(|error| refusal(&error))?;
-        gate::prove_public(&policy.rules(&name)).map_err(|error| refusal(&error))
-    }
-
-    fn ask(&mut self, series: &str, round: u32, pool: OutgoingPool) -> Result<(), RunError> {
+    fn send_pool(&mut self, key: RoundKey<'_>, pool: OutgoingPool) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.pay_and_send_pool(series, round, &pool)
     }
 
-    fn ask_again(&mut self, series: &str, round: u32) -> Result<(), RunError> {
+    fn resend_pool(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
-        self.send_pool(series, round)
+        self.send_stored_pool(series, round)
     }
 
-    fn asked(&mut self) -> Result<Vec<Released>, RunError> {
+    fn fetch_pools(&mut self) -> Result<Vec<Released>, RunError> {
         self.collect_pools()
     }
 
-    fn choose(&mut self, round: u32, choice: &[(QuestionId, f64)]) -> Result<(), RunError> {
+    fn choose_questions(&mut self, round: u32, choice: &[(QuestionId, f64)]) -> Result<(), RunError> {
         self.send_choice(round, choice)
     }
 
-    fn answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
+    fn fetch_answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
         self.collect_answers(round)
     }
+}
 
-    fn transcribing(&self) -> Result<Transcribing, RunError> {
-        Ok(self.transcription_settings())
+impl Outbound for SiteExchange {
+    fn longest_recordings(&self) -> Option<u64> {
+        self.session.examined().dataset.seconds.map(SizeClass::most)
     }
 
-    fn dispatch(
+    fn transcription_site(&self) -> TranscriptionSite {
+        self.transcription_settings()
+    }
+
+    fn dispatch_batch(
         &mut self,
-        series: &str,
-        round: u32,
+        key: RoundKey<'_>,
         batch: &Arc<SealedSounds>,
         lines: &[ProviderLine],
     ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
+        let RoundKey { series, round } = key;
         self.pay_and_dispatch(series, round, batch, lines)
-    }
-
-    fn longest_unit(&self, unit: PrivacyUnit) -> Option<usize> {
-        self.public_length(unit)
-    }
-
-    fn longest_recordings(&self) -> Option<u64> {
-        self.errand.examined().dataset.seconds.map(SizeClass::most)
-    }
-
-    fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
-        self.fix_release_period(measure)
-    }
-
-    fn stopped(&self) -> bool {
-        self.lease.stop.is_cancelled()
     }
 }

@@ -128,7 +128,7 @@ pub fn import_receipts(site: &Site, receipts: &[Signed]) -> Result<(), DaemonErr
 }
 
 /// Returns the initial budget of an account with unknown limits and known expenses: any budget of the policy.
-fn default_budget(site: &Site) -> Result<Option<Limit>, DaemonError> {
+fn default_budget(site: &Site) -> Result<Option<LifetimeLimit>, DaemonError> {
     let limits = site.policy()?.rules("").limits;
     Ok(limits.record.or(limits.speaker).or(limits.user).or(limits.words))
 }

@@ -172,23 +172,29 @@ impl LeasedPart<'_> {
                 Some(RunOutcome::Done { report: results.report, audit: results.audit })
             }
             Err(RunError::Stopped(_)) => lease_outcome(lease),
-            Err(RunError::Refused(reason)) => {
-                tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "the site refuses to continue the run");
+            Err(RunError::Refused(problem)) => {
+                tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason = problem.with_causes(), "the site refuses to continue the run");
                 log.record_fault(Fault::RefusedByPolicy);
-                Some(RunOutcome::GaveUp { reason })
+                Some(RunOutcome::GaveUp { reason: problem.to_string() })
             }
-            Err(RunError::Disk(reason)) => {
+            Err(RunError::Disk(problem)) => {
+                let reason = problem.with_causes();
                 tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part continues after the repair");
                 log.record_fault(classify_fault(&reason));
                 delay_next_offer(lease).await;
                 lease_outcome(lease)
             }
-            Err(RunError::Failed(reason)) => {
+            Err(RunError::Failed(problem)) => {
+                let reason = problem.with_causes();
                 tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the run failed");
                 log.record_fault(classify_fault(&reason));
-                // Errors about private data stay at this site: they may contain a recording's name or a figure.
-                let public_reason =
-                    if is_public { reason } else { "the run failed; this site's own log states the cause".to_owned() };
+                // Errors about private data stay at this site: they may contain a recording's name or a figure. Causes
+                // stay here in any case.
+                let public_reason = if is_public {
+                    problem.to_string()
+                } else {
+                    "the run failed; this site's own log states the cause".to_owned()
+                };
                 Some(RunOutcome::GaveUp { reason: public_reason })
             }
         })
@@ -241,14 +247,14 @@ impl LeasedPart<'_> {
             // The receiver is gone when the daemon has stopped.
             drop(clock_sender.send(exchange.release_clock()));
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
-                .unwrap_or_else(|_| Err(RunError::Failed("the run panicked; the log has the place".to_owned())));
+                .unwrap_or_else(|_| Err(RunError::failed("the run panicked; the log has the place")));
             // The receiver is gone when the daemon has stopped.
             drop(end_sender.send((result, exchange.into_results())));
         });
         if let Err(error) = thread {
-            return RunEnd::without_start(RunError::Failed(format!("cannot start a thread: {error}")));
+            return RunEnd::without_start(RunError::failed(format!("cannot start a thread: {error}")));
         }
-        let lost_thread = || Err(RunError::Failed("the run's thread is gone".to_owned()));
+        let lost_thread = || Err(RunError::failed("the run's thread is gone"));
         let (result, results) = end.await.unwrap_or_else(|_| (lost_thread(), RunResults::default()));
         RunEnd { result, results, release_clock: release_clock.await.ok() }
     }
@@ -286,7 +292,7 @@ pub fn examine_work(site: &Site, work: &OfferedWork, job: JobId) -> Result<WorkE
         return Ok(WorkExamination::Foreign(reason));
     }
     let earlier = jobs::run(&site.store, job, work.dataset)?;
-    if let Some(RunRow { ended: Some(outcome), told: is_acknowledged, .. }) = earlier {
+    if let Some(RunRow { ended: Some(outcome), is_acknowledged, .. }) = earlier {
         if is_acknowledged {
             tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has acknowledged");
             let reason = "the job is over at this site; propose a new one";

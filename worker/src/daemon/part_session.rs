@@ -23,7 +23,7 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fault;
 use crate::queries::gate::OutgoingPool;
-use crate::run::{Past, RunError};
+use crate::run::{RoundProgress, RunError};
 use crate::site::admission::ExaminedManifest;
 use crate::site::audits::{self, AssessmentBasis, AuditsError};
 use crate::site::clearance::{Clearance, DepartureProof, GrantId};
@@ -90,20 +90,16 @@ pub struct UncountersignedReceipts {
     numbers: Vec<u64>,
 }
 
-fn failure(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
-
 /// Separates a refusal by the rules from a failing disk: after a disk failure the same job may continue.
 fn gate_failure(error: GateError) -> RunError {
     match error {
         GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => RunError::from_failure(error),
-        refusal => RunError::Refused(refusal.to_string()),
+        refusal => RunError::refused(refusal),
     }
 }
 
 fn lost_release(series: &str, round: u32) -> RunError {
-    RunError::Refused(format!("{series}/{round}: {LOST}"))
+    RunError::refused(format!("{series}/{round}: {LOST}"))
 }
 
 impl PartSession {
@@ -138,14 +134,14 @@ impl PartSession {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the site's disk cannot be read.
-    pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<Past, RunError> {
+    pub fn past(&self, site: &Site, series: &str, round: u32) -> Result<RoundProgress, RunError> {
         Ok(match self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)? {
-            ReleaseProgress::Nothing => Past::Untouched,
-            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => Past::Stored,
-            ReleaseProgress::Accepted => Past::Accepted,
+            ReleaseProgress::Nothing => RoundProgress::Untouched,
+            ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => RoundProgress::Stored,
+            ReleaseProgress::Accepted => RoundProgress::Accepted,
             // The round is paid again if the job reserved for that, and then made anew.
-            ReleaseProgress::Gone if self.may_pay_again(site, series)? => Past::Untouched,
-            ReleaseProgress::Lost | ReleaseProgress::Gone => Past::Lost,
+            ReleaseProgress::Gone if self.may_pay_again(site, series)? => RoundProgress::Untouched,
+            ReleaseProgress::Lost | ReleaseProgress::Gone => RoundProgress::Lost,
         })
     }
 
@@ -168,11 +164,11 @@ impl PartSession {
     /// released already.
     pub fn clear(&mut self, site: &Site, series: &str, round: u32) -> Result<Clearance, RunError> {
         match self.past(site, series, round)? {
-            Past::Untouched => {}
-            Past::Stored | Past::Accepted => {
-                return Err(RunError::Failed(format!("{series}/{round} is released already: resend it")));
+            RoundProgress::Untouched => {}
+            RoundProgress::Stored | RoundProgress::Accepted => {
+                return Err(RunError::failed(format!("{series}/{round} is released already: resend it")));
             }
-            Past::Lost => return Err(lost_release(series, round)),
+            RoundProgress::Lost => return Err(lost_release(series, round)),
         }
         // Nothing is made that may not leave; the run resumes when the site releases the hold.
         self.check_hold(site)?;
@@ -189,11 +185,11 @@ impl PartSession {
         let policy = site.policy().map_err(|error| {
             // The path of the file is for this site's log only; the proposer reads the refusal.
             tracing::error!(error = %error, "the policy cannot be read: nothing can leave");
-            RunError::Refused("this site's policy cannot be read, so nothing can leave here".to_owned())
+            RunError::refused("this site's policy cannot be read, so nothing can leave here")
         })?;
         let units = units_of(&self.examined.local, &site.datasets());
         let rules = policy.rules(&self.examined.local.name).for_units(&units);
-        self.judge_cost(site, &rules).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        self.judge_cost(site, &rules).map_err(RunError::refused)?;
         Ok(rules)
     }
 
@@ -307,13 +303,13 @@ impl PartSession {
             ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
             ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
             ReleaseProgress::Gone => {
-                return Err(RunError::Refused(format!("another batch is paid under {series}/{round}")));
+                return Err(RunError::refused(format!("another batch is paid under {series}/{round}")));
             }
             ReleaseProgress::Lost => return Err(lost_release(series, round)),
         }
         let event = batch.event();
         if self.examined.local.visibility != Visibility::Public && event != self.examined.release(series).as_ref() {
-            return Err(RunError::Refused(format!("the batch is not the release of {series}/{round}")));
+            return Err(RunError::refused(format!("the batch is not the release of {series}/{round}")));
         }
         self.pay(site, &release).map(|_| ())
     }
@@ -335,7 +331,7 @@ impl PartSession {
         let clearance = clearance.filter(|clearance| {
             (clearance.series.as_str(), clearance.round) == (series, round) && has_grant(clearance)
         });
-        let refusal = || RunError::Refused(format!("the {release} has no clearance for {series}/{round}"));
+        let refusal = || RunError::refused(format!("the {release} has no clearance for {series}/{round}"));
         clearance.map(|_| ()).ok_or_else(refusal)
     }
 
@@ -387,10 +383,10 @@ impl PartSession {
                 .map_err(RunError::from_failure)?;
         if let Some(contradiction) = contradiction {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
-            return Err(RunError::Refused(contradiction.to_string()));
+            return Err(RunError::refused(contradiction.to_string()));
         }
         if answer.len() < request.receipts.len() {
-            return Err(failure("the server has not countersigned every submitted receipt"));
+            return Err(RunError::failed("the server has not countersigned every submitted receipt"));
         }
         acknowledge(&site.store, &request.numbers).map_err(RunError::from_failure)
     }
@@ -410,9 +406,9 @@ impl PartSession {
         self.check_hold(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
-                RunError::Refused(refusal.to_string())
+                RunError::refused(refusal)
             }
-            error => failure(error),
+            error => RunError::failed(error),
         })
     }
 
@@ -446,8 +442,9 @@ impl PartSession {
     fn check_hold(&self, site: &Site) -> Result<(), RunError> {
         let hold = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stop =
-            |hold: holds::StoredHold| RunError::Stopped(format!("this site holds the job: {}", hold.word.reason));
+        let stop = |hold: holds::StoredHold| {
+            RunError::Stopped(format!("this site holds the job: {}", hold.word.reason).into())
+        };
         hold.map_or(Ok(()), |hold| Err(stop(hold)))
     }
 
@@ -457,12 +454,12 @@ impl PartSession {
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
     pub fn sign_finding(&self, site: &Site, finding: &AuditFinding) -> Result<Signed, RunError> {
-        let under = self.examined.release_context().ok_or_else(|| failure(AuditsError::NotPromised))?;
+        let under = self.examined.release_context().ok_or_else(|| RunError::failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger
             .delta(&under)
             .map_err(RunError::from_failure)?
-            .ok_or_else(|| failure(LedgerError::NotReserved))?;
+            .ok_or_else(|| RunError::failed(LedgerError::NotReserved))?;
         let ground = AssessmentBasis::new(&self.examined, delta).map_err(RunError::from_failure)?;
         let (signed, _) =
             audits::state(&site.store, &site.key, &ground, finding, (site.clock)()).map_err(RunError::from_failure)?;

@@ -37,7 +37,7 @@ use crate::config::{Config, ServerEndpoint};
 use crate::dp::release::Outgoing;
 use crate::fixture::{LINEAGE, ORGANIZATION, OURS, WORKER, dp_sgd, local, manifest, rounds, server_key, spec};
 use crate::gateway::fake::{FakeServer, FakeState, start};
-use crate::run::{Exchange, Past, RunError};
+use crate::run::{Artifacts as _, Averaging as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clearance::Clearance;
 use crate::site::folder::Folder;
@@ -179,14 +179,14 @@ async fn stored_release_is_resent_after_a_crash_without_charge() {
     let site = place.open();
     let mut first = open_exchange(&site, &make_open_job(), Visibility::Open);
     run_blocking(move || {
-        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Untouched);
-        let clearance = first.clear("open", 1).expect("the policy says open");
+        assert_eq!(first.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Untouched);
+        let clearance = first.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
-        first.send("open", 1, vector).expect("the server takes it");
-        assert_eq!(first.past("open", 1).expect("the disk works"), Past::Accepted);
-        assert!(matches!(first.clear("open", 1), Err(RunError::Failed(_))), "it was released");
+        first.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
+        assert_eq!(first.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Accepted);
+        assert!(matches!(first.clear(RoundKey::new("open", 1)), Err(RunError::Failed(_))), "it was released");
         // The second round is paid and stored, and the process dies before it is sent.
-        let clearance = first.clear("open", 2).expect("the policy says open");
+        let clearance = first.clear(RoundKey::new("open", 2)).expect("the policy says open");
         let Clearance::Granted(_) = &clearance else { panic!("open data are receipted") };
         let vector = Outgoing::exact(vec![3.0, 4.0], clearance).expect("it was published");
         first.pay_unsent("open", 2, &vector).expect("the disk has room");
@@ -196,9 +196,9 @@ async fn stored_release_is_resent_after_a_crash_without_charge() {
     let site = place.open();
     let mut second = open_exchange(&site, &make_open_job(), Visibility::Open);
     run_blocking(move || {
-        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Stored);
-        second.resend("open", 2).expect("the server takes it");
-        assert_eq!(second.past("open", 2).expect("the disk works"), Past::Accepted);
+        assert_eq!(second.round_progress(RoundKey::new("open", 2)).expect("the disk works"), RoundProgress::Stored);
+        second.resend_vector(RoundKey::new("open", 2)).expect("the server takes it");
+        assert_eq!(second.round_progress(RoundKey::new("open", 2)).expect("the disk works"), RoundProgress::Accepted);
     })
     .await;
     let state = server.state.lock().expect("no test panicked");
@@ -215,15 +215,15 @@ async fn cleared_release_without_bytes_costs_nothing() {
     let place = TestSite::new(&server, &format!("{TEMPLATE}{OPEN}"));
     let site = place.open();
     let mut first = open_exchange(&site, &make_open_job(), Visibility::Open);
-    run_blocking(move || drop(first.clear("open", 1).expect("the policy says open"))).await;
+    run_blocking(move || drop(first.clear(RoundKey::new("open", 1)).expect("the policy says open"))).await;
     drop(site);
     let site = place.open();
     let mut second = open_exchange(&site, &make_open_job(), Visibility::Open);
     run_blocking(move || {
-        assert_eq!(second.past("open", 1).expect("the disk works"), Past::Untouched);
-        let clearance = second.clear("open", 1).expect("the policy says open");
+        assert_eq!(second.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Untouched);
+        let clearance = second.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        second.send("open", 1, vector).expect("the server takes it");
+        second.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
     })
     .await;
     let state = server.state.lock().expect("no test panicked");
@@ -241,11 +241,11 @@ async fn round_closed_during_absence_is_known_before_payment() {
     server.state.lock().expect("no test panicked").vectors.insert(("open".to_owned(), 1), bytes);
     let state = Arc::clone(&server.state);
     run_blocking(move || {
-        assert!(exchange.closed("open", 1).expect("the server answers"));
+        assert!(exchange.is_closed(RoundKey::new("open", 1)).expect("the server answers"));
         // The average came with the answer and is not requested again.
         state.lock().expect("no test panicked").vectors.clear();
-        assert_eq!(exchange.average("open", 1).expect("it is here").mean, [0.5, -2.0]);
-        assert!(!exchange.closed("open", 2).expect("the server answers"));
+        assert_eq!(exchange.fetch_average(RoundKey::new("open", 1)).expect("it is here").mean, [0.5, -2.0]);
+        assert!(!exchange.is_closed(RoundKey::new("open", 2)).expect("the server answers"));
     })
     .await;
     assert!(site.ledger.books().expect("it is open").accounts.is_empty(), "nothing was paid");
@@ -259,12 +259,17 @@ async fn private_part_sends_no_figures_files_or_foreign_rounds() {
     let site = place.open();
     let mut exchange = open_exchange(&site, &honest_manifest(spec(), Visibility::Private), Visibility::Private);
     run_blocking(move || {
-        assert!(matches!(exchange.put("model", vec![1]), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.put_file("model", vec![1]), Err(RunError::Refused(_))));
         for (series, round) in [("private", 0), ("private", 11), ("open", 1), ("other", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
-        let Ok(Clearance::Granted(grant)) = exchange.clear("private", 1) else { panic!("it is reserved") };
-        assert_eq!(Some(grant.event()), exchange.own().charge.as_ref().map(|charge| &charge.event));
+        let Ok(Clearance::Granted(grant)) = exchange.clear(RoundKey::new("private", 1)) else {
+            panic!("it is reserved")
+        };
+        assert_eq!(Some(grant.event()), exchange.participant().charge.as_ref().map(|charge| &charge.event));
     })
     .await;
 }
@@ -276,9 +281,9 @@ async fn vector_leaves_only_for_its_cleared_round() {
     let site = place.open();
     let mut exchange = open_exchange(&site, &make_open_job(), Visibility::Open);
     run_blocking(move || {
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        assert!(matches!(exchange.send("open", 2, vector), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.send_vector(RoundKey::new("open", 2), vector), Err(RunError::Refused(_))));
     })
     .await;
     assert!(server.state.lock().expect("no test panicked").vectors.is_empty());
@@ -291,7 +296,7 @@ async fn policy_that_closes_a_dataset_ends_its_releases() {
     let site = place.open();
     let mut exchange = open_exchange(&site, &make_open_job(), Visibility::Open);
     std::fs::write(place.folder().policy(), TEMPLATE).expect("the folder is writable");
-    run_blocking(move || assert!(matches!(exchange.clear("open", 1), Err(RunError::Refused(_))))).await;
+    run_blocking(move || assert!(matches!(exchange.clear(RoundKey::new("open", 1)), Err(RunError::Refused(_))))).await;
 }
 
 /// A running daemon.
@@ -441,7 +446,9 @@ async fn call_rejected_by_a_short_pause_is_repeated() {
         let site = Arc::clone(&site);
         async move { lease.keep_alive(&site.gateway, std::time::Duration::from_mins(1)).await }
     });
-    let answer = tokio::spawn(run_blocking(move || exchange.average("open", 1).map(|average| average.mean)));
+    let answer = tokio::spawn(run_blocking(move || {
+        exchange.fetch_average(RoundKey::new("open", 1)).map(|average| average.mean)
+    }));
     let wait_for_answer = async {
         while !answer.is_finished() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

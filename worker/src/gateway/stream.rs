@@ -11,7 +11,7 @@ use undertone_proto::vector::{VectorError, VectorForm, read};
 use undertone_proto::{CHUNK, v1};
 
 use super::GatewayError;
-use crate::run::Average;
+use crate::run::RoundAverage;
 
 /// The highest number of accepted bytes in one answer of the server: 1 GiB.
 pub(crate) const MOST: u64 = 1 << 30;
@@ -53,7 +53,7 @@ pub(super) async fn read_average(
     mut chunks: Streaming<v1::AverageChunk>,
     precision: Precision,
     download: &Download,
-) -> Result<Option<Average>, GatewayError> {
+) -> Result<Option<RoundAverage>, GatewayError> {
     use v1::average_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("an average without a header".to_owned()));
@@ -74,7 +74,7 @@ pub(super) async fn read_average(
         }
     }
     let mean = read(&intake.finish()?, form).map_err(vector)?;
-    Ok(Some(Average { mean, contributors: header.contributors }))
+    Ok(Some(RoundAverage { mean, contributors: header.contributors }))
 }
 
 /// Reads a file; returns `None` while it does not exist.

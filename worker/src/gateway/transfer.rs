@@ -8,7 +8,7 @@ use undertone_api::signed::Signed;
 use undertone_proto::{CHUNK, v1};
 
 use super::{AcceptedSubmission, CALL, Download, Gateway, GatewayError, TRANSFER, stream, transfer_within_limit};
-use crate::run::Average;
+use crate::run::RoundAverage;
 use crate::site::outbox::StoredVector;
 
 /// A question for the average of a round.
@@ -87,7 +87,7 @@ impl Gateway {
         lease: &str,
         query: AverageQuery<'_>,
         download: &Download,
-    ) -> Result<Option<Average>, GatewayError> {
+    ) -> Result<Option<RoundAverage>, GatewayError> {
         let AverageQuery { series, round, precision, wait } = query;
         let make = || v1::AverageRequest {
             lease: lease.to_owned(),

@@ -9,43 +9,37 @@
 //! received answers are not awaited again. A killed asking participant sends the stored bytes again, and pays nothing
 //! more.
 
-mod exam;
+mod error;
 mod journal;
 mod lead;
 mod learning;
 mod log;
+mod output;
 mod pace;
 mod pool;
-mod telling;
+mod test_sets;
 #[cfg(test)]
 mod tests;
 
 use undertone_api::job::active_learning::Spec;
 
-use super::{Exchange, Run, RunError};
+use super::{Artifacts, Questions, RunError};
 
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
+pub use self::error::AnnotationError;
 
-impl Run for Spec {
-    fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-        let own = exchange.own();
-        let (dataset, name) = (own.dataset, own.dataset_name.clone());
-        let party = *self
-            .party(dataset)
-            .ok_or_else(|| failed(format!("`{name}` does not take part in this job; only participants run it")))?;
-        if let Some(gate) = party.gate {
-            pool::send(self.unit, gate, exchange)?;
-        }
-        if self.participants.first().is_some_and(|first| first.dataset == dataset) {
-            lead::lead(self, exchange)?;
-        }
-        Ok(())
+/// Runs a job to its end, from the point where an earlier process stopped.
+///
+/// # Errors
+/// [`RunError`] when it ends without a result.
+pub fn run(spec: &Spec, exchange: &mut (impl Questions + Artifacts)) -> Result<(), RunError> {
+    let own = exchange.participant();
+    let dataset = own.dataset;
+    let party = *spec.party(dataset).ok_or_else(|| AnnotationError::NotParticipant(own.dataset_name.clone()))?;
+    if let Some(gate) = party.gate {
+        pool::send(spec.unit, gate, exchange)?;
     }
-}
-
-/// Ends the run when the exchange is stopped.
-fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
-    if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
+    if spec.participants.first().is_some_and(|first| first.dataset == dataset) {
+        lead::lead(spec, exchange)?;
+    }
+    Ok(())
 }

@@ -13,60 +13,65 @@ mod audit;
 mod checkpoint;
 mod contribution;
 mod development;
-mod exam;
+mod error;
 mod learner;
 mod local;
 mod pace;
 mod series;
 mod site;
+mod test_sets;
 pub mod tune;
 mod warm;
 
 use undertone_api::job::dp_sgd::{Arm, ArmResult, Report, Spec};
 use undertone_api::job::{Measurement, Report as AnyReport};
 
-use self::development::Development;
-use self::exam::Exam;
-use self::site::Site;
-use super::{Exchange, Run, RunError};
+use self::development::DevelopmentData;
+use self::series::ArmRun;
+use self::site::TrainingSite;
+use self::test_sets::SpeechTestSets;
+use super::{Artifacts, Averaging, RunError};
+use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
-use crate::speech::model::{Model, ModelError};
+
+pub use self::error::TrainingError;
 
 /// The artifact with which all arms begin.
 const WARM_START: &str = "warm_start.safetensors";
 /// The artifact of the best protected arm that ran.
 const MODEL: &str = "model.safetensors";
 
-impl From<ModelError> for RunError {
-    fn from(error: ModelError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-impl Run for Spec {
-    fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-        let mut site = Site::open(self, exchange)?;
-        let mut engine = Engine::new();
-        if site.leads(self) {
-            lead(self, &site, &mut engine, exchange)
-        } else {
-            follow(self, &mut site, &mut engine, exchange)
-        }
+/// Runs a job to its end, from the point where an earlier process stopped.
+///
+/// # Errors
+/// [`RunError`] when it ends without a result.
+pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
+    let mut site = TrainingSite::open(spec, exchange)?;
+    let mut engine = Engine::new();
+    if site.leads(spec) {
+        lead(spec, &site, &mut engine, exchange)
+    } else {
+        follow(spec, &mut site, &mut engine, exchange)
     }
 }
 
 /// Runs the part of every participant but the first.
-fn follow(spec: &Spec, site: &mut Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-    let start = Model::from_safetensors(&exchange.get(WARM_START)?)?;
+fn follow(
+    spec: &Spec,
+    site: &mut TrainingSite,
+    engine: &mut Engine,
+    exchange: &mut (impl Averaging + Artifacts),
+) -> Result<(), RunError> {
+    let start = Model::from_safetensors(&exchange.fetch_file(WARM_START)?)?;
     site.check_model(&start)?;
     if site.selects(spec) {
-        site.choose_by(spec, Development::from_file(&exchange.get(development::NAME)?, start.shape())?);
+        site.set_selection(spec, DevelopmentData::from_file(&exchange.fetch_file(development::NAME)?, start.shape())?);
     }
     let mut open = None;
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
-            let before = open.as_ref();
-            let trained = series::run(spec, arm, rounds, site, engine, exchange, start.clone(), before, None)?;
+            let arm_run = ArmRun { spec, arm, rounds, site, start: start.clone(), open: open.as_ref(), tests: None };
+            let trained = arm_run.run(engine, exchange)?;
             open = Some(trained.model).filter(|_| arm == Arm::Open);
         }
     }
@@ -74,61 +79,68 @@ fn follow(spec: &Spec, site: &mut Site, engine: &mut Engine, exchange: &mut dyn 
 }
 
 /// Runs the part of the first participant, with public data.
-fn lead(spec: &Spec, site: &Site, engine: &mut Engine, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-    let exam = Exam::open(spec, exchange)?;
-    let warm = warm::train(spec, site, engine, exchange, &exam)?;
+fn lead(
+    spec: &Spec,
+    site: &TrainingSite,
+    engine: &mut Engine,
+    exchange: &mut (impl Averaging + Artifacts),
+) -> Result<(), RunError> {
+    let tests = SpeechTestSets::open(spec, exchange)?;
+    let warm = warm::train(spec, site, &tests, engine, exchange)?;
     let file = warm.model.to_safetensors()?;
-    exchange.put(WARM_START, file.clone())?;
+    exchange.put_file(WARM_START, file.clone())?;
     if let Some(development) = site.development(spec) {
-        exchange.put(development::NAME, development.to_file()?)?;
+        exchange.put_file(development::NAME, development.to_file()?)?;
     }
-    let mut arms = vec![finish(Arm::Public, spec.warm_start.epochs, &warm, engine, exchange, &exam)?];
-    let (mut best, mut open) = (file, None);
+    let mut arms = vec![submit_arm(Arm::Public, spec.warm_start.epochs, &warm, &tests, engine, exchange)?];
+    let mut best = file;
+    let mut open = None;
     for arm in [Arm::Open, Arm::Private] {
         if let Some(rounds) = spec.rounds(arm) {
             let start = warm.model.clone();
-            let trained = series::run(spec, arm, rounds, site, engine, exchange, start, open.as_ref(), Some(&exam))?;
-            arms.push(finish(arm, rounds.rounds, &trained, engine, exchange, &exam)?);
+            let arm_run = ArmRun { spec, arm, rounds, site, start, open: open.as_ref(), tests: Some(&tests) };
+            let trained = arm_run.run(engine, exchange)?;
+            arms.push(submit_arm(arm, rounds.rounds, &trained, &tests, engine, exchange)?);
             best = trained.model.to_safetensors()?;
             open = Some(trained.model).filter(|_| arm == Arm::Open);
         }
     }
-    exchange.put(MODEL, best)?;
+    exchange.put_file(MODEL, best)?;
     let parameters = warm.model.parameters().len() as u64;
-    exchange.report(AnyReport::DpSgd(Report { arms, parameters, contents: exam.contents(spec, site) }))
+    exchange.submit_report(AnyReport::DpSgd(Report { arms, parameters, contents: tests.contents(spec, site) }))
 }
 
-/// A model and the time it took.
-struct Trained {
+/// A model and the time of its training.
+struct TrainedModel {
     model: Model,
     seconds: f64,
 }
 
 /// Submits an arm's model and measures it for the report.
-fn finish(
+fn submit_arm(
     arm: Arm,
     rounds: u32,
-    trained: &Trained,
+    trained: &TrainedModel,
+    tests: &SpeechTestSets,
     engine: &mut Engine,
-    exchange: &mut dyn Exchange,
-    exam: &Exam,
+    exchange: &mut dyn Artifacts,
 ) -> Result<ArmResult, RunError> {
-    exchange.put(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
-    let tests = exam.measure(&trained.model, engine, exchange)?;
+    exchange.put_file(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
+    let tests = tests.measure(&trained.model, engine, exchange)?;
     Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
 }
 
 /// Measures a model and reports to the server.
-fn tell(
+fn report_tests(
     arm: Arm,
     round: u32,
     model: &Model,
+    tests: &SpeechTestSets,
     engine: &mut Engine,
-    exchange: &mut dyn Exchange,
-    exam: &Exam,
+    exchange: &mut dyn Artifacts,
 ) -> Result<(), RunError> {
-    for result in exam.measure(model, engine, exchange)? {
-        exchange.measure(Measurement {
+    for result in tests.measure(model, engine, exchange)? {
+        exchange.report_measurement(Measurement {
             series: arm.series().to_owned(),
             round,
             test: result.test,
@@ -138,11 +150,6 @@ fn tell(
         })?;
     }
     Ok(())
-}
-
-/// Ends the run when the exchange is stopped.
-fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
-    if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //!
 //! | step | file | stored in the work folder |
 //! |---|---|---|
-//! | first transcript, by the site's own recognizer | `hear.rs` | `recordings.json`, `heard-N.json` |
+//! | first transcript, by the site's own recognizer | `first_transcript.rs` | `recordings.json`, `heard-N.json` |
 //! | vocabulary; sensitive words | `pieces.rs` | `vocabulary.json` |
-//! | pieces of recorded speech for dummies, if the site has some | `recorded.rs` | none: they are in the site's `spoken.jsonl` |
+//! | pieces of recorded speech for dummies, if the site has some | `recorded.rs` | none: they lie in `spoken.jsonl` |
 //! | plan, texts and manners of the dummies | `dummies.rs` | `plan.json`, `texts.json`, `manners.json` |
 //! | assignment of recorded pieces to dummies | `recorded.rs` | `recorded.json` |
 //! | rate and silence that fit a dummy into the length of a piece | `fitting.rs` | none |
@@ -26,8 +26,9 @@ mod attack;
 mod batch;
 mod clones;
 mod dummies;
+mod error;
+mod first_transcript;
 mod fitting;
-mod hear;
 mod histogram;
 mod outcome;
 mod pieces;
@@ -36,12 +37,6 @@ mod stages;
 #[cfg(test)]
 mod tests;
 mod tools;
-#[cfg(test)]
-pub(crate) use batch::{AT_ONCE, PASSES, SAMPLE};
-#[cfg(test)]
-pub(crate) use tools::MOST_TEXT;
-
-pub(crate) use recorded::{Coverage, coverage, left};
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,74 +46,49 @@ use undertone_api::job::Report as AnyReport;
 use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::transcription::{Report, Spec, TranscriptionOutcome};
 
-use super::{Exchange, Run, RunError};
+use super::{Outbound, RunError};
 use crate::speech::recordings::{Recordings, collision};
 use crate::speech::transcribe::outbound::SealedSounds;
-use crate::speech::transcribe::plan::{PlanError, load_or_create};
-use crate::speech::transcribe::recognize::RecognizerError;
-use crate::speech::transcribe::recorded::RecordedError;
+use crate::speech::transcribe::plan::load_or_create;
 use crate::speech::transcribe::speak::SpeechEngine;
-use stages::Stages;
-use tools::Tools;
+use batch::BatchInputs;
+use outcome::OutcomeSource;
+use stages::StageTimes;
+use tools::JobTools;
 
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
-
-/// An error of a plan is no refusal: nothing was paid.
-impl From<PlanError> for RunError {
-    fn from(error: PlanError) -> Self {
-        Self::from_failure(error)
-    }
-}
-
-/// A lost recognizer is not a refusal.
-impl From<RecognizerError> for RunError {
-    fn from(error: RecognizerError) -> Self {
-        Self::from_failure(error)
-    }
-}
-
-/// A problem with recorded speech, which is the site's own, is not a refusal.
-impl From<RecordedError> for RunError {
-    fn from(error: RecordedError) -> Self {
-        Self::from_failure(error)
-    }
-}
+#[cfg(test)]
+pub(crate) use batch::{AT_ONCE, PASSES, SAMPLE};
+pub use error::TranscriptionError;
+pub(crate) use recorded::{SpeechCoverage, count_remaining, coverage};
+#[cfg(test)]
+pub(crate) use tools::MOST_TEXT;
 
 /// The period of the release clock for short recordings: the time for the dummies of a plan does not depend on the
 /// recordings' length. For longer recordings the period is their duration.
 const SHORTEST_WORK: Duration = Duration::from_mins(15);
 /// The folder, below the job's own, of everything that is removed at the end.
 const WORK: &str = "transcription";
-/// The reason to stop a run on replaced recordings.
-const OTHERS: &str = "the recordings are others than those that the job began with, of which nobody has looked what must not leave: \
-                      propose a new job";
-/// The reason to reject recordings with conflicting names; it names none of them.
-const PLACES: &str = "a transcript of one recording would lie where the folder of another has to be: name one of them otherwise and \
-                      add the recordings again";
-/// The reason to stop a run whose plan precedes a listed word.
-const LISTED: &str = "what must not leave has become more since the job was planned, and its plan would send some of it: propose a new \
-                      job";
 
-impl Run for Spec {
-    fn run(&self, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-        let dataset = exchange.own().dataset;
-        if dataset != self.participant.dataset {
-            return Err(failed("this dataset does not take part in the job"));
-        }
-        let site = exchange.transcribing()?;
-        let work = exchange.folder().join(WORK);
-        let outcome = match outcome::written(&site.results)? {
-            Some(outcome) => outcome,
-            None => transcribe(self, &work, exchange)?,
-        };
-        // This also removes files of an earlier process that died between its last file and this line.
-        clear(&work)?;
-        let planned = Report::from_plan(self).map_err(failed)?;
-        let public = exchange.published(dataset).is_ok();
-        exchange.report(AnyReport::Transcription(if public { planned.with_outcome(outcome) } else { planned }))
+/// Runs a job to its end, from the point where an earlier process stopped.
+///
+/// # Errors
+/// [`RunError`] when it ends without a result.
+pub fn run(spec: &Spec, exchange: &mut dyn Outbound) -> Result<(), RunError> {
+    let dataset = exchange.participant().dataset;
+    if dataset != spec.participant.dataset {
+        return Err(TranscriptionError::NotParticipant.into());
     }
+    let site = exchange.transcription_site();
+    let work = exchange.folder().join(WORK);
+    let outcome = match outcome::read(&site.results)? {
+        Some(outcome) => outcome,
+        None => transcribe(spec, &work, exchange)?,
+    };
+    // This also removes files of an earlier process that died between its last file and this line.
+    clear(&work)?;
+    let planned = Report::from_plan(spec)?;
+    let is_public = exchange.confirm_public(dataset).is_ok();
+    exchange.submit_report(AnyReport::Transcription(if is_public { planned.with_outcome(outcome) } else { planned }))
 }
 
 /// Refuses a job on private recordings if its noise does not cover the sounds that the site would send.
@@ -126,88 +96,84 @@ impl Run for Spec {
 /// # Errors
 /// [`RunError::Refused`] if one spoken word changes more counts than the noise hides, or if imitated voices reveal
 /// pieces of other recognizers that the job counts as unknown.
-fn check_cover(spec: &Spec, tools: &Tools) -> Result<(), RunError> {
-    let distance = spec.participant.distance.get();
-    if distance < ONE_WORD {
-        return Err(RunError::Refused(format!(
-            "one spoken word changes up to {ONE_WORD} counts of pieces, and the job hides {distance}: propose it with a distance \
-             of {ONE_WORD} or more"
-        )));
+fn check_cover(spec: &Spec, tools: &JobTools) -> Result<(), TranscriptionError> {
+    let distance = spec.participant.distance;
+    if distance.get() < ONE_WORD {
+        return Err(TranscriptionError::Distance(distance));
     }
-    let clones = tools.engine.as_ref().is_some_and(SpeechEngine::clones);
-    let (colluding, providers) = (spec.colluding.get() as usize, spec.providers.len());
-    if clones && colluding < providers {
-        return Err(RunError::Refused(format!(
-            "this site's speech engine imitates the speakers, by which each recognizer hears of pieces that others are sent: \
-             propose the job with {providers} colluding recognizers, all of them, or have [transcription.speech] imitate nobody"
-        )));
+    let imitates = tools.engine.as_ref().is_some_and(SpeechEngine::clones);
+    let providers = spec.providers.len();
+    if imitates && (spec.colluding.get() as usize) < providers {
+        return Err(TranscriptionError::ImitatedVoices(providers));
     }
     Ok(())
 }
 
 /// Runs all steps, from the point where an earlier process stopped; the transcripts are on disk when this returns.
-fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Exchange) -> Result<TranscriptionOutcome, RunError> {
+fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Outbound) -> Result<TranscriptionOutcome, RunError> {
     // Only public numbers: the recordings are not read before.
     let longest = exchange.longest_recordings().map_or(SHORTEST_WORK, Duration::from_secs);
     exchange.fix_period(&mut || Ok(longest.max(SHORTEST_WORK)))?;
-    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?).map_err(RunError::from_failure)?;
+    let recordings = Recordings::open(&exchange.dataset(spec.participant.dataset)?);
+    let recordings = recordings.map_err(RunError::from_disk_operation)?;
     if collision(recordings.meta().recordings.iter().map(|recording| recording.name.as_str())).is_some() {
-        return Err(failed(PLACES));
+        return Err(TranscriptionError::NameConflict.into());
     }
-    let site = exchange.transcribing()?;
-    let tools = Tools::new(spec, &site)?;
-    if exchange.published(spec.participant.dataset).is_err() {
+    let site = exchange.transcription_site();
+    let tools = JobTools::new(spec, &site)?;
+    if exchange.confirm_public(spec.participant.dataset).is_err() {
         check_cover(spec, &tools)?;
     }
-    let mut stages = Stages::open(work)?;
-    same_recordings(&recordings, work)?;
-    if batch::sealed(work)?.is_none() {
-        batch::is_untouched(exchange)?;
+    let mut stages = StageTimes::open(work)?;
+    check_same_recordings(&recordings, work)?;
+    if batch::open_sealed(work)?.is_none() {
+        batch::check_untouched(exchange)?;
     }
-    let stock = recorded::Asked { spec, recordings: &recordings, tools: &tools, site: &site, work };
-    stock.covers(exchange)?;
-    let heard = stages.time("first transcript", || hear::all(&recordings, &tools, work, exchange))?;
-    let ground = stages.time("vocabulary and pieces", || pieces::ground(spec, &heard, &tools, work, exchange))?;
+    let request = recorded::SpeechRequest { spec, recordings: &recordings, tools: &tools, site: &site, work };
+    request.check_coverage(exchange)?;
+    let transcripts =
+        stages.time("first transcript", || first_transcript::transcribe_all(&recordings, &tools, work, exchange))?;
+    let catalog =
+        stages.time("vocabulary and pieces", || pieces::load_catalog(spec, &transcripts, &tools, work, exchange))?;
     if tools.recorded.is_some() {
-        stages.time("recorded speech", || stock.set_aside(&ground.vocabulary, exchange))?;
+        stages.time("recorded speech", || request.set_aside(&catalog.vocabulary, exchange))?;
     }
-    let plan = dummies::plan(spec, &ground, work, exchange)?;
-    let before = batch::sealed(work)?;
-    let all_left =
+    let plan = dummies::load_plan(spec, &catalog, work, exchange)?;
+    let earlier = batch::open_sealed(work)?;
+    let is_answered =
         |sealed: &Arc<SealedSounds>| (0..plan.providers()).all(|provider| sealed.unanswered(provider).is_empty());
-    if !before.as_ref().is_some_and(all_left) && !plan.sends_only(&ground.candidates()) {
-        return Err(failed(LISTED));
+    if !earlier.as_ref().is_some_and(is_answered) && !plan.sends_only(&catalog.candidates()) {
+        return Err(TranscriptionError::NewSensitiveWord.into());
     }
-    let sealed = match before {
+    let sealed = match earlier {
         Some(sealed) => sealed,
-        None => batch::make(
-            &batch::Making { recordings: &recordings, ground: &ground, plan: &plan, tools: &tools, work },
-            &mut stages,
-            exchange,
-        )?,
+        None => {
+            let inputs = BatchInputs { recordings: &recordings, catalog: &catalog, plan: &plan, tools: &tools, work };
+            batch::make(&inputs, &mut stages, exchange)?
+        }
     };
     let problems = stages.time("recognizers", || batch::deliver(&sealed, &tools.lines, exchange))?;
     let job = exchange.manifest().job;
-    let target = attack::Target { ground: &ground, plan: &plan, sealed: &sealed };
-    let tried = stages.time("attacks", || attack::all(spec, &target, job, exchange))?;
-    let told = outcome::Telling {
+    let target = attack::AttackTarget { catalog: &catalog, plan: &plan, sealed: &sealed };
+    let attacks = stages.time("attacks", || attack::simulate_all(spec, &target, job, exchange))?;
+    let source = OutcomeSource {
         recordings: &recordings,
-        ground: &ground,
+        catalog: &catalog,
         plan: &plan,
         tools: &tools,
         sealed: &sealed,
         problems,
-        tried,
+        attacks,
     };
-    outcome::write(spec, &told, &stages, job, &site.results)
+    outcome::write(spec, &source, &stages, job, &site.results)
 }
 
 /// Checks that an earlier process of the run had the same recordings: the positions of pieces and sensitive words were
 /// computed once, and do not apply to others.
-fn same_recordings(recordings: &Recordings, work: &Path) -> Result<(), RunError> {
-    let now = &recordings.meta().digest;
-    let began: String = load_or_create(&work.join("recordings.json"), || Ok::<_, RunError>(now.clone()))?;
-    if began == *now { Ok(()) } else { Err(failed(OTHERS)) }
+fn check_same_recordings(recordings: &Recordings, work: &Path) -> Result<(), RunError> {
+    let current = &recordings.meta().digest;
+    let earlier: String = load_or_create(&work.join("recordings.json"), || Ok::<_, RunError>(current.clone()))?;
+    if earlier == *current { Ok(()) } else { Err(TranscriptionError::OtherRecordings.into()) }
 }
 
 /// Removes the remaining recordings data of a finished part, after any outcome, from its folder.
@@ -219,14 +185,8 @@ pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
 fn clear(work: &Path) -> Result<(), RunError> {
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            let text = format!("the job's work folder cannot be cleared: {error}");
-            Err(RunError::from_secret_failure(&error, text))
+            Err(TranscriptionError::ClearWorkFolder(error).into())
         }
         _ => Ok(()),
     }
-}
-
-/// Ends the run when the exchange is stopped.
-fn go_on(exchange: &dyn Exchange) -> Result<(), RunError> {
-    if exchange.stopped() { Err(RunError::Stopped("the worker was asked to stop".to_owned())) } else { Ok(()) }
 }

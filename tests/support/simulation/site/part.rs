@@ -15,7 +15,7 @@ use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::fault;
 use undertone_worker::gateway::OfferedWork;
-use undertone_worker::run::{Past, RunError};
+use undertone_worker::run::{RoundProgress, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::jobs::RunOutcome;
 
@@ -57,7 +57,7 @@ pub(super) enum Stage {
 pub(super) struct Part {
     pub(super) work: OfferedWork,
     pub(super) stage: Stage,
-    pub(super) errand: Option<PartSession>,
+    pub(super) session: Option<PartSession>,
     pub(super) done: u32,
 }
 
@@ -98,14 +98,14 @@ impl SiteProcess {
                 }
             }
             Stage::Round => {
-                let Some(errand) = &part.errand else { return Ok(false) };
-                let past = self.live(|life| errand.past(&life.site, SERIES, round))?;
+                let Some(session) = &part.session else { return Ok(false) };
+                let past = self.live(|life| session.past(&life.site, SERIES, round))?;
                 match past {
                     None => return Ok(false),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
-                    Some(Ok(Past::Accepted | Past::Lost)) => part.stage = Stage::Average,
-                    Some(Ok(Past::Stored)) => part.stage = Stage::Countersign,
-                    Some(Ok(Past::Untouched)) => {
+                    Some(Ok(RoundProgress::Accepted | RoundProgress::Lost)) => part.stage = Stage::Average,
+                    Some(Ok(RoundProgress::Stored)) => part.stage = Stage::Countersign,
+                    Some(Ok(RoundProgress::Untouched)) => {
                         let asked =
                             Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
                         match network.carry(self.worker, asked).await? {
@@ -122,8 +122,8 @@ impl SiteProcess {
                 {
                     return Ok(false);
                 }
-                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
-                let released = self.live(|life| release(life, errand, round))?;
+                let Some(session) = part.session.as_mut() else { return Ok(false) };
+                let released = self.live(|life| release(life, session, round))?;
                 match released {
                     None => return Ok(false),
                     Some(Ok(vector)) => part.stage = Stage::Pay(vector),
@@ -131,8 +131,8 @@ impl SiteProcess {
                 }
             }
             Stage::Pay(vector) => {
-                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
-                let paid = self.live(|life| errand.pay_vector(&life.site, SERIES, round, &vector))?;
+                let Some(session) = part.session.as_mut() else { return Ok(false) };
+                let paid = self.live(|life| session.pay_vector(&life.site, SERIES, round, &vector))?;
                 match paid {
                     None => return Ok(false),
                     Some(Ok(())) => part.stage = Stage::Countersign,
@@ -172,18 +172,18 @@ impl SiteProcess {
 
     /// Processes the average of a round: the next one begins, or the run is done.
     fn next(part: &mut Part, round: u32) -> Result<(), Stop> {
-        let Some(errand) = &part.errand else { return Ok(()) };
+        let Some(session) = &part.session else { return Ok(()) };
         part.done = round;
-        let spec = errand.examined().manifest.spec.clone();
+        let spec = session.examined().manifest.spec.clone();
         let Spec::DpSgd(spec) = spec else { panic!("it is of another kind") };
-        let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+        let rounds = session.examined().rounds(SERIES).unwrap_or(0);
         if round.is_multiple_of(spec.checkpoint_every) || round == rounds {
-            std::fs::write(errand.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
+            std::fs::write(session.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
         }
         part.stage = if round < rounds {
             Stage::Round
         } else {
-            let leads = spec.participants.first().is_some_and(|first| first.dataset == errand.examined().dataset.id);
+            let leads = spec.participants.first().is_some_and(|first| first.dataset == session.examined().dataset.id);
             Stage::Close(RunOutcome::Done { report: if leads { report(round) } else { String::new() }, audit: None })
         };
         Ok(())
@@ -191,9 +191,9 @@ impl SiteProcess {
 
     /// Requests the server's countersignature of a round's payment.
     async fn countersign(&mut self, network: &mut Network, part: &mut Part, round: u32) -> Result<bool, Stop> {
-        let Some(errand) = &part.errand else { return Ok(false) };
+        let Some(session) = &part.session else { return Ok(false) };
         let asked = self.live(|life| {
-            let asked = errand.charge(&life.site, SERIES, round);
+            let asked = session.charge(&life.site, SERIES, round);
             fault::point(fault::BEFORE_COUNTERSIGN);
             asked
         })?;
@@ -213,7 +213,7 @@ impl SiteProcess {
         match network.carry(self.worker, message).await? {
             Heard::Said(Answer::Signed(answer)) => {
                 let noted = self.live(|life| {
-                    let noted = errand.store_countersignatures(&life.site, &asked, &answer);
+                    let noted = session.store_countersignatures(&life.site, &asked, &answer);
                     fault::point(fault::AFTER_COUNTERSIGN);
                     noted
                 })?;
@@ -237,9 +237,9 @@ impl SiteProcess {
         dataset: DatasetId,
         round: u32,
     ) -> Result<bool, Stop> {
-        let Some(errand) = &part.errand else { return Ok(false) };
+        let Some(session) = &part.session else { return Ok(false) };
         let letter = self.live(|life| {
-            let letter = errand.submission(&life.site, SERIES, round);
+            let letter = session.submission(&life.site, SERIES, round);
             fault::point(fault::BEFORE_SEND);
             letter
         })?;
@@ -254,7 +254,7 @@ impl SiteProcess {
         if self.broken == Some(Broken::FreshNoiseForOnePayment) {
             draw_again(&mut letter, &mut network.dice);
         }
-        if errand.examined().local.visibility == Visibility::Private {
+        if session.examined().local.visibility == Visibility::Private {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
             let paid = self.books.paid()?;
             network.see(&place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
@@ -267,7 +267,7 @@ impl SiteProcess {
             Heard::Said(_) | Heard::No(Code::RoundClosed, _) => {
                 let noted = self.live(|life| {
                     fault::point(fault::AFTER_SEND);
-                    errand.mark_received(&life.site, SERIES, round, &letter)
+                    session.mark_received(&life.site, SERIES, round, &letter)
                 })?;
                 match noted {
                     None => Ok(false),
@@ -295,7 +295,7 @@ impl SiteProcess {
         round: u32,
     ) -> Result<bool, Stop> {
         let private =
-            part.errand.as_ref().is_some_and(|errand| errand.examined().local.visibility == Visibility::Private);
+            part.session.as_ref().is_some_and(|session| session.examined().local.visibility == Visibility::Private);
         if private {
             let paid = self.books.paid()?;
             network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(Stop::Wrong)?;
@@ -373,13 +373,13 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
             match daemon::begin_part(site, work, &examined, &lease).map_err(|error| said(&error))? {
                 Some(outcome) => Some(Stage::Close(outcome)),
                 None => match PartSession::new(site, *examined) {
-                    Ok(errand) => {
-                        let checkpoint = std::fs::read_to_string(errand.folder().join(CHECKPOINT));
+                    Ok(session) => {
+                        let checkpoint = std::fs::read_to_string(session.folder().join(CHECKPOINT));
                         let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-                        let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+                        let rounds = session.examined().rounds(SERIES).unwrap_or(0);
                         // The last round's average is fetched again: it costs nothing and leads to the end.
                         part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
-                        part.errand = Some(errand);
+                        part.session = Some(session);
                         Some(Stage::Round)
                     }
                     Err(error) => Some(Stage::Close(failed(&error))),
@@ -390,13 +390,13 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
 }
 
 /// Makes a vector, as a run does.
-fn release(life: &Life, errand: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
-    let refused = |error: &dyn std::fmt::Display| RunError::Refused(error.to_string());
-    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
-        return Err(RunError::Failed("the simulated sites train".to_owned()));
+fn release(life: &Life, session: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
+    let refused = |error: &dyn std::fmt::Display| RunError::refused(error.to_string());
+    let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
+        return Err(RunError::failed("the simulated sites train"));
     };
-    let own = errand.examined().dataset.id;
-    let clearance = errand.clear(&life.site, SERIES, round)?;
+    let own = session.examined().dataset.id;
+    let clearance = session.clear(&life.site, SERIES, round)?;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
     match (clearance, noise) {
         (Clearance::Public(published), _) => {
@@ -409,7 +409,7 @@ fn release(life: &Life, errand: &mut PartSession, round: u32) -> Result<Outgoing
                 sum.release(6.0, granted, &Randomness::from_os(Purpose::Noise)).map_err(|error| refused(&error))?;
             Ok(release.into())
         }
-        (Clearance::Granted(_), None) => Err(RunError::Failed("granted, and there is no noise to add".to_owned())),
+        (Clearance::Granted(_), None) => Err(RunError::failed("granted, and there is no noise to add")),
     }
 }
 

@@ -11,8 +11,8 @@ use super::prepare::format_date;
 use super::{DataError, TerminalProgress};
 use crate::config::Config;
 use crate::config::transcription::{SpeechSource, TranscriptionSettings};
-use crate::run::Transcribing;
-use crate::run::transcription::left;
+use crate::run::TranscriptionSite;
+use crate::run::transcription::count_remaining;
 use crate::site::folder::Folder;
 use crate::site::{clock, speech};
 use crate::speech::recordings::{Options, add};
@@ -118,7 +118,7 @@ fn count_unused_pieces(
             ..settings
         },
     };
-    let site = Transcribing {
+    let site = TranscriptionSite {
         settings,
         site: folder.root().to_owned(),
         results: folder.root().to_owned(),
@@ -126,7 +126,7 @@ fn count_unused_pieces(
         clock: clock::system(),
     };
     let mut table = String::new();
-    for (word, pieces) in left(&vocabulary, &site)?.unwrap_or_default() {
+    for (word, pieces) in count_remaining(&vocabulary, &site)?.unwrap_or_default() {
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{pieces:>8}  {word}");
     }

@@ -22,7 +22,7 @@ const FILE: &str = "release_clock.test";
 impl SiteExchange {
     /// Returns whether a series releases private data, so that the release time must not depend on them.
     pub(super) fn is_paced(&self, series: &str) -> bool {
-        let examined = self.errand.examined();
+        let examined = self.session.examined();
         // An exact release reveals more than its time.
         let is_exact_release = || examined.release(series).is_some_and(|event| is_exact(&event));
         examined.local.visibility != Visibility::Public && !is_exact_release()
@@ -34,14 +34,14 @@ impl SiteExchange {
             return Ok(());
         }
         let tick = self.handle.block_on(self.release_clock.wait(&self.lease.stop));
-        let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason()))?;
-        self.errand.set_tick(ReleaseTick {
+        let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason().into()))?;
+        self.session.set_tick(ReleaseTick {
             period_millis: self.release_clock.next_period().as_millis().try_into().unwrap_or(u64::MAX),
             number: tick.number,
         });
         if tick.is_late() {
             tracing::warn!(
-                job.id = %self.errand.examined().manifest.job,
+                job.id = %self.session.examined().manifest.job,
                 series,
                 round,
                 tick.number,
@@ -53,7 +53,7 @@ impl SiteExchange {
 
     /// Returns the public length in frames to which units of private data are cut.
     pub(super) fn public_length(&self, unit: PrivacyUnit) -> Option<usize> {
-        let local = &self.errand.examined().local;
+        let local = &self.session.examined().local;
         if local.visibility == Visibility::Public {
             return None;
         }
@@ -71,7 +71,7 @@ impl SiteExchange {
         &mut self,
         measure: &mut dyn FnMut() -> Result<Duration, RunError>,
     ) -> Result<(), RunError> {
-        let examined = self.errand.examined();
+        let examined = self.session.examined();
         if examined.local.visibility == Visibility::Public {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl SiteExchange {
             (None, Some(period)) => (period, "an earlier process"),
             (None, None) => (self.cover_duration(measure()?)?, "measurement"),
         };
-        judge_period(spec, period).map_err(|refusal| RunError::Refused(refusal.to_string()))?;
+        judge_period(spec, period).map_err(RunError::refused)?;
         self.release_clock.set_period(period).map_err(RunError::from_failure)?;
         tracing::info!(
             job.id = %examined.manifest.job,
@@ -96,7 +96,7 @@ impl SiteExchange {
 
     /// Returns a period that covers a computation of this duration and storing its result.
     fn cover_duration(&self, computation: Duration) -> Result<ReleasePeriod, RunError> {
-        let path = self.errand.folder().join(FILE);
+        let path = self.session.folder().join(FILE);
         let start = Instant::now();
         write_durably(&path, &vec![1; TEST_BYTES]).map_err(RunError::from_failure)?;
         let write_time = start.elapsed();
@@ -104,7 +104,7 @@ impl SiteExchange {
         drop(std::fs::remove_file(&path));
         let time = computation.saturating_add(write_time.saturating_mul(MARGIN));
         ReleasePeriod::covering(time).ok_or_else(|| {
-            RunError::Refused(format!(
+            RunError::refused(format!(
                 "a round of the job may take {} s at this site, and releases leave after at most {} s: propose it with a smaller \
                  sampling rate, or ask the site for a shorter `longest_unit_seconds`",
                 time.as_secs(),

@@ -6,7 +6,7 @@ use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::problem::Code;
 
-use super::{CallFailure, SiteExchange, WAIT, failure};
+use super::{CallFailure, SiteExchange, WAIT};
 use crate::daemon::witness;
 use crate::fault;
 use crate::gateway::{AcceptedSubmission, Download, QuestionPools};
@@ -15,7 +15,8 @@ use crate::queries::released::Released;
 use crate::run::{AnswerLine, RunError};
 
 impl SiteExchange {
-    /// Stores and pays for a pool as [`Exchange::ask`](crate::run::Exchange::ask) does, and stops before it is sent.
+    /// Stores and pays for a pool as [`Questions::send_pool`](crate::run::Questions::send_pool) does, and stops before
+    /// it is sent.
     #[cfg(test)]
     pub(in crate::daemon) fn pay_unsent_pool(
         &mut self,
@@ -23,24 +24,24 @@ impl SiteExchange {
         round: u32,
         pool: &OutgoingPool,
     ) -> Result<(), RunError> {
-        self.errand.pay_pool(&self.site, series, round, pool)
+        self.session.pay_pool(&self.site, series, round, pool)
     }
 
     /// Stores a pool, waits until it may leave, pays for it, and sends it.
     pub(super) fn pay_and_send_pool(&mut self, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
         if self.is_paced(series) {
-            self.errand.store_pool(series, round, pool)?;
+            self.session.store_pool(series, round, pool)?;
             self.wait_for_tick(series, round)?;
         } else {
-            self.errand.pay_pool(&self.site, series, round, pool)?;
+            self.session.pay_pool(&self.site, series, round, pool)?;
         }
-        self.send_pool(series, round)
+        self.send_stored_pool(series, round)
     }
 
     /// Sends the stored pool.
-    pub(super) fn send_pool(&self, series: &str, round: u32) -> Result<(), RunError> {
+    pub(super) fn send_stored_pool(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.countersign(series, round)?;
-        let submission = self.errand.submission(&self.site, series, round)?;
+        let submission = self.session.submission(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
         let gateway = &self.site.gateway;
         let parcel = &submission.parcel;
@@ -49,7 +50,7 @@ impl SiteExchange {
             gateway.submit_pool(&token, series, round, parcel, receipts).await
         });
         fault::point(fault::AFTER_SEND);
-        let job = self.errand.examined().manifest.job;
+        let job = self.session.examined().manifest.job;
         let countersignatures = match answer {
             Ok(AcceptedSubmission { is_repeated, countersignatures }) => {
                 tracing::info!(job.id = %job, series, questions = parcel.length, repeated = is_repeated, "the worker has sent a pool");
@@ -63,7 +64,7 @@ impl SiteExchange {
             }
             Err(failure) => return Err(failure.into()),
         };
-        self.errand.mark_received(&self.site, series, round, &submission)?;
+        self.session.mark_received(&self.site, series, round, &submission)?;
         self.handle.block_on(witness::store_countersignatures(&self.site, &submission.receipts, &countersignatures));
         Ok(())
     }
@@ -83,7 +84,7 @@ impl SiteExchange {
     }
 
     fn read_pools(&self, QuestionPools { pools, missing }: QuestionPools) -> Result<Vec<Released>, RunError> {
-        let manifest = &self.errand.examined().manifest;
+        let manifest = &self.session.examined().manifest;
         let mut pending: BTreeSet<DatasetId> =
             manifest.spec.questions().into_iter().flat_map(|questions| questions.asking).collect();
         for dataset in missing {
@@ -92,11 +93,11 @@ impl SiteExchange {
         let mut all = Vec::new();
         for (dataset, bytes) in pools {
             if !pending.remove(&dataset) {
-                return Err(failure(format!(
+                return Err(RunError::failed(format!(
                     "the server sent a pool of dataset {dataset} twice, or the dataset asks nothing"
                 )));
             }
-            all.extend(Released::pool(manifest.job, dataset, &bytes).map_err(failure)?);
+            all.extend(Released::pool(manifest.job, dataset, &bytes).map_err(RunError::failed)?);
         }
         Ok(all)
     }

@@ -39,17 +39,20 @@ async fn disproved_claim_stops_payments_until_the_terminal_clears_it() {
     let mut exchange = open_exchange(&site, &manifest, Visibility::Private);
     let key = site.key.public();
     let exchange = run_blocking(move || {
-        assert_eq!(exchange.audited().expect("the manifest promises it").trials, [TRIAL]);
+        assert_eq!(exchange.promised_audit().expect("the manifest promises it").trials, [TRIAL]);
         for round in 1..=9 {
             // A payment without a submission still counts in the ledger.
             let vector = super::fault::release(&mut exchange, round);
             exchange.pay_unsent("private", round, &vector).expect("the disk has room");
         }
         let other = AuditFinding { trials: Vec::new(), attacks: Vec::new() };
-        assert!(matches!(exchange.audit(other), Err(RunError::Failed(_))), "another audit than the promised one");
-        exchange.audit(finding(200)).expect("the disk has room");
-        let answer = exchange.clear("private", 10).map(drop);
-        assert!(matches!(&answer, Err(RunError::Refused(text)) if text.contains("frozen")), "{answer:?}");
+        assert!(
+            matches!(exchange.submit_finding(other), Err(RunError::Failed(_))),
+            "another audit than the promised one"
+        );
+        exchange.submit_finding(finding(200)).expect("the disk has room");
+        let answer = exchange.clear(RoundKey::new("private", 10)).map(drop);
+        assert!(matches!(&answer, Err(RunError::Refused(text)) if text.to_string().contains("frozen")), "{answer:?}");
         exchange
     })
     .await;

@@ -20,7 +20,7 @@ use crate::daemon::lease::Lease;
 use crate::daemon::part::acknowledge_end;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
-use crate::run::{Exchange as _, Past, RunError};
+use crate::run::{Outbound as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::admission::examine;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::datasets::LocalDataset;
@@ -91,7 +91,7 @@ fn seal(folder: &Path, samples: usize, clearance: Clearance) -> Arc<SealedSounds
 }
 
 fn clear(exchange: &mut SiteExchange) -> Clearance {
-    exchange.clear(HISTOGRAM, 1).expect("it is reserved")
+    exchange.clear(RoundKey::new(HISTOGRAM, 1)).expect("it is reserved")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,18 +102,25 @@ async fn batch_is_recorded_first_and_no_other_leaves_for_its_payment() {
     let mut first = open_exchange(&site);
     let batch = run_blocking(move || {
         let batch = seal(&first.folder().join("out"), 800, clear(&mut first));
-        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Untouched);
-        first.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it was cleared");
-        assert_eq!(first.past(HISTOGRAM, 1).expect("the disk works"), Past::Lost, "nothing is made in its place");
-        assert!(matches!(first.clear(HISTOGRAM, 1), Err(RunError::Refused(_))), "a job has one batch");
+        assert_eq!(
+            first.round_progress(RoundKey::new(HISTOGRAM, 1)).expect("the disk works"),
+            RoundProgress::Untouched
+        );
+        first.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("it was cleared");
+        assert_eq!(
+            first.round_progress(RoundKey::new(HISTOGRAM, 1)).expect("the disk works"),
+            RoundProgress::Lost,
+            "nothing is made in its place"
+        );
+        assert!(matches!(first.clear(RoundKey::new(HISTOGRAM, 1)), Err(RunError::Refused(_))), "a job has one batch");
         batch
     })
     .await;
     let mut next = open_exchange(&site);
     run_blocking(move || {
-        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("the same bits, in a later process");
+        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("the same bits, in a later process");
         let other = seal(&next.folder().join("other"), 801, Clearance::Public(PublicProof::in_test()));
-        assert!(matches!(next.dispatch(HISTOGRAM, 1, &other, &[]), Err(RunError::Refused(_))));
+        assert!(matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &other, &[]), Err(RunError::Refused(_))));
     })
     .await;
     assert_eq!(count_paid(&site), 1);
@@ -147,8 +154,10 @@ async fn batch_above_the_cost_limit_is_refused_without_payment() {
     let mut first = open_exchange(&site);
     limit("0.01");
     let mut first = run_blocking(move || {
-        let Err(RunError::Refused(reason)) = first.clear(HISTOGRAM, 1) else { panic!("a cent is not enough") };
-        assert!(reason.contains("`jobs.most_cost_per_job`"), "{reason}");
+        let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("a cent is not enough")
+        };
+        assert!(problem.to_string().contains("`jobs.most_cost_per_job`"), "{problem}");
         first
     })
     .await;
@@ -195,8 +204,10 @@ async fn grown_recordings_are_judged_by_their_current_length() {
     let mut first = open_exchange_for(&site, local);
     write_recording(100);
     let mut first = run_blocking(move || {
-        let Err(RunError::Refused(reason)) = first.clear(HISTOGRAM, 1) else { panic!("a hundred times as long") };
-        assert!(reason.contains("`jobs.most_cost_per_job`"), "{reason}");
+        let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("a hundred times as long")
+        };
+        assert!(problem.to_string().contains("`jobs.most_cost_per_job`"), "{problem}");
         first
     })
     .await;
@@ -217,10 +228,10 @@ async fn batch_of_a_crashed_process_is_paid_when_it_leaves() {
     run_blocking(move || {
         let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(PublicProof::in_test()));
         assert!(
-            matches!(next.dispatch(HISTOGRAM, 1, &unpaid, &[]), Err(RunError::Refused(_))),
+            matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &unpaid, &[]), Err(RunError::Refused(_))),
             "it is sealed as public"
         );
-        next.dispatch(HISTOGRAM, 1, &batch, &[]).expect("it is what the job reserved for");
+        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("it is what the job reserved for");
     })
     .await;
     assert_eq!(count_paid(&site), 1);
@@ -234,14 +245,17 @@ async fn private_recordings_report_the_plan_only() {
     let mut exchange = open_exchange(&site);
     run_blocking(move || {
         for (series, round) in [(HISTOGRAM, 0), (HISTOGRAM, 2), ("pool", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
         let plan = Report::from_plan(&spec()).expect("it has noise");
         let more = plan.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
-        assert!(matches!(exchange.report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.submit_report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
         let other = Report { words: plan.words + 1, ..plan.clone() };
-        assert!(matches!(exchange.report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
-        exchange.report(AnyReport::Transcription(plan)).expect("the plan is public");
+        assert!(matches!(exchange.submit_report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
+        exchange.submit_report(AnyReport::Transcription(plan)).expect("the plan is public");
     })
     .await;
     assert_eq!(count_paid(&site), 0);
@@ -268,7 +282,10 @@ async fn unreadable_policy_stops_releases_without_naming_its_path() {
     std::fs::write(site.folder.policy(), "kinds = [").expect("the folder is writable");
     let root = site.folder.root().display().to_string();
     run_blocking(move || {
-        let Err(RunError::Refused(reason)) = exchange.clear(HISTOGRAM, 1) else { panic!("nothing may leave") };
+        let Err(RunError::Refused(problem)) = exchange.clear(RoundKey::new(HISTOGRAM, 1)) else {
+            panic!("nothing may leave")
+        };
+        let reason = problem.to_string();
         assert!(reason.contains("policy cannot be read") && !reason.contains(&root), "{reason}");
     })
     .await;

@@ -241,8 +241,8 @@ async fn job_past_its_limit_releases_nothing_more() {
         let vector = super::fault::release(&mut exchange, 1);
         exchange.pay_unsent("private", 1, &vector).expect("it holds a minute more");
         time.store(until + 1, Ordering::SeqCst);
-        let error = exchange.clear("private", 2).map(drop).expect_err("its time is over");
-        assert!(matches!(&error, RunError::Refused(reason) if reason.contains("held until")), "{error}");
+        let error = exchange.clear(RoundKey::new("private", 2)).map(drop).expect_err("its time is over");
+        assert!(matches!(&error, RunError::Refused(reason) if reason.to_string().contains("held until")), "{error}");
     })
     .await;
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 1);
@@ -356,12 +356,16 @@ async fn average_with_a_wrong_digest_ends_the_run() {
     let mut exchange = open_exchange(&site, &make_open_job(), Visibility::Open);
     let state = Arc::clone(&server.state);
     run_blocking(move || {
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        exchange.send("open", 1, vector).expect("the server takes it");
+        exchange.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
         state.lock().expect("no test panicked").lies = true;
-        assert!(matches!(exchange.average("open", 1), Err(RunError::Failed(reason)) if reason.contains("digest")));
-        assert!(matches!(exchange.closed("open", 1), Err(RunError::Failed(_))));
+        let average = exchange.fetch_average(RoundKey::new("open", 1)).map(drop);
+        assert!(
+            matches!(&average, Err(RunError::Failed(problem)) if problem.to_string().contains("digest")),
+            "{average:?}"
+        );
+        assert!(matches!(exchange.is_closed(RoundKey::new("open", 1)), Err(RunError::Failed(_))));
     })
     .await;
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 1);

@@ -20,7 +20,7 @@ use crate::dp::sampler::Sampler;
 use crate::fault;
 use crate::fixture::{spec, z};
 use crate::gateway::fake::start;
-use crate::run::{Exchange as _, Past, RunError};
+use crate::run::{Averaging as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -33,7 +33,7 @@ const ABORTED: i32 = 6;
 pub(super) fn release(exchange: &mut SiteExchange, round: u32) -> Outgoing {
     let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
     let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
-    let clearance = exchange.clear("private", round).expect("it is reserved");
+    let clearance = exchange.clear(RoundKey::new("private", round)).expect("it is reserved");
     let release = sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise));
     release.expect("it was granted").into()
 }
@@ -46,7 +46,7 @@ async fn run_round(folder: &Path) {
     let mut exchange = open_exchange(&site, &honest_manifest(spec(), Visibility::Private), Visibility::Private);
     run_blocking(move || {
         let vector = release(&mut exchange, 1);
-        exchange.send("private", 1, vector).expect("the server takes it");
+        exchange.send_vector(RoundKey::new("private", 1), vector).expect("the server takes it");
     })
     .await;
 }
@@ -74,12 +74,12 @@ async fn crashed_process_sends_one_vector_for_one_payment() {
     }
     let name = "crashed_process_sends_one_vector_for_one_payment";
     for (point, past, payments) in [
-        (fault::BEFORE_STORE, Past::Untouched, 0),
-        (fault::AFTER_STORE, Past::Stored, 0),
-        (fault::BEFORE_COMMIT, Past::Stored, 0),
-        (fault::AFTER_COMMIT, Past::Stored, 1),
-        (fault::AFTER_COUNTERSIGN, Past::Stored, 1),
-        (fault::AFTER_SEND, Past::Stored, 1),
+        (fault::BEFORE_STORE, RoundProgress::Untouched, 0),
+        (fault::AFTER_STORE, RoundProgress::Stored, 0),
+        (fault::BEFORE_COMMIT, RoundProgress::Stored, 0),
+        (fault::AFTER_COMMIT, RoundProgress::Stored, 1),
+        (fault::AFTER_COUNTERSIGN, RoundProgress::Stored, 1),
+        (fault::AFTER_SEND, RoundProgress::Stored, 1),
     ] {
         let server = start(false).await;
         let place = TestSite::new(&server, TEMPLATE);
@@ -90,12 +90,12 @@ async fn crashed_process_sends_one_vector_for_one_payment() {
         assert_eq!(count_paid(&site), payments, "{point}");
         let mut again = open_exchange(&site, &honest_manifest(spec(), Visibility::Private), Visibility::Private);
         run_blocking(move || {
-            assert_eq!(again.past("private", 1).expect("the disk works"), past, "{point}");
-            if past == Past::Stored {
-                again.resend("private", 1).expect("the server takes it");
+            assert_eq!(again.round_progress(RoundKey::new("private", 1)).expect("the disk works"), past, "{point}");
+            if past == RoundProgress::Stored {
+                again.resend_vector(RoundKey::new("private", 1)).expect("the server takes it");
             } else {
                 let vector = release(&mut again, 1);
-                again.send("private", 1, vector).expect("the server takes it");
+                again.send_vector(RoundKey::new("private", 1), vector).expect("the server takes it");
             }
         })
         .await;
@@ -116,8 +116,8 @@ async fn server_without_countersignature_gets_no_byte() {
     server.state.lock().expect("no test panicked").forgets = true;
     let mut first = run_blocking(move || {
         let vector = release(&mut first, 1);
-        let error = first.send("private", 1, vector).expect_err("the server has other receipts");
-        assert!(matches!(&error, RunError::Refused(reason) if reason.contains("countersign")), "{error}");
+        let error = first.send_vector(RoundKey::new("private", 1), vector).expect_err("the server has other receipts");
+        assert!(matches!(&error, RunError::Refused(reason) if reason.to_string().contains("countersign")), "{error}");
         first
     })
     .await;
@@ -125,6 +125,6 @@ async fn server_without_countersignature_gets_no_byte() {
     assert_eq!(count_paid(&site), 1);
     // The part waits while the server is unreachable, and sends when it answers.
     server.state.lock().expect("no test panicked").outage = 2;
-    run_blocking(move || first.resend("private", 1).expect("the server takes it")).await;
+    run_blocking(move || first.resend_vector(RoundKey::new("private", 1)).expect("the server takes it")).await;
     assert_eq!(server.state.lock().expect("no test panicked").submissions.len(), 1);
 }

@@ -62,15 +62,15 @@ async fn held_work_waits_without_payment() {
         WorkExamination::Waiting(_)
     ));
     let before = site.ledger.books().expect("it is open").entries.sequence;
-    let error = exchange.clear("private", 1).map(drop).expect_err("it is held");
-    assert!(matches!(&error, RunError::Stopped(reason) if reason.contains("a fire drill")), "{error}");
+    let error = exchange.clear(RoundKey::new("private", 1)).map(drop).expect_err("it is held");
+    assert!(matches!(&error, RunError::Stopped(reason) if reason.to_string().contains("a fire drill")), "{error}");
     assert_eq!(site.ledger.books().expect("it is open").entries.sequence, before, "nothing was paid");
     holds::record(&site.store, &make_statement(&signed, false), HoldOrigin::Terminal).expect("it is open");
     assert!(matches!(
         examine_work(&site, &make_work(&signed), JOB).expect("the disk works"),
         WorkExamination::Ready(_)
     ));
-    exchange.clear("private", 1).map(drop).expect("it goes on");
+    exchange.clear(RoundKey::new("private", 1)).map(drop).expect("it goes on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,15 +83,15 @@ async fn vector_of_a_held_job_waits_on_disk() {
     let mut exchange = open_exchange(&site, &manifest, Visibility::Open);
     let state = Arc::clone(&server.state);
     run_blocking(move || {
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0, 2.0], clearance).expect("it was published");
         holds::record(&site.store, &make_statement(&signed, true), HoldOrigin::Terminal).expect("it is open");
-        let error = exchange.send("open", 1, vector).expect_err("it is held");
-        assert!(matches!(&error, RunError::Stopped(reason) if reason.contains("a fire drill")), "{error}");
+        let error = exchange.send_vector(RoundKey::new("open", 1), vector).expect_err("it is held");
+        assert!(matches!(&error, RunError::Stopped(reason) if reason.to_string().contains("a fire drill")), "{error}");
         assert!(state.lock().expect("no test panicked").vectors.is_empty(), "nothing left");
-        assert_eq!(exchange.past("open", 1).expect("the disk works"), Past::Stored);
+        assert_eq!(exchange.round_progress(RoundKey::new("open", 1)).expect("the disk works"), RoundProgress::Stored);
         holds::record(&site.store, &make_statement(&signed, false), HoldOrigin::Terminal).expect("it is open");
-        exchange.resend("open", 1).expect("it goes on");
+        exchange.resend_vector(RoundKey::new("open", 1)).expect("it goes on");
         assert_eq!(state.lock().expect("no test panicked").vectors.len(), 1);
     })
     .await;

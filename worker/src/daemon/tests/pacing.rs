@@ -38,7 +38,7 @@ fn compute(exchange: &mut SiteExchange, timeline: &FakeTimeline, round: u32, tim
     let batch = Sampler::new(48, SamplingRate::new(0.125).expect("a probability")).draw_fresh();
     let sum = ClippedSum::begin(&batch, Clip::new(1.0, z(4.0)).expect("in range"), 3);
     timeline.pass(time);
-    let clearance = exchange.clear("private", round).expect("it is reserved");
+    let clearance = exchange.clear(RoundKey::new("private", round)).expect("it is reserved");
     sum.release(6.0, clearance, &Randomness::from_os(Purpose::Noise)).expect("it is allowed").into()
 }
 
@@ -52,9 +52,9 @@ async fn send_times(policy: &str, computations: [Duration; 4]) -> (Vec<Duration>
         exchange.fix_period(&mut || Ok(Duration::from_millis(1_234))).expect("the rounds are open long enough");
         let mut times = Vec::new();
         for (round, time) in (1..).zip(computations) {
-            assert!(!exchange.closed("private", round).expect("the server answers"));
+            assert!(!exchange.is_closed(RoundKey::new("private", round)).expect("the server answers"));
             let vector = compute(&mut exchange, &timeline, round, time);
-            exchange.send("private", round, vector).expect("the server takes it");
+            exchange.send_vector(RoundKey::new("private", round), vector).expect("the server takes it");
             times.push(timeline.now());
         }
         (times, ClockRecord::load(exchange.folder()))
@@ -97,9 +97,9 @@ async fn exact_vectors_do_not_wait() {
     let mut exchange = open_exchange(&site, &make_open_job(), Visibility::Open);
     run_blocking(move || {
         exchange.fix_period(&mut || Ok(Duration::ZERO)).expect("the rounds are open long enough");
-        let clearance = exchange.clear("open", 1).expect("the policy says open");
+        let clearance = exchange.clear(RoundKey::new("open", 1)).expect("the policy says open");
         let vector = Outgoing::exact(vec![1.0], clearance).expect("it was published");
-        exchange.send("open", 1, vector).expect("the server takes it");
+        exchange.send_vector(RoundKey::new("open", 1), vector).expect("the server takes it");
         assert_eq!(timeline.now(), Duration::ZERO);
     })
     .await;
@@ -119,7 +119,7 @@ async fn nothing_is_paid_before_the_tick() {
         let vector = compute(&mut exchange, &timeline, 1, Duration::from_millis(5));
         // The job ends while the release waits for its tick.
         stop.cancel();
-        assert!(matches!(exchange.send("private", 1, vector), Err(RunError::Stopped(_))));
+        assert!(matches!(exchange.send_vector(RoundKey::new("private", 1), vector), Err(RunError::Stopped(_))));
     })
     .await;
     assert_eq!(
@@ -143,7 +143,7 @@ async fn bytes_of_an_earlier_process_leave_at_a_tick_of_the_next() {
         first.fix_period(&mut || Ok(Duration::ZERO)).expect("the rounds are open long enough");
         let vector = compute(&mut first, &timeline, 1, Duration::from_millis(5));
         stop.cancel();
-        drop(first.send("private", 1, vector));
+        drop(first.send_vector(RoundKey::new("private", 1), vector));
     })
     .await;
     drop(site);
@@ -152,8 +152,8 @@ async fn bytes_of_an_earlier_process_leave_at_a_tick_of_the_next() {
     let mut second = open_exchange(&site, &manifest, Visibility::Private);
     run_blocking(move || {
         second.fix_period(&mut || Ok(Duration::from_secs(40))).expect("the first process fixed the period");
-        assert_eq!(second.past("private", 1).expect("the disk works"), Past::Stored);
-        second.resend("private", 1).expect("the server takes it");
+        assert_eq!(second.round_progress(RoundKey::new("private", 1)).expect("the disk works"), RoundProgress::Stored);
+        second.resend_vector(RoundKey::new("private", 1)).expect("the server takes it");
         assert_eq!(timeline.now(), Duration::from_millis(300) + PERIOD);
     })
     .await;
@@ -168,14 +168,15 @@ async fn job_whose_rounds_close_before_the_first_tick_is_refused() {
     let mut exchange = open_exchange(&site, &honest_manifest(spec(), Visibility::Private), Visibility::Private);
     run_blocking(move || {
         let answer = exchange.fix_period(&mut || Ok(Duration::from_mins(1)));
-        let Err(RunError::Refused(reason)) = answer else { panic!("{answer:?}") };
+        let Err(RunError::Refused(problem)) = answer else { panic!("{answer:?}") };
+        let reason = problem.to_string();
         assert!(
             reason.contains("closes its rounds after 60 s") && reason.contains("release_period_seconds"),
             "{reason}"
         );
         let answer = exchange.fix_period(&mut || Ok(Duration::from_secs(100_000)));
-        let Err(RunError::Refused(reason)) = answer else { panic!("{answer:?}") };
-        assert!(reason.contains("longest_unit_seconds"), "{reason}");
+        let Err(RunError::Refused(problem)) = answer else { panic!("{answer:?}") };
+        assert!(problem.to_string().contains("longest_unit_seconds"), "{problem}");
     })
     .await;
 }

@@ -27,7 +27,7 @@ use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, active_learning, local, m
 use crate::gateway::fake::{FakeServer, start};
 use crate::queries::dataset::Row;
 use crate::queries::gate::{Gate, OutgoingPool, Survivors};
-use crate::run::{AnswerLine, Exchange as _, Past, RunError};
+use crate::run::{AnswerLine, Questions as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -66,7 +66,7 @@ fn survivors(work: &Path) -> Survivors {
 /// Makes a pool as the run does: counted, then granted.
 pub(super) fn release(exchange: &mut SiteExchange) -> OutgoingPool {
     let survivors = survivors(exchange.folder());
-    let clearance = exchange.clear(POOL, 1).expect("it is reserved");
+    let clearance = exchange.clear(RoundKey::new(POOL, 1)).expect("it is reserved");
     survivors.release(clearance).expect("it was granted")
 }
 
@@ -82,24 +82,24 @@ async fn run_pool(folder: &Path) {
     let mut exchange = open_exchange(&site, &job(|_| ()), Visibility::Private);
     run_blocking(move || {
         let pool = release(&mut exchange);
-        exchange.ask(POOL, 1, pool).expect("the server takes it");
+        exchange.send_pool(RoundKey::new(POOL, 1), pool).expect("the server takes it");
     })
     .await;
 }
 
 /// Resumes as a run does after a crash, until the server has the pool.
-async fn resume(site: &Arc<Site>, expected: Past) {
+async fn resume(site: &Arc<Site>, expected: RoundProgress) {
     let mut again = open_exchange(site, &job(|_| ()), Visibility::Private);
     run_blocking(move || {
-        assert_eq!(again.past(POOL, 1).expect("the disk works"), expected);
-        if expected == Past::Stored {
-            again.ask_again(POOL, 1).expect("the server takes it");
+        assert_eq!(again.round_progress(RoundKey::new(POOL, 1)).expect("the disk works"), expected);
+        if expected == RoundProgress::Stored {
+            again.resend_pool(RoundKey::new(POOL, 1)).expect("the server takes it");
         } else {
             let pool = release(&mut again);
-            again.ask(POOL, 1, pool).expect("the server takes it");
+            again.send_pool(RoundKey::new(POOL, 1), pool).expect("the server takes it");
         }
-        assert_eq!(again.past(POOL, 1).expect("the disk works"), Past::Accepted);
-        assert!(matches!(again.clear(POOL, 1), Err(RunError::Failed(_))), "a job has one pool");
+        assert_eq!(again.round_progress(RoundKey::new(POOL, 1)).expect("the disk works"), RoundProgress::Accepted);
+        assert!(matches!(again.clear(RoundKey::new(POOL, 1)), Err(RunError::Failed(_))), "a job has one pool");
     })
     .await;
 }
@@ -120,10 +120,10 @@ async fn process_crashed_before_sending_sends_one_pool_per_payment() {
     }
     let name = "process_crashed_before_sending_sends_one_pool_per_payment";
     for (point, past, payments) in [
-        (fault::BEFORE_STORE, Past::Untouched, 0),
-        (fault::AFTER_STORE, Past::Stored, 0),
-        (fault::AFTER_COMMIT, Past::Stored, 1),
-        (fault::AFTER_COUNTERSIGN, Past::Stored, 1),
+        (fault::BEFORE_STORE, RoundProgress::Untouched, 0),
+        (fault::AFTER_STORE, RoundProgress::Stored, 0),
+        (fault::AFTER_COMMIT, RoundProgress::Stored, 1),
+        (fault::AFTER_COUNTERSIGN, RoundProgress::Stored, 1),
     ] {
         let server = start(false).await;
         let place = TestSite::new(&server, &policy());
@@ -149,7 +149,7 @@ async fn process_crashed_after_sending_resends_the_same_bytes() {
     let name = "process_crashed_after_sending_resends_the_same_bytes";
     run_until_crash(&place, module_path!(), name, fault::AFTER_SEND).await;
     let site = place.open();
-    resume(&site, Past::Stored).await;
+    resume(&site, RoundProgress::Stored).await;
     assert_one_payment(&site, &server);
     let state = server.state.lock().expect("no test panicked");
     assert_eq!(state.posed.len(), 2, "it was sent again");
@@ -169,7 +169,7 @@ async fn stored_pool_is_sent_by_the_next_process() {
     .await;
     drop(site);
     let site = place.open();
-    resume(&site, Past::Stored).await;
+    resume(&site, RoundProgress::Stored).await;
     assert_one_payment(&site, &server);
 }
 
@@ -181,11 +181,14 @@ async fn pool_leaves_only_for_its_cleared_round() {
     let mut exchange = open_exchange(&site, &job(|_| ()), Visibility::Private);
     run_blocking(move || {
         for (series, round) in [(POOL, 0), (POOL, 2), ("private", 1), ("pools", 1)] {
-            assert!(matches!(exchange.clear(series, round), Err(RunError::Refused(_))), "{series}/{round}");
+            assert!(
+                matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
+                "{series}/{round}"
+            );
         }
         let pool = release(&mut exchange);
-        assert!(matches!(exchange.ask(POOL, 2, pool), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.ask_again(POOL, 1), Err(RunError::Failed(_))), "nothing was kept");
+        assert!(matches!(exchange.send_pool(RoundKey::new(POOL, 2), pool), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.resend_pool(RoundKey::new(POOL, 1)), Err(RunError::Failed(_))), "nothing was kept");
     })
     .await;
     assert!(server.state.lock().expect("no test panicked").posed.is_empty());
@@ -198,10 +201,10 @@ async fn private_part_neither_reads_pools_nor_chooses_questions() {
     let site = place.open();
     let mut exchange = open_exchange(&site, &job(|_| ()), Visibility::Private);
     run_blocking(move || {
-        assert!(matches!(exchange.asked(), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.choose(1, &[]), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.published(OURS), Err(RunError::Refused(_))));
-        assert!(matches!(exchange.published(LEAD), Err(RunError::Failed(_))), "it is not here");
+        assert!(matches!(exchange.fetch_pools(), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.choose_questions(1, &[]), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.confirm_public(OURS), Err(RunError::Refused(_))));
+        assert!(matches!(exchange.confirm_public(LEAD), Err(RunError::Failed(_))), "it is not here");
     })
     .await;
     assert!(server.state.lock().expect("no test panicked").choices.is_empty());
@@ -273,7 +276,7 @@ async fn lead_accepts_pools_of_asking_datasets_only() {
     for pools in [vec![(LEAD, pool("a"))], vec![(OURS, pool("a")), (OURS, pool("b"))], vec![(OURS, vec![1, 2, 3])]] {
         set_pools(pools);
         let mut exchange = open_exchange(&site, &manifest, Visibility::Public);
-        run_blocking(move || assert!(matches!(exchange.asked(), Err(RunError::Failed(_))))).await;
+        run_blocking(move || assert!(matches!(exchange.fetch_pools(), Err(RunError::Failed(_))))).await;
     }
     set_pools(vec![(OURS, pool("where is my card"))]);
     let id = question::id(manifest.job, OURS, "where is my card");
@@ -281,10 +284,10 @@ async fn lead_accepts_pools_of_asking_datasets_only() {
     server.state.lock().expect("no test panicked").answers.insert(1, vec![answer.clone()]);
     let mut exchange = open_exchange(&site, &manifest, Visibility::Public);
     run_blocking(move || {
-        let questions = exchange.asked().expect("it is there");
+        let questions = exchange.fetch_pools().expect("it is there");
         assert_eq!((questions.len(), questions[0].id(), questions[0].count()), (1, id, Some(40)));
-        exchange.choose(1, &[(id, 0.5)]).expect("it is taken");
-        assert_eq!(exchange.answers(1).expect("the round is closed"), [answer]);
+        exchange.choose_questions(1, &[(id, 0.5)]).expect("it is taken");
+        assert_eq!(exchange.fetch_answers(1).expect("the round is closed"), [answer]);
     })
     .await;
     assert_eq!(server.state.lock().expect("no test panicked").choices.len(), 1);

@@ -23,7 +23,7 @@ use crate::dp::release::Outgoing;
 use crate::fixture::{JOB, OURS, limit, local, spec};
 use crate::gateway::fake::log::TestLog;
 use crate::gateway::fake::{FakeServer, start};
-use crate::run::{Exchange as _, Past};
+use crate::run::{Averaging as _, Outbound as _, Questions as _, RoundKey, RoundProgress, RunContext as _};
 use crate::site::admission::{ExaminedManifest, examine};
 use crate::site::clock::system;
 use crate::site::datasets::LocalDataset;
@@ -251,19 +251,23 @@ impl TestPart {
         let recipient = line.recipient().to_owned();
         run_blocking(move || {
             let batch = SealedSounds::open(&exchange.folder().join("out")).expect("the disk works").map(Arc::new);
-            let answer = match (exchange.past(series, 1).expect("the disk works"), batch) {
-                (_, Some(batch)) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
-                (Past::Accepted | Past::Lost, None) => Ok(()),
-                (Past::Stored, None) if kind == ReleaseKind::Vector => exchange.resend(series, 1),
-                (Past::Stored, None) => exchange.ask_again(series, 1),
-                (Past::Untouched, None) => {
-                    if exchange.clear(series, 1).is_err() {
+            let answer = match (exchange.round_progress(RoundKey::new(series, 1)).expect("the disk works"), batch) {
+                (_, Some(batch)) => exchange.dispatch_batch(RoundKey::new(series, 1), &batch, &[line]).map(drop),
+                (RoundProgress::Accepted | RoundProgress::Lost, None) => Ok(()),
+                (RoundProgress::Stored, None) if kind == ReleaseKind::Vector => {
+                    exchange.resend_vector(RoundKey::new(series, 1))
+                }
+                (RoundProgress::Stored, None) => exchange.resend_pool(RoundKey::new(series, 1)),
+                (RoundProgress::Untouched, None) => {
+                    if exchange.clear(RoundKey::new(series, 1)).is_err() {
                         return;
                     }
                     match kind.make(&mut exchange, recipient) {
-                        TestRelease::Vector(vector) => exchange.send(series, 1, vector),
-                        TestRelease::Pool(pool) => exchange.ask(series, 1, pool),
-                        TestRelease::Batch(batch) => exchange.dispatch(series, 1, &batch, &[line]).map(drop),
+                        TestRelease::Vector(vector) => exchange.send_vector(RoundKey::new(series, 1), vector),
+                        TestRelease::Pool(pool) => exchange.send_pool(RoundKey::new(series, 1), pool),
+                        TestRelease::Batch(batch) => {
+                            exchange.dispatch_batch(RoundKey::new(series, 1), &batch, &[line]).map(drop)
+                        }
                     }
                 }
             };
@@ -312,7 +316,7 @@ impl ReleaseKind {
             Self::Vector => TestRelease::Vector(fault::release(exchange, 1)),
             Self::Pool => TestRelease::Pool(pool::release(exchange)),
             Self::Batch => {
-                let clearance = exchange.clear(HISTOGRAM, 1).expect("it is reserved");
+                let clearance = exchange.clear(RoundKey::new(HISTOGRAM, 1)).expect("it is reserved");
                 let event = batch::spec().event().expect("it has noise");
                 let permit = BatchPermit::new(clearance, &event).expect("it was granted");
                 let folder = exchange.folder().join("out");

@@ -1,7 +1,7 @@
-//! The lead's record of each round, on disk: a page for each, written whole or not at all before it has an effect.
+//! The lead's record of each round, on disk: a file for each, written whole or not at all before it has an effect.
 //!
-//! A choice is on its page before the annotators see it, so that a killed lead makes the same one again, on any
-//! machine. Answers are on it before training uses them. An unreadable page is ignored: the round is computed again
+//! A choice is in its record before the annotators see it, so that a killed lead makes the same one again, on any
+//! machine. Answers are in it before training uses them. An unreadable record is ignored: the round is computed again
 //! from the server's data.
 
 use std::path::PathBuf;
@@ -11,13 +11,12 @@ use serde::{Deserialize, Serialize};
 use undertone_api::id::QuestionId;
 use undertone_api::job::active_learning::{RehearsalResult, TestResult};
 
-use super::failed;
 use crate::run::{AnswerLine, RunError};
 use crate::site::folder::write_durably;
 
 /// The record of one round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct Page {
+pub(super) struct RoundRecord {
     /// The chosen questions with their uncertainties, the most urgent first; empty in round 0.
     pub(super) chosen: Vec<(QuestionId, f64)>,
     /// The uncertainties of the classifier before it: [`undertone_api::job::active_learning::UncertaintyHistogram::bins`].
@@ -30,29 +29,29 @@ pub(super) struct Page {
 
 /// The journal of a job, in its work folder.
 #[derive(Debug)]
-pub(super) struct Journal(PathBuf);
+pub(super) struct LeadJournal(PathBuf);
 
-impl Journal {
+impl LeadJournal {
     /// Makes the journal in this folder.
     pub(super) const fn new(folder: PathBuf) -> Self {
         Self(folder)
     }
 
-    /// Returns the page of a round; an empty one without a record.
-    pub(super) fn page(&self, round: u32) -> Page {
-        self.read(&page(round)).unwrap_or_default()
+    /// Returns the record of a round; an empty one if there is none.
+    pub(super) fn round(&self, round: u32) -> RoundRecord {
+        self.read(&round_file(round)).unwrap_or_default()
     }
 
-    /// Writes the page of a round over the last one; durable when this returns.
+    /// Writes the record of a round over the last one; durable when this returns.
     ///
     /// # Errors
     /// [`RunError`] when the disk refuses.
-    pub(super) fn keep(&self, round: u32, known: &Page) -> Result<(), RunError> {
-        self.write(&page(round), known)
+    pub(super) fn store_round(&self, round: u32, record: &RoundRecord) -> Result<(), RunError> {
+        self.write(&round_file(round), record)
     }
 
     /// Returns the results of a rehearsal, once it is over.
-    pub(super) fn rehearsed(&self) -> Option<Vec<RehearsalResult>> {
+    pub(super) fn rehearsal(&self) -> Option<Vec<RehearsalResult>> {
         self.read(REHEARSAL)
     }
 
@@ -60,27 +59,31 @@ impl Journal {
     ///
     /// # Errors
     /// [`RunError`] when the disk refuses.
-    pub(super) fn keep_rehearsed(&self, found: &[RehearsalResult]) -> Result<(), RunError> {
-        self.write(REHEARSAL, &found)
+    pub(super) fn store_rehearsal(&self, results: &[RehearsalResult]) -> Result<(), RunError> {
+        self.write(REHEARSAL, &results)
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let path = self.0.join(name);
         let text = std::fs::read(&path).ok()?;
-        let read = serde_json::from_slice(&text);
-        read.inspect_err(|_| tracing::warn!(path = %path.display(), "a page of the job's journal is not readable; it is worked out again")).ok()
+        let record = serde_json::from_slice(&text);
+        let warn = |_: &serde_json::Error| {
+            tracing::warn!(path = %path.display(), "cannot read a record of the job's journal; it is computed again");
+        };
+        record.inspect_err(warn).ok()
     }
 
-    fn write(&self, name: &str, known: &impl Serialize) -> Result<(), RunError> {
-        let text = serde_json::to_vec(known).map_err(failed)?;
-        write_durably(&self.0.join(name), &text).map_err(RunError::from_failure)
+    fn write(&self, name: &str, record: &impl Serialize) -> Result<(), RunError> {
+        let text = serde_json::to_vec(record)?;
+        Ok(write_durably(&self.0.join(name), &text)?)
     }
 }
 
-/// The page of the rehearsal.
+/// The file of the rehearsal.
 const REHEARSAL: &str = "rehearsal.json";
 
-fn page(round: u32) -> String {
+/// Returns the name of a round's file.
+fn round_file(round: u32) -> String {
     format!("round-{round}.json")
 }
 
@@ -90,25 +93,25 @@ mod tests {
     use undertone_api::question::Answer;
     use uuid::Uuid;
 
-    use super::{Journal, Page};
+    use super::{LeadJournal, RoundRecord};
     use crate::run::AnswerLine;
 
     #[test]
-    fn a_page_is_read_back_to_the_bit_and_a_torn_one_counts_for_nothing() {
+    fn record_is_read_back_to_the_bit_and_a_torn_one_ignored() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let journal = Journal::new(dir.path().to_owned());
+        let journal = LeadJournal::new(dir.path().to_owned());
         let question = QuestionId(Uuid::from_u128(1));
         let answer = Answer::Label { label: "billing".to_owned() };
-        let page = Page {
+        let record = RoundRecord {
             chosen: vec![(question, 0.1 + 0.2), (QuestionId(Uuid::from_u128(2)), f64::MIN_POSITIVE)],
             bins: vec![0, 3],
             answers: Some(vec![AnswerLine { question, annotator: 2, answer }]),
             tests: None,
         };
-        journal.keep(3, &page).expect("the folder is writable");
-        assert_eq!(journal.page(3), page);
-        assert_eq!(journal.page(4), Page::default());
+        journal.store_round(3, &record).expect("the folder is writable");
+        assert_eq!(journal.round(3), record);
+        assert_eq!(journal.round(4), RoundRecord::default());
         std::fs::write(dir.path().join("round-3.json"), "{\"chosen\":[").expect("it is there");
-        assert_eq!(journal.page(3), Page::default());
+        assert_eq!(journal.round(3), RoundRecord::default());
     }
 }

@@ -9,22 +9,20 @@ use undertone_api::job::active_learning::{
 };
 use undertone_api::signed::Manifest;
 
-use super::exam::{Exam, content, tell};
-use super::journal::{Journal, Page};
-use super::learning::{Learning, Ranked};
-use super::telling::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
-use super::{failed, go_on, log};
+use super::journal::{LeadJournal, RoundRecord};
+use super::learning::LearningState;
+use super::output::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use super::test_sets::{QueryTestSets, content_of, report_tests};
+use super::{AnnotationError, log};
 use crate::queries::classifier::{Example, golden};
 use crate::queries::dataset::{Reader, Subset};
-use crate::queries::rehearsal::{
-    GateSieve, LearnerSettings, PublicLog, PublicQuery, RehearsalError, RehearsalPlan, rehearse,
-};
-use crate::run::{Exchange, RunError};
+use crate::queries::rehearsal::{GateSieve, LearnerSettings, PublicLog, PublicQuery, RehearsalPlan, rehearse};
+use crate::run::{Artifacts, Questions, RunError, check_cancelled};
 use crate::site::clearance::PublicProof;
 
 /// The results of the rounds.
 #[derive(Default)]
-struct Rounds {
+struct LearningHistory {
     learning: Vec<LearningPoint>,
     uncertainty: Vec<UncertaintyHistogram>,
 }
@@ -34,165 +32,171 @@ struct Rounds {
 /// # Errors
 /// [`RunError`] when the site's data cannot be read or are not public, training is impossible, or the exchange is
 /// stopped.
-pub(super) fn lead(spec: &Spec, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-    let dataset = exchange.own().dataset;
-    let published = exchange.published(dataset)?;
+pub(super) fn lead(spec: &Spec, exchange: &mut (impl Questions + Artifacts)) -> Result<(), RunError> {
+    let dataset = exchange.participant().dataset;
+    let published = exchange.confirm_public(dataset)?;
     let reader = Reader::open(&exchange.dataset(dataset)?)?;
-    let exam = Exam::open(spec, exchange)?;
+    let tests = QueryTestSets::open(spec, exchange)?;
     let names = spec.labels.iter().map(|label| label.name.clone()).collect();
-    let rows = log::rows(&reader, Subset::Train, spec);
-    let ground = PublicLog::new(&published, names, rows, exam.first().map(Ok))?;
-    let golden = golden(spec, &ground)?;
-    let released = exchange.asked()?;
-    let journal = Journal::new(exchange.folder().to_owned());
-    let mut learning = Learning::new(spec, golden, &released);
-    let rounds = rounds(spec, &mut learning, &journal, &exam, exchange)?;
-    let rehearsal = rehearsed(spec, &ground, &published, &reader, &journal, exchange)?;
+    let rows = log::read_rows(&reader, Subset::Train, spec);
+    let public_log = PublicLog::new(&published, names, rows, tests.first_rows().map(Ok))?;
+    let golden = draw_golden_set(spec, &public_log)?;
+    let questions = exchange.fetch_pools()?;
+    let journal = LeadJournal::new(exchange.folder().to_owned());
+    let mut learning = LearningState::new(spec, golden, &questions);
+    let history = run_rounds(spec, &mut learning, &journal, &tests, exchange)?;
+    let rehearsal = LogRehearsal { spec, public_log: &public_log, published: &published, reader: &reader };
+    let rehearsal = rehearsal.run(&journal, exchange)?;
 
-    exchange.put(CLASSIFIER_FILE, learning.classifier()?.to_safetensors().map_err(failed)?)?;
-    exchange.put(LABELS_FILE, telling::labels(&learning)?)?;
-    exchange.put(POOL_FILE, telling::pool(&released)?)?;
-    let pools = telling::pools(spec, exchange.manifest(), &released)?;
-    exchange.report(AnyReport::ActiveLearning(Report {
+    let classifier = learning.classifier()?.to_safetensors().map_err(AnnotationError::ClassifierFile)?;
+    exchange.put_file(CLASSIFIER_FILE, classifier)?;
+    exchange.put_file(LABELS_FILE, output::write_labels(&learning)?)?;
+    exchange.put_file(POOL_FILE, output::write_pool(&questions)?)?;
+    let pools = output::pool_results(spec, exchange.manifest(), &questions)?;
+    exchange.submit_report(AnyReport::ActiveLearning(Report {
         pools,
-        learning: rounds.learning,
-        uncertainty: rounds.uncertainty,
-        frequency: telling::frequency(&released, ground.queries().map(|query| query.count)),
+        learning: history.learning,
+        uncertainty: history.uncertainty,
+        frequency: output::count_frequencies(&questions, public_log.queries().map(|query| query.count)),
         rehearsal,
         annotators: learning.annotators(),
         agreement: learning.agreement(),
-        contents: exam.contents(content(dataset, &reader)),
+        contents: tests.contents(content_of(dataset, &reader)),
     }))
 }
 
 /// Returns the lead's own labelled examples with which the classifier begins.
-fn golden<'a>(spec: &Spec, ground: &'a PublicLog<'_>) -> Result<Vec<Example<'a>>, RunError> {
-    let labelled: Vec<(&PublicQuery, u16)> = ground.queries().filter_map(|query| Some((query, query.label?))).collect();
+fn draw_golden_set<'a>(spec: &Spec, public_log: &'a PublicLog<'_>) -> Result<Vec<Example<'a>>, AnnotationError> {
+    let labelled: Vec<(&PublicQuery, u16)> =
+        public_log.queries().filter_map(|query| Some((query, query.label?))).collect();
     if labelled.is_empty() {
-        return Err(failed("the lead's log has no row with a label of the job: name its labels in `labels`"));
+        return Err(AnnotationError::NoGoldenSet);
     }
     let labels: Vec<u16> = labelled.iter().map(|(_, label)| *label).collect();
-    let chosen = golden::draw(&labels, spec.golden as usize, spec.seed);
-    Ok(chosen.into_iter().map(|index| Example::new(ground.visible(&labelled[index].0.text), labels[index])).collect())
+    let indices = golden::draw(&labels, spec.golden as usize, spec.seed);
+    let example = |index: usize| Example::new(public_log.visible(&labelled[index].0.text), labels[index]);
+    Ok(indices.into_iter().map(example).collect())
 }
 
 /// Runs all rounds; fewer than requested when the pools have no more questions.
-fn rounds(
+fn run_rounds(
     spec: &Spec,
-    learning: &mut Learning<'_>,
-    journal: &Journal,
-    exam: &Exam,
-    exchange: &mut dyn Exchange,
-) -> Result<Rounds, RunError> {
-    let mut told = Rounds::default();
+    learning: &mut LearningState<'_>,
+    journal: &LeadJournal,
+    tests: &QueryTestSets,
+    exchange: &mut (impl Questions + Artifacts),
+) -> Result<LearningHistory, RunError> {
+    let mut history = LearningHistory::default();
     for round in 0..=spec.rounds {
-        go_on(exchange)?;
-        let mut page = journal.page(round);
+        check_cancelled(exchange)?;
+        let mut record = journal.round(round);
         if round > 0 {
-            if !teach(round, &mut page, learning, journal, exchange)? {
+            if !run_round(round, &mut record, learning, journal, exchange)? {
                 tracing::info!(round, "every question of the pools was asked; the rounds end here");
                 break;
             }
-            told.uncertainty.push(UncertaintyHistogram { round, bins: page.bins.clone() });
+            history.uncertainty.push(UncertaintyHistogram { round, bins: record.bins.clone() });
         }
-        let tests = if let Some(tests) = page.tests.take() {
-            tests
+        let results = if let Some(results) = record.tests.take() {
+            results
         } else {
-            let tests = exam.measure(learning.classifier()?, exchange)?;
-            tell(round, &tests, exchange)?;
-            page.tests = Some(tests.clone());
-            journal.keep(round, &page)?;
-            tests
+            let results = tests.measure(learning.classifier()?, exchange)?;
+            report_tests(round, &results, exchange)?;
+            record.tests = Some(results.clone());
+            journal.store_round(round, &record)?;
+            results
         };
-        let (asked, labelled) = (learning.asked(), learning.labelled().count() as u64);
-        told.learning.push(LearningPoint { round, asked, labelled, tests });
+        let asked = learning.question_count();
+        let labelled = learning.labelled_questions().count() as u64;
+        history.learning.push(LearningPoint { round, asked, labelled, tests: results });
     }
-    Ok(told)
+    Ok(history)
 }
 
 /// Runs one round of questions, up to its labels. Returns false when no question remains.
-fn teach(
+fn run_round(
     round: u32,
-    page: &mut Page,
-    learning: &mut Learning<'_>,
-    journal: &Journal,
-    exchange: &mut dyn Exchange,
+    record: &mut RoundRecord,
+    learning: &mut LearningState<'_>,
+    journal: &LeadJournal,
+    exchange: &mut dyn Questions,
 ) -> Result<bool, RunError> {
-    if page.chosen.is_empty() {
-        let Ranked { chosen, bins } = learning.choose()?;
-        (page.chosen, page.bins) = (chosen, bins);
-        if page.chosen.is_empty() {
+    if record.chosen.is_empty() {
+        let ranking = learning.rank_questions()?;
+        record.chosen = ranking.chosen;
+        record.bins = ranking.bins;
+        if record.chosen.is_empty() {
             return Ok(false);
         }
-        // The page is written before the annotators see the choice: another process chooses the same.
-        journal.keep(round, page)?;
+        // The record is written before the annotators see the choice: another process chooses the same.
+        journal.store_round(round, record)?;
     }
-    learning.ask(&page.chosen)?;
-    if page.answers.is_none() {
-        exchange.choose(round, &page.chosen)?;
-        page.answers = Some(exchange.answers(round)?);
-        journal.keep(round, page)?;
+    learning.record_questions(&record.chosen)?;
+    if record.answers.is_none() {
+        exchange.choose_questions(round, &record.chosen)?;
+        record.answers = Some(exchange.fetch_answers(round)?);
+        journal.store_round(round, record)?;
     }
-    learning.hear(page.answers.as_deref().unwrap_or_default());
+    learning.add_answers(record.answers.as_deref().unwrap_or_default());
     Ok(true)
 }
 
-/// Returns the results of the rehearsal, if the job has one. It comes last: no annotator waits for it.
-fn rehearsed(
-    spec: &Spec,
-    ground: &PublicLog<'_>,
-    published: &PublicProof,
-    reader: &Reader,
-    journal: &Journal,
-    exchange: &dyn Exchange,
-) -> Result<Vec<RehearsalResult>, RunError> {
-    let Some(rehearsal) = &spec.rehearsal else { return Ok(Vec::new()) };
-    if let Some(found) = journal.rehearsed() {
-        return Ok(found);
+/// The rehearsal of a job on the lead's public log, if the job has one.
+struct LogRehearsal<'a> {
+    spec: &'a Spec,
+    public_log: &'a PublicLog<'a>,
+    published: &'a PublicProof,
+    reader: &'a Reader,
+}
+
+impl LogRehearsal<'_> {
+    /// Returns its results; none without a rehearsal. It comes last: no annotator waits for it.
+    fn run(&self, journal: &LeadJournal, exchange: &dyn Questions) -> Result<Vec<RehearsalResult>, RunError> {
+        let Some(rehearsal) = &self.spec.rehearsal else { return Ok(Vec::new()) };
+        if let Some(results) = journal.rehearsal() {
+            return Ok(results);
+        }
+        let learner = LearnerSettings {
+            settings: self.spec.classifier,
+            acquisition: self.spec.acquisition,
+            diversity: self.spec.diversity,
+            batch: self.spec.batch,
+            golden: self.spec.golden,
+            seed: self.spec.seed,
+        };
+        let gate = model_gate(self.spec, exchange.manifest());
+        let counting = exchange.query_settings();
+        // Trials run on many threads, and only this one may use the exchange; it begins each sample.
+        let is_stopped = AtomicBool::new(false);
+        let mut sieve = GateSieve {
+            rows: || {
+                is_stopped.fetch_or(exchange.is_stopped(), Ordering::Relaxed);
+                self.reader.rows(Subset::Train)
+            },
+            occurrences: self.reader.meta().train.occurrences,
+            published: self.published,
+            unit: self.spec.unit,
+            rows_per_unit: gate.map_or(NonZeroU32::MIN, |gate| gate.rows_per_unit),
+            queries: &counting,
+            work: exchange.folder(),
+        };
+        let plan = RehearsalPlan { rehearsal, gate: gate.as_ref(), learner: &learner };
+        let watch = |done: u64, all: u64| {
+            tracing::debug!(done, all, "trials of the rehearsal finished");
+            !is_stopped.load(Ordering::Relaxed)
+        };
+        let results = rehearse(self.public_log, plan, &mut sieve, &watch).map_err(AnnotationError::Rehearsal)?;
+        journal.store_rehearsal(&results)?;
+        Ok(results)
     }
-    let learner = LearnerSettings {
-        settings: spec.classifier,
-        acquisition: spec.acquisition,
-        diversity: spec.diversity,
-        batch: spec.batch,
-        golden: spec.golden,
-        seed: spec.seed,
-    };
-    let gate = charged(spec, exchange.manifest());
-    let counting = exchange.counting();
-    // Trials run on many threads, and only this one may use the exchange; it begins each sample.
-    let stopped = AtomicBool::new(false);
-    let mut sieve = GateSieve {
-        rows: || {
-            stopped.fetch_or(exchange.stopped(), Ordering::Relaxed);
-            reader.rows(Subset::Train)
-        },
-        occurrences: reader.meta().train.occurrences,
-        published,
-        unit: spec.unit,
-        rows_per_unit: gate.map_or(NonZeroU32::MIN, |gate| gate.rows_per_unit),
-        queries: &counting,
-        work: exchange.folder(),
-    };
-    let plan = RehearsalPlan { rehearsal, gate: gate.as_ref(), learner: &learner };
-    let watch = |done: u64, all: u64| {
-        tracing::debug!(done, all, "rehearsed");
-        !stopped.load(Ordering::Relaxed)
-    };
-    let found = rehearse(ground, plan, &mut sieve, &watch).map_err(|error| match error {
-        RehearsalError::Stopped => RunError::Stopped("the worker was asked to stop".to_owned()),
-        other => RunError::from_failure(other),
-    })?;
-    journal.keep_rehearsed(&found)?;
-    Ok(found)
 }
 
 /// Returns the first gate with a charge, as the rehearsal's model for ε and released counts; without one, the first
 /// gate.
-fn charged(spec: &Spec, manifest: &Manifest) -> Option<Gate> {
-    let pays = |party: &&Party| {
-        manifest.participants.iter().any(|named| named.dataset == party.dataset && named.charge.is_some())
+fn model_gate(spec: &Spec, manifest: &Manifest) -> Option<Gate> {
+    let is_charged = |party: &&Party| {
+        manifest.participants.iter().any(|entry| entry.dataset == party.dataset && entry.charge.is_some())
     };
-    let all = || spec.participants.iter().filter(|party| party.gate.is_some());
-    all().find(pays).or_else(|| all().next()).and_then(|party| party.gate)
+    let parties = || spec.participants.iter().filter(|party| party.gate.is_some());
+    parties().find(is_charged).or_else(|| parties().next()).and_then(|party| party.gate)
 }

@@ -5,21 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use undertone_api::id::QuestionId;
 use undertone_api::job::active_learning::{Aggregation, AnnotatorResult, BINS, Spec};
 
-use super::failed;
+use super::AnnotationError;
 use crate::queries::acquire::{BatchPlan, choose, histogram};
 use crate::queries::annotators::{LabelVote, SMOOTHING, agreement, dawid_skene, fleiss_kappa, majority};
-use crate::queries::classifier::{Classifier, ClassifierError, Example, Visible};
+use crate::queries::classifier::{Classifier, Example, Visible};
 use crate::queries::released::Released;
 use crate::run::{AnswerLine, RunError};
 
-impl From<ClassifierError> for RunError {
-    fn from(error: ClassifierError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 /// The classifier's ranking of the remaining questions.
-pub(super) struct Ranked {
+pub(super) struct QuestionRanking {
     /// The questions of the next round, the most urgent first, with their scores; none when all were asked.
     pub(super) chosen: Vec<(QuestionId, f64)>,
     /// The uncertainties of all of them, in [`BINS`] bins.
@@ -27,43 +21,43 @@ pub(super) struct Ranked {
 }
 
 /// The lead's learning state.
-pub(super) struct Learning<'a> {
+pub(super) struct LearningState<'a> {
     spec: &'a Spec,
     labels: Vec<String>,
     golden: Vec<Example<'a>>,
     /// The possible questions: each text once, and none of the golden set.
     pool: Vec<&'a Released>,
     places: HashMap<QuestionId, usize>,
-    /// The asked questions, in order: their places in the pool.
-    asked: Vec<usize>,
+    /// The questions so far, in the order in which they were asked: their places in the pool.
+    questions: Vec<usize>,
     /// The inverse: the turn of each question.
     turns: HashMap<QuestionId, usize>,
     votes: Vec<LabelVote>,
     /// The number of counted answers, by annotator.
-    counted: BTreeMap<u32, u64>,
-    /// The decided label of each asked question.
-    decided: Vec<Option<u16>>,
+    answer_counts: BTreeMap<u32, u64>,
+    /// The consensus label of each question so far.
+    consensus: Vec<Option<u16>>,
     /// The classifier of the current labels; `None` since their last change.
     classifier: Option<Classifier>,
 }
 
-impl<'a> Learning<'a> {
+impl<'a> LearningState<'a> {
     /// Makes the state before the first question. Of a text that several sites released one copy is kept, and none of a
     /// text in the golden set: one label serves all copies.
     pub(super) fn new(spec: &'a Spec, golden: Vec<Example<'a>>, released: &'a [Released]) -> Self {
-        let mut seen: HashSet<&str> = golden.iter().map(|example| example.text.text()).collect();
-        let pool: Vec<&Released> = released.iter().filter(|question| seen.insert(question.text())).collect();
+        let mut texts: HashSet<&str> = golden.iter().map(|example| example.text.text()).collect();
+        let pool: Vec<&Released> = released.iter().filter(|question| texts.insert(question.text())).collect();
         Self {
             spec,
             labels: spec.labels.iter().map(|label| label.name.clone()).collect(),
             golden,
             places: pool.iter().enumerate().map(|(place, question)| (question.id(), place)).collect(),
             pool,
-            asked: Vec::new(),
+            questions: Vec::new(),
             turns: HashMap::new(),
             votes: Vec::new(),
-            counted: BTreeMap::new(),
-            decided: Vec::new(),
+            answer_counts: BTreeMap::new(),
+            consensus: Vec::new(),
             classifier: None,
         }
     }
@@ -76,8 +70,8 @@ impl<'a> Learning<'a> {
         let classifier = if let Some(classifier) = self.classifier.take() {
             classifier
         } else {
-            let answered = self.labelled().map(|(question, label)| Example::new(question.into(), label));
-            let examples: Vec<Example<'_>> = self.golden.iter().copied().chain(answered).collect();
+            let answers = self.labelled_questions().map(|(question, label)| Example::new(question.into(), label));
+            let examples: Vec<Example<'_>> = self.golden.iter().copied().chain(answers).collect();
             Classifier::train(&self.spec.classifier, &self.labels, &examples, self.spec.seed)?
         };
         Ok(self.classifier.insert(classifier))
@@ -87,14 +81,15 @@ impl<'a> Learning<'a> {
     ///
     /// # Errors
     /// [`RunError::Failed`] when training is impossible.
-    pub(super) fn choose(&mut self) -> Result<Ranked, RunError> {
+    pub(super) fn rank_questions(&mut self) -> Result<QuestionRanking, RunError> {
         self.classifier()?;
-        let Some(classifier) = &self.classifier else { return Err(failed("there is no classifier")) };
-        let asked: HashSet<usize> = self.asked.iter().copied().collect();
-        let left: Vec<&Released> =
-            (0..self.pool.len()).filter(|place| !asked.contains(place)).map(|place| self.pool[place]).collect();
-        let texts: Vec<Visible<'_>> = left.iter().map(|question| Visible::from(*question)).collect();
-        let labelled: Vec<Visible<'_>> = self.labelled().map(|(question, _)| Visible::from(question)).collect();
+        let classifier = self.classifier.as_ref().ok_or(AnnotationError::NoClassifier)?;
+        let earlier: HashSet<usize> = self.questions.iter().copied().collect();
+        let remaining: Vec<&Released> =
+            (0..self.pool.len()).filter(|place| !earlier.contains(place)).map(|place| self.pool[place]).collect();
+        let texts: Vec<Visible<'_>> = remaining.iter().map(|question| Visible::from(*question)).collect();
+        let labelled: Vec<Visible<'_>> =
+            self.labelled_questions().map(|(question, _)| Visible::from(question)).collect();
         let posteriors = classifier.posteriors(&texts);
         let choice = BatchPlan {
             acquisition: self.spec.acquisition,
@@ -102,24 +97,23 @@ impl<'a> Learning<'a> {
             diversity: self.spec.diversity,
             seed: self.spec.seed,
         };
-        let chosen = choose(classifier, &texts, &posteriors, &labelled, choice);
-        let chosen = chosen.into_iter().map(|chosen| (left[chosen.index].id(), chosen.score)).collect();
-        Ok(Ranked { chosen, bins: histogram(&posteriors, BINS) })
+        let questions = choose(classifier, &texts, &posteriors, &labelled, choice);
+        let questions = questions.into_iter().map(|question| (remaining[question.index].id(), question.score));
+        Ok(QuestionRanking { chosen: questions.collect(), bins: histogram(&posteriors, BINS) })
     }
 
     /// Records that questions were asked.
     ///
     /// # Errors
     /// [`RunError::Failed`] for a question that is in no pool, or was asked before.
-    pub(super) fn ask(&mut self, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
+    pub(super) fn record_questions(&mut self, chosen: &[(QuestionId, f64)]) -> Result<(), RunError> {
         for (question, _) in chosen {
-            let place = self.places.get(question).copied();
-            let place = place.ok_or_else(|| failed(format!("question {question} of an earlier life is in no pool")))?;
-            if self.turns.insert(*question, self.asked.len()).is_some() {
-                return Err(failed(format!("question {question} was asked before")));
+            let place = self.places.get(question).copied().ok_or(AnnotationError::UnknownQuestion(*question))?;
+            if self.turns.insert(*question, self.questions.len()).is_some() {
+                return Err(AnnotationError::RepeatedQuestion(*question).into());
             }
-            self.asked.push(place);
-            self.decided.push(None);
+            self.questions.push(place);
+            self.consensus.push(None);
         }
         self.classifier = None;
         Ok(())
@@ -127,7 +121,7 @@ impl<'a> Learning<'a> {
 
     /// Adds answers, and decides on every question anew: later answers may change the estimated reliability of earlier
     /// ones. Answers to other questions, and labels that the job does not have, are ignored.
-    pub(super) fn hear(&mut self, answers: &[AnswerLine]) {
+    pub(super) fn add_answers(&mut self, answers: &[AnswerLine]) {
         let numbers: HashMap<&str, u16> = self.labels.iter().map(String::as_str).zip(0..).collect();
         for AnswerLine { question, annotator, answer } in answers {
             let Some(item) = self.turns.get(question).copied().filter(|_| answer.counts()) else { continue };
@@ -135,13 +129,14 @@ impl<'a> Learning<'a> {
             if label == Some(None) {
                 continue;
             }
-            *self.counted.entry(*annotator).or_default() += 1;
+            *self.answer_counts.entry(*annotator).or_default() += 1;
             if let Some(label) = label.flatten() {
                 self.votes.push(LabelVote { item, annotator: *annotator, label });
             }
         }
-        let (items, labels) = (self.asked.len(), self.labels.len());
-        self.decided = match self.spec.aggregation {
+        let items = self.questions.len();
+        let labels = self.labels.len();
+        self.consensus = match self.spec.aggregation {
             Aggregation::Majority => majority(&self.votes, items, labels),
             Aggregation::DawidSkene => dawid_skene(&self.votes, items, labels, SMOOTHING).labels(),
         };
@@ -149,42 +144,43 @@ impl<'a> Learning<'a> {
     }
 
     /// Returns the questions with a label, in the order in which they were asked.
-    pub(super) fn labelled(&self) -> impl Iterator<Item = (&'a Released, u16)> + '_ {
-        let decided = self.asked.iter().zip(&self.decided);
-        decided.filter_map(|(place, label)| label.map(|label| (self.pool[*place], label)))
+    pub(super) fn labelled_questions(&self) -> impl Iterator<Item = (&'a Released, u16)> + '_ {
+        let pairs = self.questions.iter().zip(&self.consensus);
+        pairs.filter_map(|(place, label)| label.map(|label| (self.pool[*place], label)))
     }
 
     /// Returns the name of a label.
-    pub(super) fn name(&self, label: u16) -> &str {
+    pub(super) fn label_name(&self, label: u16) -> &str {
         self.labels.get(usize::from(label)).map_or("", String::as_str)
     }
 
     /// Returns the number of questions asked so far.
-    pub(super) const fn asked(&self) -> u64 {
-        self.asked.len() as u64
+    pub(super) const fn question_count(&self) -> u64 {
+        self.questions.len() as u64
     }
 
     /// Returns the annotators, by number. The accuracy is known only for annotators who share a question with another
     /// one.
     pub(super) fn annotators(&self) -> Vec<AnnotatorResult> {
-        let (items, labels) = (self.asked.len(), self.labels.len());
+        let items = self.questions.len();
+        let labels = self.labels.len();
         let consensus = dawid_skene(&self.votes, items, labels, SMOOTHING);
-        let mut people = vec![HashSet::new(); items];
+        let mut voters = vec![HashSet::new(); items];
         for vote in &self.votes {
-            people[vote.item].insert(vote.annotator);
+            voters[vote.item].insert(vote.annotator);
         }
-        let shared: HashSet<u32> = people.iter().filter(|people| people.len() > 1).flatten().copied().collect();
-        let of = |(annotator, annotations): (&u32, &u64)| AnnotatorResult {
+        let shared: HashSet<u32> = voters.iter().filter(|voters| voters.len() > 1).flatten().copied().collect();
+        let result = |(annotator, annotations): (&u32, &u64)| AnnotatorResult {
             annotator: *annotator,
             annotations: *annotations,
             accuracy: consensus.accuracy(*annotator).filter(|_| shared.contains(annotator)),
-            agreement: agreement(*annotator, &self.votes, &self.decided),
+            agreement: agreement(*annotator, &self.votes, &self.consensus),
         };
-        self.counted.iter().map(of).collect()
+        self.answer_counts.iter().map(result).collect()
     }
 
     /// Returns Fleiss' κ of the answers.
     pub(super) fn agreement(&self) -> Option<f64> {
-        fleiss_kappa(&self.votes, self.asked.len(), self.labels.len())
+        fleiss_kappa(&self.votes, self.questions.len(), self.labels.len())
     }
 }

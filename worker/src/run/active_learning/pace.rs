@@ -42,16 +42,16 @@ pub(super) fn slowest_count(
         PrivacyUnit::User => most.saturating_mul(settings.rows_per_unit.get().into()),
         PrivacyUnit::Record | PrivacyUnit::Speaker | PrivacyUnit::Words => most,
     };
-    let timed = rows.min(ROWS);
-    let log = (0..timed).map(|number| {
+    let sample = rows.min(ROWS);
+    let log = (0..sample).map(|number| {
         let text = if number.is_multiple_of(2) { number % 1_000 } else { number };
         let user = (unit == PrivacyUnit::User).then(|| u128::from(number / ROWS_PER_USER));
         let text = format!("a made-up question of the usual length, with the number {text}");
         Ok::<_, Infallible>(Row { text, user, count: 1, label: None })
     });
-    let chance = Randomness::from_os(Purpose::Rows);
+    let randomness = Randomness::from_os(Purpose::Rows);
     let began = Instant::now();
-    drop(Gate::new(settings, unit)?.survivors(log, timed, counting, work, chance)?);
-    let scaled = began.elapsed().as_secs_f64() * (rows as f64 / timed as f64).max(1.0) * f64::from(MARGIN);
+    drop(Gate::new(settings, unit)?.survivors(log, sample, counting, work, randomness)?);
+    let scaled = began.elapsed().as_secs_f64() * (rows as f64 / sample as f64).max(1.0) * f64::from(MARGIN);
     Ok(Duration::try_from_secs_f64(scaled).unwrap_or(Duration::MAX))
 }

@@ -1,33 +1,33 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
-mod hub;
+mod annotation;
 
 use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
 
-use super::telling::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use super::output::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
 use crate::fault::{self, FailureKind, FailurePlan};
 use crate::queries::classifier::Classifier;
-use crate::run::{Past, RunError};
-use hub::{ASKER, Hub, LEAD};
+use crate::run::{RoundProgress, RunError};
+use annotation::{ASKER, CALLS_BEFORE_FILES, FREQUENT_TEXTS, LEAD, TestAnnotation, true_label};
 
 /// Returns the lead's report.
-fn report(hub: &Hub) -> Report {
-    hub.report().unwrap()
+fn report(job: &TestAnnotation) -> Report {
+    job.report().unwrap()
 }
 
-fn text_of(file: Vec<u8>) -> Vec<serde_json::Value> {
+fn parse_lines(file: Vec<u8>) -> Vec<serde_json::Value> {
     let text = String::from_utf8(file).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
-fn a_lead_learns_from_what_sites_released_and_tells_what_came_of_it() {
-    let hub = Hub::new(|_| ());
-    hub.live(ASKER).unwrap();
-    hub.live(LEAD).unwrap();
-    let report = report(&hub);
+fn lead_learns_from_released_questions_and_reports() {
+    let job = TestAnnotation::new(|_| ());
+    job.run_process(ASKER).unwrap();
+    job.run_process(LEAD).unwrap();
+    let report = report(&job);
     let pool = &report.pools[0];
-    assert_eq!((report.pools.len(), pool.queries, pool.threshold), (1, hub::OFTEN as u64, 30));
+    assert_eq!((report.pools.len(), pool.queries, pool.threshold), (1, FREQUENT_TEXTS as u64, 30));
     assert!(
         pool.epsilon.is_some_and(|epsilon| epsilon >= 1.0)
             && pool.delta.is_some_and(|delta| (0.0..1e-7).contains(&delta))
@@ -36,59 +36,62 @@ fn a_lead_learns_from_what_sites_released_and_tells_what_came_of_it() {
     assert_eq!(rounds, [(0, 0, 0), (1, 4, 4), (2, 8, 8)]);
     assert!(report.learning.iter().all(|point| point.tests.len() == 1 && point.tests[0].examples == 20));
     assert!(report.learning[2].tests[0].accuracy > 0.9, "{:?}", report.learning);
-    let asked_of: Vec<u64> = report.uncertainty.iter().map(|before| before.bins.iter().sum()).collect();
-    assert_eq!((report.uncertainty[0].bins.len(), asked_of), (BINS, vec![hub::OFTEN as u64, hub::OFTEN as u64 - 4]));
+    let remaining: Vec<u64> = report.uncertainty.iter().map(|before| before.bins.iter().sum()).collect();
+    assert_eq!(
+        (report.uncertainty[0].bins.len(), remaining),
+        (BINS, vec![FREQUENT_TEXTS as u64, FREQUENT_TEXTS as u64 - 4])
+    );
     assert_eq!(
         report.frequency.iter().map(|bin| bin.queries).sum::<u64>(),
-        hub::OFTEN as u64,
+        FREQUENT_TEXTS as u64,
         "of the released counts"
     );
     assert_eq!((report.annotators.len(), report.annotators[0].annotations, report.agreement), (1, 8, None));
-    assert_eq!(report.annotators[0].accuracy, None, "nobody else answered");
+    assert_eq!(report.annotators[0].accuracy, None, "there is no other annotator");
     assert_eq!((report.annotators[0].agreement, report.contents.len()), (Some(1.0), 1));
-    assert_eq!(hub.measured(), [0, 1, 2], "each round was told, once");
+    assert_eq!(job.measurement_rounds(), [0, 1, 2], "each round is reported once");
 
-    let labels = text_of(hub.file(LABELS_FILE));
+    let labels = parse_lines(job.file(LABELS_FILE));
     assert_eq!(labels.len(), 8);
-    assert!(labels.iter().all(|line| hub::truth(line["text"].as_str().unwrap()) == line["label"]));
-    let pool = text_of(hub.file(POOL_FILE));
-    assert!(pool.len() == hub::OFTEN && pool.iter().all(|line| line["count"].as_u64() >= Some(30)));
-    let classifier = Classifier::from_safetensors(&hub.file(CLASSIFIER_FILE)).unwrap();
+    assert!(labels.iter().all(|line| true_label(line["text"].as_str().unwrap()) == line["label"]));
+    let pool = parse_lines(job.file(POOL_FILE));
+    assert!(pool.len() == FREQUENT_TEXTS && pool.iter().all(|line| line["count"].as_u64() >= Some(30)));
+    let classifier = Classifier::from_safetensors(&job.file(CLASSIFIER_FILE)).unwrap();
     assert_eq!(classifier.labels(), ["billing", "card"]);
 }
 
 #[test]
-fn a_lead_that_dies_after_any_step_ends_as_if_it_had_not() {
-    let whole = Hub::new(|_| ());
-    whole.live(ASKER).unwrap();
-    whole.live(LEAD).unwrap();
-    let steps = whole.steps();
+fn lead_killed_after_any_call_ends_with_the_same_result() {
+    let whole = TestAnnotation::new(|_| ());
+    whole.run_process(ASKER).unwrap();
+    whole.run_process(LEAD).unwrap();
+    let steps = whole.calls();
     assert!(steps > 10, "{steps}");
     for step in 1..=steps {
-        let hub = Hub::new(|_| ());
+        let job = TestAnnotation::new(|_| ());
         // A second sample would be another pool.
-        hub.pose(whole.kept());
-        hub.die_after(step);
-        assert!(matches!(hub.live(LEAD), Err(RunError::Stopped(_))), "{step}");
-        hub.live(LEAD).unwrap();
-        assert_eq!((hub.chosen(), hub.report()), (whole.chosen(), whole.report()), "{step}");
+        job.add_pool(whole.stored_pool());
+        job.crash_after_calls(step);
+        assert!(matches!(job.run_process(LEAD), Err(RunError::Stopped(_))), "{step}");
+        job.run_process(LEAD).unwrap();
+        assert_eq!((job.choices(), job.report()), (whole.choices(), whole.report()), "{step}");
         for name in [CLASSIFIER_FILE, LABELS_FILE, POOL_FILE] {
-            assert!(hub.file(name) == whole.file(name), "{step}: {name}");
+            assert!(job.file(name) == whole.file(name), "{step}: {name}");
         }
     }
 }
 
 #[test]
-fn full_disk_pauses_a_lead_that_then_ends_as_if_it_had_not() {
-    let whole = Hub::new(|_| ());
-    whole.live(ASKER).unwrap();
-    whole.live(LEAD).unwrap();
-    let hub = Hub::new(|_| ());
-    hub.pose(whole.kept());
+fn full_disk_pauses_the_lead_and_changes_no_result() {
+    let whole = TestAnnotation::new(|_| ());
+    whole.run_process(ASKER).unwrap();
+    whole.run_process(LEAD).unwrap();
+    let job = TestAnnotation::new(|_| ());
+    job.add_pool(whole.stored_pool());
     let mut pauses = 0;
     for after in 1.. {
         fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
-        let end = hub.live(LEAD);
+        let end = job.run_process(LEAD);
         fault::plan(None);
         match end {
             Ok(()) => break,
@@ -97,123 +100,127 @@ fn full_disk_pauses_a_lead_that_then_ends_as_if_it_had_not() {
         }
     }
     assert!(pauses > 3, "{pauses}");
-    assert_eq!((hub.chosen(), hub.report()), (whole.chosen(), whole.report()));
+    assert_eq!((job.choices(), job.report()), (whole.choices(), whole.report()));
 }
 
 #[test]
-fn what_was_chosen_stays_chosen_though_the_next_life_would_choose_otherwise() {
-    let hub = Hub::new(|_| ());
-    hub.live(ASKER).unwrap();
-    hub.die_at_choice(1);
-    assert!(matches!(hub.live(LEAD), Err(RunError::Stopped(_))));
-    let chosen = hub.chosen();
+fn choice_of_a_killed_lead_is_kept_by_its_next_process() {
+    let mut job = TestAnnotation::new(|_| ());
+    job.run_process(ASKER).unwrap();
+    job.crash_at_choice(1);
+    assert!(matches!(job.run_process(LEAD), Err(RunError::Stopped(_))));
+    let choices = job.choices();
     // The change imitates another machine with another classifier.
-    hub.change(|spec| spec.acquisition = Acquisition::Random);
-    hub.live(LEAD).unwrap();
-    assert_eq!(hub.chosen()[&1], chosen[&1]);
+    job.change_spec(|spec| spec.acquisition = Acquisition::Random);
+    job.run_process(LEAD).unwrap();
+    assert_eq!(job.choices()[&1], choices[&1]);
 }
 
 #[test]
-fn one_who_asks_pays_once_and_sends_what_was_kept() {
-    let hub = Hub::new(|_| ());
-    hub.die_after_keeping();
-    assert!(matches!(hub.live(ASKER), Err(RunError::Stopped(_))));
-    assert_eq!((hub.past(), hub.paid(), hub.posed().len()), (Past::Stored, 1, 0));
-    let kept = hub.kept();
-    hub.live(ASKER).unwrap();
-    hub.live(ASKER).unwrap();
-    assert_eq!((hub.past(), hub.paid(), hub.posed()), (Past::Accepted, 1, vec![kept]), "and not a third time");
+fn asking_site_pays_once_and_sends_the_stored_pool() {
+    let job = TestAnnotation::new(|_| ());
+    job.crash_before_sending();
+    assert!(matches!(job.run_process(ASKER), Err(RunError::Stopped(_))));
+    assert_eq!((job.progress(), job.payments(), job.pools().len()), (RoundProgress::Stored, 1, 0));
+    let pool = job.stored_pool();
+    job.run_process(ASKER).unwrap();
+    job.run_process(ASKER).unwrap();
+    assert_eq!(
+        (job.progress(), job.payments(), job.pools()),
+        (RoundProgress::Accepted, 1, vec![pool]),
+        "and not a third time"
+    );
 }
 
 #[test]
-fn nothing_private_is_left_behind_and_nothing_is_paid_for_a_log_that_cannot_be_read() {
-    let hub = Hub::new(|_| ());
-    hub.live(ASKER).unwrap();
-    assert_eq!(hub.left_behind(), [""; 0]);
-    let hub = Hub::new(|_| ());
-    hub.break_log();
-    assert!(matches!(hub.live(ASKER), Err(RunError::Failed(_))));
-    assert_eq!((hub.paid(), hub.left_behind()), (0, Vec::new()));
+fn unreadable_log_costs_nothing_and_leaves_no_file() {
+    let job = TestAnnotation::new(|_| ());
+    job.run_process(ASKER).unwrap();
+    assert_eq!(job.work_files(), [""; 0]);
+    let job = TestAnnotation::new(|_| ());
+    job.damage_log();
+    assert!(matches!(job.run_process(ASKER), Err(RunError::Failed(_))));
+    assert_eq!((job.payments(), job.work_files()), (0, Vec::new()));
 }
 
 #[test]
-fn several_answers_become_one_label_and_show_who_is_careless() {
-    let hub = Hub::new(|spec| {
+fn several_answers_give_one_label_and_rate_the_annotators() {
+    let job = TestAnnotation::new(|spec| {
         spec.annotators = 3;
         spec.aggregation = Aggregation::DawidSkene;
     });
     // The third gives the other label each time.
-    hub.people(&[true, true, false]);
-    hub.live(ASKER).unwrap();
-    hub.live(LEAD).unwrap();
-    let labels = text_of(hub.file(LABELS_FILE));
-    assert!(labels.len() == 8 && labels.iter().all(|line| hub::truth(line["text"].as_str().unwrap()) == line["label"]));
-    let report = report(&hub);
-    let told: Vec<_> = report.annotators.iter().map(|one| (one.annotator, one.annotations, one.agreement)).collect();
-    assert_eq!(told, [(1, 8, Some(1.0)), (2, 8, Some(1.0)), (3, 8, Some(0.0))]);
+    job.set_annotators(&[true, true, false]);
+    job.run_process(ASKER).unwrap();
+    job.run_process(LEAD).unwrap();
+    let labels = parse_lines(job.file(LABELS_FILE));
+    assert!(labels.len() == 8 && labels.iter().all(|line| true_label(line["text"].as_str().unwrap()) == line["label"]));
+    let report = report(&job);
+    let results: Vec<_> = report.annotators.iter().map(|one| (one.annotator, one.annotations, one.agreement)).collect();
+    assert_eq!(results, [(1, 8, Some(1.0)), (2, 8, Some(1.0)), (3, 8, Some(0.0))]);
     let accuracy = |index: usize| report.annotators[index].accuracy.unwrap();
     assert!(accuracy(0) > 0.9 && accuracy(2) < 0.1, "{:?}", report.annotators);
     assert!(report.agreement.is_some_and(|kappa| kappa < 0.5));
 }
 
 #[test]
-fn answers_that_are_none_teach_nothing() {
-    let hub = Hub::new(|_| ());
-    hub.live(ASKER).unwrap();
-    hub.only_nonsense();
-    hub.live(LEAD).unwrap();
-    let report = report(&hub);
+fn answers_without_a_label_teach_nothing() {
+    let job = TestAnnotation::new(|_| ());
+    job.run_process(ASKER).unwrap();
+    job.set_useless_annotators();
+    job.run_process(LEAD).unwrap();
+    let report = report(&job);
     assert!(report.learning.iter().all(|point| point.labelled == 0), "{:?}", report.learning);
     assert!(
         report.learning.windows(2).all(|pair| pair[0].tests == pair[1].tests),
         "the same labels, the same classifier"
     );
-    let told: Vec<_> = report.annotators.iter().map(|one| (one.annotator, one.annotations)).collect();
-    assert_eq!(told, [(1, 8)], "unsure counts; skips, other jobs' questions and strange labels do not");
-    assert!(hub.file(LABELS_FILE).is_empty());
+    let results: Vec<_> = report.annotators.iter().map(|one| (one.annotator, one.annotations)).collect();
+    assert_eq!(results, [(1, 8)], "unsure counts; skips, other jobs' questions and strange labels do not");
+    assert!(job.file(LABELS_FILE).is_empty());
 }
 
 #[test]
-fn rounds_end_when_everything_was_asked() {
-    let hub = Hub::new(|spec| (spec.rounds, spec.batch, spec.diversity) = (9, 25, true));
-    hub.live(ASKER).unwrap();
-    hub.live(LEAD).unwrap();
-    let asked: Vec<u64> = report(&hub).learning.iter().map(|point| point.asked).collect();
-    assert_eq!(asked, [0, 25, 50, hub::OFTEN as u64]);
+fn rounds_end_when_every_question_was_asked() {
+    let job = TestAnnotation::new(|spec| (spec.rounds, spec.batch, spec.diversity) = (9, 25, true));
+    job.run_process(ASKER).unwrap();
+    job.run_process(LEAD).unwrap();
+    let counts: Vec<u64> = report(&job).learning.iter().map(|point| point.asked).collect();
+    assert_eq!(counts, [0, 25, 50, FREQUENT_TEXTS as u64]);
 }
 
 #[test]
-fn a_job_whose_pools_are_empty_still_ends_with_the_golden_set() {
-    let hub = Hub::new(|_| ());
-    hub.live(LEAD).unwrap();
-    let report = report(&hub);
+fn job_with_empty_pools_learns_from_the_golden_set() {
+    let job = TestAnnotation::new(|_| ());
+    job.run_process(LEAD).unwrap();
+    let report = report(&job);
     assert_eq!((report.learning.len(), report.pools[0].queries), (1, 0));
     assert!(!report.frequency.is_empty(), "of the lead's public log");
 }
 
 #[test]
-fn a_rehearsal_is_made_once_and_told() {
+fn rehearsal_runs_once_and_is_reported() {
     let rehearsal =
         Rehearsal { rates: vec![0.5], thresholds: vec![1], questions: 4, repeats: 1, annotator_accuracy: 1.0 };
-    let hub = Hub::new(|spec| spec.rehearsal = Some(rehearsal));
-    hub.live(ASKER).unwrap();
-    hub.die_after(hub::BEFORE_FILES);
-    assert!(matches!(hub.live(LEAD), Err(RunError::Stopped(_))));
-    hub.live(LEAD).unwrap();
-    let found = report(&hub).rehearsal;
+    let job = TestAnnotation::new(|spec| spec.rehearsal = Some(rehearsal));
+    job.run_process(ASKER).unwrap();
+    job.crash_after_calls(CALLS_BEFORE_FILES);
+    assert!(matches!(job.run_process(LEAD), Err(RunError::Stopped(_))));
+    job.run_process(LEAD).unwrap();
+    let results = report(&job).rehearsal;
     assert_eq!(
-        found.iter().map(|one| (one.baseline, one.threshold, one.violations)).collect::<Vec<_>>(),
+        results.iter().map(|one| (one.baseline, one.threshold, one.violations)).collect::<Vec<_>>(),
         [(true, 1, 0), (false, 1, 0)]
     );
-    assert!(found.iter().all(|one| one.points.len() == 2) && found[1].delta.is_some(), "{found:?}");
-    hub.forget_rehearsal();
-    assert_eq!(hub.left_behind(), [""; 0]);
+    assert!(results.iter().all(|one| one.points.len() == 2) && results[1].delta.is_some(), "{results:?}");
+    job.remove_rehearsal();
+    assert_eq!(job.work_files(), [""; 0]);
 }
 
 #[test]
-fn a_lead_whose_log_is_not_public_does_not_lead() {
-    let hub = Hub::new(|_| ());
-    hub.close_lead();
-    assert!(matches!(hub.live(LEAD), Err(RunError::Refused(_))));
-    assert!(hub.measured().is_empty());
+fn lead_with_a_private_log_is_refused() {
+    let job = TestAnnotation::new(|_| ());
+    job.close_lead_log();
+    assert!(matches!(job.run_process(LEAD), Err(RunError::Refused(_))));
+    assert!(job.measurement_rounds().is_empty());
 }

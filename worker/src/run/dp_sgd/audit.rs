@@ -19,13 +19,14 @@ use undertone_api::job::audit::{AuditFinding, AuditPlan, AuditTrial, CanaryFamil
 use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
-use self::canary::{Directions, Recordings, coins};
-use self::journal::Journal;
-use super::learner::Learner;
+use self::canary::{CanaryDirections, SyntheticRecordings, toss_coins};
+use self::journal::EvidenceJournal;
+use super::TrainingError;
+use super::learner::ArmLearner;
 use crate::dp::clip::Clip;
 use crate::dp::per_unit::PerUnit;
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::run::{Exchange, Past, RunError};
+use crate::run::{RoundKey, RoundProgress, RunContext, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Unit};
 
@@ -37,64 +38,66 @@ mod stream {
     pub(super) const RECORDING_COINS: u32 = 1;
     /// The coordinates and signs of the directions.
     pub(super) const DIRECTIONS: u32 = 2;
-    /// The first made-up recording; one stream each.
+    /// The first synthetic recording; one stream each.
     pub(super) const RECORDINGS: u32 = 1 << 16;
     /// The first shadow, which is never a member.
     pub(super) const SHADOWS: u32 = 1 << 20;
 }
 
 /// The audit of one participant's part in a series.
-pub(super) struct Audit {
+pub(super) struct ReleaseAudit {
     trials: Vec<AuditTrial>,
-    beside: Vec<String>,
+    /// The other series that the audit compares.
+    compared: Vec<String>,
     clip: Clip,
     rate: SamplingRate,
-    directions: Directions,
-    recordings: Recordings,
-    journal: Journal,
+    directions: CanaryDirections,
+    recordings: SyntheticRecordings,
+    journal: EvidenceJournal,
     start: Model,
 }
 
 /// The canaries in a batch.
-pub(super) struct Drawn<'a> {
+pub(super) struct BatchCanaries<'a> {
     /// Members of the family `Recording`.
     pub(super) recordings: Vec<Unit<'a>>,
     /// Numbers of members of the family `Direction`.
     directions: Vec<usize>,
 }
 
-impl Audit {
+impl ReleaseAudit {
     /// Opens the audit that the job promises of an arm at its start, from its state in an earlier process.
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses, or when rounds were released and the secret of their canaries is
     /// gone.
     pub(super) fn open(
-        audited: &AuditPlan,
+        promise: &AuditPlan,
         spec: &Spec,
         clip: Clip,
         rate: SamplingRate,
-        learner: &Learner<'_>,
-        exchange: &dyn Exchange,
+        learner: &ArmLearner<'_>,
+        exchange: &dyn RunContext,
     ) -> Result<Self, RunError> {
-        let (start, length) = (learner.model(), learner.trained().len());
-        let secret = secret(audited, exchange)?;
-        let directions = count(audited, CanaryFamily::Direction);
-        if directions > length {
-            return Err(RunError::Failed(format!("{directions} canaries do not fit into {length} trained parameters")));
+        let start = learner.model();
+        let parameters = learner.subset().len();
+        let secret = load_secret(promise, exchange)?;
+        let canaries = count_canaries(promise, CanaryFamily::Direction);
+        if canaries > parameters {
+            return Err(TrainingError::TooManyCanaries { canaries, parameters }.into());
         }
         Ok(Self {
-            trials: audited.trials.clone(),
-            beside: audited.beside.clone(),
+            trials: promise.trials.clone(),
+            compared: promise.beside.clone(),
             clip,
             rate,
-            directions: Directions::draw(
-                coins(directions, &mut secret.stream(stream::DIRECTION_COINS)),
-                length,
+            directions: CanaryDirections::draw(
+                toss_coins(canaries, &mut secret.stream(stream::DIRECTION_COINS)),
+                parameters,
                 &mut secret.stream(stream::DIRECTIONS),
             ),
-            recordings: recordings(audited, spec, start, &secret),
-            journal: Journal::open(exchange.folder(), directions)?,
+            recordings: make_recordings(promise, spec, start, &secret),
+            journal: EvidenceJournal::open(exchange.folder(), canaries)?,
             start: start.clone(),
         })
     }
@@ -104,33 +107,34 @@ impl Audit {
         self.recordings.members() + self.directions.members()
     }
 
-    /// Returns the canaries among the members with these numbers, each below [`Audit::members`].
-    pub(super) fn drawn(&self, numbers: impl Iterator<Item = usize>) -> Drawn<'_> {
-        let mut drawn = Drawn { recordings: Vec::new(), directions: Vec::new() };
+    /// Returns the canaries among the members with these numbers, each below [`ReleaseAudit::members`].
+    pub(super) fn batch_canaries(&self, numbers: impl Iterator<Item = usize>) -> BatchCanaries<'_> {
+        let mut canaries = BatchCanaries { recordings: Vec::new(), directions: Vec::new() };
         for number in numbers {
             match number.checked_sub(self.recordings.members()) {
-                None => drawn.recordings.push(self.recordings.member(number)),
-                Some(number) => drawn.directions.push(number),
+                None => canaries.recordings.push(self.recordings.member(number)),
+                Some(number) => canaries.directions.push(number),
             }
         }
-        drawn
+        canaries
     }
 
     /// Returns the gradients of the drawn members of the family `Direction`, in micro-batches.
-    pub(super) fn gradients<'a>(&'a self, drawn: &'a Drawn<'_>) -> impl Iterator<Item = PerUnit> + 'a {
-        self.directions.gradients(&drawn.directions, self.clip.bound())
+    pub(super) fn gradients<'a>(&'a self, canaries: &'a BatchCanaries<'_>) -> impl Iterator<Item = PerUnit> + 'a {
+        self.directions.gradients(&canaries.directions, self.clip.bound())
     }
 
     /// Returns the evidence of a released mean gradient about each canary. For a round of several releases the sum
     /// counts: their noises are independent, and so are the draws of their batches.
     pub(super) fn evidence<'a>(&'a self, released: &'a [f32], expected_batch: f64) -> impl Iterator<Item = f64> + 'a {
-        let (q, z) = (self.rate.get(), self.clip.noise_multiplier().get());
+        let q = self.rate.get();
+        let z = self.clip.noise_multiplier().get();
         let in_clips = expected_batch / self.clip.bound();
-        self.directions.seen(released, in_clips).map(move |x| guess::evidence(x, q, z))
+        self.directions.amounts(released, in_clips).map(move |x| guess::evidence(x, q, z))
     }
 
     /// Returns the evidence before the first release.
-    pub(super) fn nothing_seen(&self) -> Vec<f64> {
+    pub(super) fn no_evidence(&self) -> Vec<f64> {
         vec![0.0; self.directions.coins().len()]
     }
 
@@ -140,11 +144,11 @@ impl Audit {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
-    pub(super) fn note(&mut self, round: u32, seen: Vec<f64>) -> Result<(), RunError> {
-        self.journal.note(round, seen)
+    pub(super) fn record(&mut self, round: u32, evidence: Vec<f64>) -> Result<(), RunError> {
+        self.journal.record(round, evidence)
     }
 
-    /// Guesses, and attacks the finished model, beside those of other arms that the audit names: the public one, which
+    /// Guesses, and attacks the finished model and those of the other arms that the audit names: the public one, which
     /// is the start, and the open one, if there is one.
     ///
     /// # Errors
@@ -154,27 +158,28 @@ impl Audit {
         end: &Model,
         open: Option<&Model>,
         engine: &mut Engine,
-        exchange: &dyn Exchange,
+        exchange: &dyn RunContext,
     ) -> Result<AuditFinding, RunError> {
-        let mut look = |model: &Model| attack::look(&self.recordings, model, engine, exchange);
-        let (start, end) = (look(&self.start)?, look(end)?);
-        let scores = end.beyond(&start);
+        let mut losses = |model: &Model| attack::compute_losses(&self.recordings, model, engine, exchange);
+        let start = losses(&self.start)?;
+        let end = losses(end)?;
+        let scores = end.excess_over(&start);
         let coins = self.recordings.coins();
         let trials = self.trials.iter().map(|trial| match trial.family {
             CanaryFamily::Direction => guess::guess(*trial, &self.journal.scores(), self.directions.coins()),
-            CanaryFamily::Recording => guess::guess(*trial, scores.of_canaries(), coins),
+            CanaryFamily::Recording => guess::guess(*trial, scores.canaries(), coins),
         });
         let trials = trials.collect();
         let mut attacks = Vec::new();
         if !coins.is_empty() {
             attacks.extend([end.attack(None, coins), scores.attack(None, coins)]);
-            for series in &self.beside {
+            for series in &self.compared {
                 match open.filter(|_| *series == Arm::Open.series()) {
                     Some(open) => {
-                        let open = look(open)?;
+                        let open = losses(open)?;
                         attacks.extend([
                             open.attack(Some(series), coins),
-                            open.beyond(&start).attack(Some(series), coins),
+                            open.excess_over(&start).attack(Some(series), coins),
                         ]);
                     }
                     // The start has no score beyond itself.
@@ -187,26 +192,26 @@ impl Audit {
     }
 }
 
-/// The made-up recordings among the units of an arm that sends exact gradients: those of the audited arm, drawn like
-/// every other unit, so that the two attacks can be compared.
-pub(super) struct Guests(Recordings);
+/// The canaries among the units of an arm that sends exact gradients: the synthetic recordings of the audited arm,
+/// drawn like every other unit, so that the two attacks can be compared.
+pub(super) struct CanaryRecordings(SyntheticRecordings);
 
-impl Guests {
-    /// Opens the guests of `series`, if the audit names it beside its own.
+impl CanaryRecordings {
+    /// Opens the canaries of `series`, if the audit compares it with its own.
     ///
     /// # Errors
-    /// As [`Audit::open`].
+    /// As [`ReleaseAudit::open`].
     pub(super) fn open(
-        audited: &AuditPlan,
+        promise: &AuditPlan,
         series: &str,
         spec: &Spec,
         start: &Model,
-        exchange: &dyn Exchange,
+        exchange: &dyn RunContext,
     ) -> Result<Option<Self>, RunError> {
-        if !audited.beside.iter().any(|beside| beside == series) {
+        if !promise.beside.iter().any(|compared| compared == series) {
             return Ok(None);
         }
-        Ok(Some(Self(recordings(audited, spec, start, &secret(audited, exchange)?))))
+        Ok(Some(Self(make_recordings(promise, spec, start, &load_secret(promise, exchange)?))))
     }
 
     /// Returns their number.
@@ -214,30 +219,32 @@ impl Guests {
         self.0.members()
     }
 
-    /// Returns those with these numbers, each below [`Guests::members`].
-    pub(super) fn drawn(&self, numbers: impl Iterator<Item = usize>) -> Vec<Unit<'_>> {
+    /// Returns those with these numbers, each below [`CanaryRecordings::members`].
+    pub(super) fn select(&self, numbers: impl Iterator<Item = usize>) -> Vec<Unit<'_>> {
         numbers.map(|number| self.0.member(number)).collect()
     }
 }
 
-fn count(audited: &AuditPlan, family: CanaryFamily) -> usize {
-    audited.trials.iter().find(|trial| trial.family == family).map_or(0, |trial| trial.canaries as usize)
+/// Returns the number of canaries of a family.
+fn count_canaries(promise: &AuditPlan, family: CanaryFamily) -> usize {
+    promise.trials.iter().find(|trial| trial.family == family).map_or(0, |trial| trial.canaries as usize)
 }
 
 /// Returns the secret of the canaries, which must exist once a round of any series with canaries was released.
-fn secret(audited: &AuditPlan, exchange: &dyn Exchange) -> Result<Randomness, RunError> {
-    let mut begun = false;
-    for series in std::iter::once(&audited.series).chain(&audited.beside) {
-        begun |= exchange.past(series, 1)? != Past::Untouched;
+fn load_secret(promise: &AuditPlan, exchange: &dyn RunContext) -> Result<Randomness, RunError> {
+    let mut has_begun = false;
+    for series in std::iter::once(&promise.series).chain(&promise.beside) {
+        has_begun |= exchange.round_progress(RoundKey::new(series, 1))? != RoundProgress::Untouched;
     }
-    journal::secret(exchange.folder(), begun, || Randomness::from_os(Purpose::Canaries))
+    journal::load_secret(exchange.folder(), has_begun, || Randomness::from_os(Purpose::Canaries))
 }
 
-/// Makes the made-up recordings: the same for the same secret and start, for every arm.
-fn recordings(audited: &AuditPlan, spec: &Spec, start: &Model, secret: &Randomness) -> Recordings {
+/// Makes the synthetic recordings: the same for the same secret and start, for every arm.
+fn make_recordings(promise: &AuditPlan, spec: &Spec, start: &Model, secret: &Randomness) -> SyntheticRecordings {
     let utterances = if spec.unit == PrivacyUnit::Record { 1 } else { canary::UTTERANCES };
-    let coins = coins(count(audited, CanaryFamily::Recording), &mut secret.stream(stream::RECORDING_COINS));
-    Recordings::make(coins, utterances, start, secret)
+    let coins =
+        toss_coins(count_canaries(promise, CanaryFamily::Recording), &mut secret.stream(stream::RECORDING_COINS));
+    SyntheticRecordings::make(coins, utterances, start, secret)
 }
 
 #[cfg(test)]

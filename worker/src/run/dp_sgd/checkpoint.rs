@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
+use super::TrainingError;
 use crate::dp::optimizer::iterates::IterateMean;
 use crate::dp::optimizer::{Optimizer, OptimizerMemory};
 use crate::run::RunError;
@@ -14,7 +15,7 @@ use crate::site::folder::write_durably;
 
 /// A state from which an arm can resume.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Checkpoint {
+pub(super) struct ArmCheckpoint {
     /// The number of finished rounds (or epochs).
     pub(super) round: u32,
     /// Their duration, seconds.
@@ -29,7 +30,7 @@ pub(super) struct Checkpoint {
 
 /// The properties that a usable checkpoint must have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+pub(super) struct CheckpointPlan {
     /// The number of trained parameters.
     pub(super) length: usize,
     /// The optimizer rule.
@@ -38,10 +39,10 @@ pub(super) struct Plan {
     pub(super) averaging: Option<Ema>,
 }
 
-impl Plan {
+impl CheckpointPlan {
     /// Makes the state before the first round.
-    pub(super) fn begin(self, parameters: Vec<f32>) -> Checkpoint {
-        Checkpoint {
+    pub(super) fn begin(self, parameters: Vec<f32>) -> ArmCheckpoint {
+        ArmCheckpoint {
             round: 0,
             seconds: 0.0,
             parameters,
@@ -56,7 +57,7 @@ pub(super) fn path(folder: &Path, series: &str) -> PathBuf {
     folder.join(format!("{series}.checkpoint"))
 }
 
-impl Checkpoint {
+impl ArmCheckpoint {
     /// Returns the result to measure, keep and publish: the mean of the iterates if they are averaged, else the
     /// parameters.
     pub(super) fn result(&self) -> &[f32] {
@@ -90,23 +91,23 @@ impl Checkpoint {
             .map(|(name, length, data)| Ok((*name, TensorView::new(Dtype::F32, vec![*length], data)?)))
             .collect();
         let file = views.and_then(|views| safetensors::serialize(views, Some(about)));
-        let file = file.map_err(|error| RunError::Failed(format!("the checkpoint cannot be written: {error}")))?;
-        write_durably(&path(folder, series), &file).map_err(RunError::from_failure)
+        let file = file.map_err(TrainingError::Checkpoint)?;
+        Ok(write_durably(&path(folder, series), &file)?)
     }
 
     /// Reads the last checkpoint of a series; returns `None` without one, or when it does not match this plan. Then the
     /// series is replayed from its start, which costs time and no privacy.
-    pub(super) fn load(folder: &Path, series: &str, plan: Plan) -> Option<Self> {
+    pub(super) fn load(folder: &Path, series: &str, plan: CheckpointPlan) -> Option<Self> {
         let path = path(folder, series);
         let file = fs::read(&path).ok()?;
         let checkpoint = Self::read(&file, plan);
         if checkpoint.is_none() {
-            tracing::warn!(path = %path.display(), "the checkpoint is not readable; starting this part of the job again");
+            tracing::warn!(path = %path.display(), "cannot read the checkpoint; this arm of the job starts again");
         }
         checkpoint
     }
 
-    fn read(file: &[u8], plan: Plan) -> Option<Self> {
+    fn read(file: &[u8], plan: CheckpointPlan) -> Option<Self> {
         let (_, header) = SafeTensors::read_metadata(file).ok()?;
         let about = header.metadata().as_ref()?;
         let tensors = SafeTensors::deserialize(file).ok()?;
@@ -145,59 +146,60 @@ mod tests {
 
     use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
-    use super::{Checkpoint, Plan};
+    use super::{ArmCheckpoint, CheckpointPlan};
     use crate::dp::optimizer::StepDirection;
 
-    const PLAN: Plan =
-        Plan { length: 3, rule: Rule::DpAdam { learning_rate: 0.01 }, averaging: Some(Ema { decay: 0.9 }) };
+    const PLAN: CheckpointPlan =
+        CheckpointPlan { length: 3, rule: Rule::DpAdam { learning_rate: 0.01 }, averaging: Some(Ema { decay: 0.9 }) };
 
-    fn walked() -> Checkpoint {
-        let mut standing = PLAN.begin(vec![0.1, -0.2, 0.3]);
+    fn trained_checkpoint() -> ArmCheckpoint {
+        let mut checkpoint = PLAN.begin(vec![0.1, -0.2, 0.3]);
         for round in 1..=5 {
             let vector = [round as f32, 0.1, -1.0 / 3.0];
-            standing.optimizer.step(
-                &mut standing.parameters,
+            checkpoint.optimizer.step(
+                &mut checkpoint.parameters,
                 StepDirection::averaged(&vector, 0.1 / f64::from(round)),
                 0.7,
             );
-            standing.iterates.as_mut().unwrap().add(&standing.parameters);
-            (standing.round, standing.seconds) = (round, f64::from(round) / 3.0);
+            checkpoint.iterates.as_mut().unwrap().add(&checkpoint.parameters);
+            (checkpoint.round, checkpoint.seconds) = (round, f64::from(round) / 3.0);
         }
-        standing
+        checkpoint
     }
 
     #[test]
-    fn a_standing_is_read_back_to_the_bit() {
-        let (dir, standing) = (tempfile::tempdir().unwrap(), walked());
-        standing.save(dir.path(), "private").unwrap();
-        assert_eq!(Checkpoint::load(dir.path(), "private", PLAN), Some(standing));
-        assert_eq!(Checkpoint::load(dir.path(), "open", PLAN), None);
-    }
-
-    #[test]
-    fn a_standing_of_another_plan_is_not_gone_on_from() {
+    fn checkpoint_is_read_back_to_the_bit() {
         let dir = tempfile::tempdir().unwrap();
-        walked().save(dir.path(), "private").unwrap();
+        let checkpoint = trained_checkpoint();
+        checkpoint.save(dir.path(), "private").unwrap();
+        assert_eq!(ArmCheckpoint::load(dir.path(), "private", PLAN), Some(checkpoint));
+        assert_eq!(ArmCheckpoint::load(dir.path(), "open", PLAN), None);
+    }
+
+    #[test]
+    fn checkpoint_of_another_plan_is_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        trained_checkpoint().save(dir.path(), "private").unwrap();
         let sgd = Rule::Sgd { learning_rate: 0.1, momentum: 0.9 };
-        for plan in [Plan { length: 4, ..PLAN }, Plan { rule: sgd, ..PLAN }] {
-            assert_eq!(Checkpoint::load(dir.path(), "private", plan), None);
+        for plan in [CheckpointPlan { length: 4, ..PLAN }, CheckpointPlan { rule: sgd, ..PLAN }] {
+            assert_eq!(ArmCheckpoint::load(dir.path(), "private", plan), None);
         }
         PLAN.begin(vec![0.0; 3]).save(dir.path(), "private").unwrap();
-        let mut plain = Plan { averaging: None, ..PLAN }.begin(vec![0.5; 3]);
+        let mut plain = CheckpointPlan { averaging: None, ..PLAN }.begin(vec![0.5; 3]);
         plain.save(dir.path(), "private").unwrap();
-        assert_eq!(Checkpoint::load(dir.path(), "private", PLAN), None, "without the mean that the plan asks for");
+        assert_eq!(ArmCheckpoint::load(dir.path(), "private", PLAN), None, "it has no mean, which the plan requires");
         plain.round = 9;
-        assert_ne!(Checkpoint::load(dir.path(), "private", Plan { averaging: None, ..PLAN }), Some(plain));
+        assert_ne!(ArmCheckpoint::load(dir.path(), "private", CheckpointPlan { averaging: None, ..PLAN }), Some(plain));
     }
 
     #[test]
-    fn what_is_published_is_the_mean_once_there_is_one() {
+    fn published_parameters_are_the_mean_of_the_iterates() {
         let start = PLAN.begin(vec![1.0, 2.0, 3.0]);
         assert_eq!(start.result(), [1.0, 2.0, 3.0]);
-        let standing = walked();
-        assert_eq!(standing.result(), standing.iterates.as_ref().unwrap().mean());
-        assert_ne!(standing.result(), standing.parameters);
-        let plain = Plan { averaging: None, ..PLAN }.begin(vec![1.0, 2.0, 3.0]);
+        let checkpoint = trained_checkpoint();
+        assert_eq!(checkpoint.result(), checkpoint.iterates.as_ref().unwrap().mean());
+        assert_ne!(checkpoint.result(), checkpoint.parameters);
+        let plain = CheckpointPlan { averaging: None, ..PLAN }.begin(vec![1.0, 2.0, 3.0]);
         assert_eq!(plain.result(), plain.parameters);
     }
 }

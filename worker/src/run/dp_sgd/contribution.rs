@@ -8,75 +8,94 @@ use std::num::NonZeroU32;
 
 use undertone_api::job::dp_sgd::SelectionCandidate;
 
-use super::audit::{Audit, Guests};
-use super::go_on;
-use super::learner::Learner;
-use super::local::{self, Ground};
-use super::site::{Choice, Site};
+use super::TrainingError;
+use super::audit::{CanaryRecordings, ReleaseAudit};
+use super::learner::ArmLearner;
+use super::local::{self, StepSource};
+use super::site::{ContributionMode, SiteSelection, TrainingSite};
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::private_selection::PrivateSelection;
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::dp::release::{LocalStep, Outgoing, ReleaseError};
-use crate::run::{Exchange, RunError};
-use crate::site::clearance::{SplitError, StepPermits, VectorTicket};
+use crate::dp::release::{LocalStep, Outgoing};
+use crate::run::{Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
+use crate::site::clearance::{StepPermits, VectorTicket};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
 /// The number of units of an exact gradient between two checks for a stop.
 const UNITS: usize = 32;
 
-impl From<ReleaseError> for RunError {
-    fn from(error: ReleaseError) -> Self {
-        Self::Refused(error.to_string())
-    }
-}
-
-impl From<SplitError> for RunError {
-    fn from(error: SplitError) -> Self {
-        Self::Refused(error.to_string())
-    }
-}
-
 /// One round of one participant.
-pub(super) struct Contribution<'a, 'm> {
-    pub(super) site: &'a Site,
-    pub(super) series: &'a str,
-    pub(super) round: u32,
-    pub(super) learner: &'a Learner<'m>,
+pub(super) struct RoundContribution<'a, 'm> {
+    pub(super) site: &'a TrainingSite,
+    pub(super) key: RoundKey<'a>,
+    pub(super) learner: &'a ArmLearner<'m>,
     /// Canaries among the units of exact gradients.
-    pub(super) guests: Option<&'a Guests>,
+    pub(super) canaries: Option<&'a CanaryRecordings>,
     pub(super) engine: &'a mut Engine,
-    pub(super) exchange: &'a mut dyn Exchange,
+    pub(super) exchange: &'a mut dyn Averaging,
 }
 
-impl Contribution<'_, '_> {
+impl RoundContribution<'_, '_> {
+    /// Sends this participant's vector of the round, unless an earlier process did, or the round closed without it.
+    ///
+    /// # Errors
+    /// [`RunError`] when the vector cannot be made or sent.
+    pub(super) fn contribute(
+        &mut self,
+        mode: ContributionMode,
+        audit: Option<&mut ReleaseAudit>,
+    ) -> Result<(), RunError> {
+        if mode == ContributionMode::None {
+            return Ok(());
+        }
+        let site = self.site;
+        match self.exchange.round_progress(self.key)? {
+            // A paid vector that is lost is not made a second time: the round continues without it.
+            RoundProgress::Accepted | RoundProgress::Lost => Ok(()),
+            RoundProgress::Stored => self.exchange.resend_vector(self.key),
+            RoundProgress::Untouched if self.exchange.is_closed(self.key)? => Ok(()),
+            RoundProgress::Untouched => {
+                let vector = match mode {
+                    ContributionMode::Noisy(clip) => match site.selection() {
+                        // The contract allows no audit here; the grant of a selection could not pay for one.
+                        Some(selection) => self.select_update(clip, selection)?,
+                        None => self.make_noisy(clip, audit)?,
+                    },
+                    ContributionMode::Exact | ContributionMode::None => self.make_exact()?,
+                };
+                self.exchange.send_vector(self.key, vector)
+            }
+        }
+    }
+
     /// Makes a differentially private mean gradient, or the update of the round's private steps.
     ///
     /// # Errors
     /// [`RunError`] when the exchange is stopped, or the grant does not match the release.
-    pub(super) fn noisy(&mut self, clip: Clip, audit: Option<&mut Audit>) -> Result<Outgoing, RunError> {
-        let (learner, round) = (self.learner, self.round);
-        let (vector, seen) = match self.local_steps() {
+    fn make_noisy(&mut self, clip: Clip, audit: Option<&mut ReleaseAudit>) -> Result<Outgoing, RunError> {
+        let learner = self.learner;
+        let expected_batch = self.site.expected_batch();
+        let (vector, evidence) = match learner.local_steps() {
             None => {
-                let sum = self.sum(learner.model(), clip, audit.as_deref())?;
-                let clearance = self.exchange.clear(self.series, round)?;
-                let release = sum.release(self.site.expected_batch(), clearance, &self.chance(Purpose::Noise))?;
-                let seen =
-                    audit.as_ref().map(|audit| audit.evidence(release.vector(), self.site.expected_batch()).collect());
-                (release.into(), seen)
+                let sum = self.sum_batch(learner.model(), clip, audit.as_deref())?;
+                let clearance = self.exchange.clear(self.key)?;
+                let release = sum.release(expected_batch, clearance, &self.draw_randomness(Purpose::Noise))?;
+                let evidence = audit.as_ref().map(|audit| audit.evidence(release.vector(), expected_batch).collect());
+                (release.into(), evidence)
             }
             Some(steps) => {
-                let terms = learner.terms(steps, self.site.expected_batch());
-                let seen = audit.as_ref().map(|audit| audit.nothing_seen());
-                let mut walk = Walk { own: self, clip, audit: audit.as_deref(), steps, ticket: None, seen };
-                let update = local::walk(learner.model(), learner.trained(), &terms, &mut walk)?;
-                let Walk { ticket, seen, .. } = walk;
-                let ticket = ticket.ok_or_else(|| RunError::Refused("nothing was granted".to_owned()))?;
-                (update.leave(ticket)?, seen)
+                let terms = learner.step_terms(steps, expected_batch);
+                let evidence = audit.as_ref().map(|audit| audit.no_evidence());
+                let mut source =
+                    AuditedSteps { round: self, clip, audit: audit.as_deref(), steps, ticket: None, evidence };
+                let update = local::take_private_steps(learner.model(), learner.subset(), &terms, &mut source)?;
+                let AuditedSteps { ticket, evidence, .. } = source;
+                (update.leave(ticket.ok_or(TrainingError::NothingGranted)?)?, evidence)
             }
         };
-        if let (Some(audit), Some(seen)) = (audit, seen) {
-            audit.note(round, seen)?;
+        if let (Some(audit), Some(evidence)) = (audit, evidence) {
+            audit.record(self.key.round, evidence)?;
         }
         Ok(vector)
     }
@@ -87,26 +106,26 @@ impl Contribution<'_, '_> {
     ///
     /// # Errors
     /// [`RunError`] when the exchange is stopped, or the grant does not match the release.
-    pub(super) fn selected(&mut self, clip: Clip, choice: &Choice) -> Result<Outgoing, RunError> {
+    fn select_update(&mut self, clip: Clip, choice: &SiteSelection) -> Result<Outgoing, RunError> {
         let learner = self.learner;
-        let steps = self.local_steps().ok_or_else(|| RunError::Failed("one step is no run to choose".to_owned()))?;
+        let steps = learner.local_steps().ok_or(TrainingError::SelectionWithoutSteps)?;
         let clips =
             choice.candidates.iter().map(|candidate| candidate_clip(clip, candidate)).collect::<Result<Vec<_>, _>>()?;
-        let (all, prize) = self.exchange.clear(self.series, self.round)?.split_runs(steps)?;
-        let mut contest = PrivateSelection::begin(prize, &self.chance(Purpose::Selection))
-            .map_err(|error| RunError::Refused(error.to_string()))?;
+        let (all, prize) = self.exchange.clear(self.key)?.split_runs(steps)?;
+        let mut selection = PrivateSelection::begin(prize, &self.draw_randomness(Purpose::Selection))
+            .map_err(TrainingError::Selection)?;
         let mut model = learner.model().clone();
         for permits in all {
-            let candidate = contest.candidate(choice.candidates.len());
-            let mut terms = learner.terms(steps, self.site.expected_batch());
+            let candidate = selection.candidate(choice.candidates.len());
+            let mut terms = learner.step_terms(steps, self.site.expected_batch());
             terms.rule = terms.rule.at(choice.candidates[candidate].learning_rate);
-            let mut run = Trial { own: self, clip: clips[candidate], permits: Some(permits) };
-            let update = local::walk(learner.model(), learner.trained(), &terms, &mut run)?;
-            local::advance(learner.model(), learner.trained(), update.moved(), &mut model);
+            let mut source = SelectionRun { round: self, clip: clips[candidate], permits: Some(permits) };
+            let update = local::take_private_steps(learner.model(), learner.subset(), &terms, &mut source)?;
+            local::advance(learner.model(), learner.subset(), update.moved(), &mut model);
             let loss = choice.development.loss(&model, self.engine);
-            contest.submit(update, loss);
+            selection.submit(update, loss);
         }
-        Ok(contest.finish()?)
+        Ok(selection.finish()?)
     }
 
     /// Makes an exact mean gradient of a Poisson batch, or the sum of the round's steps along such gradients: for data
@@ -114,48 +133,44 @@ impl Contribution<'_, '_> {
     ///
     /// # Errors
     /// [`RunError`] when the exchange is stopped.
-    pub(super) fn exact(&mut self) -> Result<Outgoing, RunError> {
+    fn make_exact(&mut self) -> Result<Outgoing, RunError> {
         let learner = self.learner;
-        let vector = match self.local_steps() {
-            None => self.gradient(learner.model())?,
+        let vector = match learner.local_steps() {
+            None => self.exact_gradient(learner.model())?,
             Some(steps) => {
-                let terms = learner.terms(steps, self.site.expected_batch());
-                local::walk_exactly(learner.model(), learner.trained(), &terms, |model| self.gradient(model))?
+                let terms = learner.step_terms(steps, self.site.expected_batch());
+                let gradient = |model: &Model| self.exact_gradient(model);
+                local::take_exact_steps(learner.model(), learner.subset(), &terms, gradient)?
             }
         };
-        let clearance = self.exchange.clear(self.series, self.round)?;
+        let clearance = self.exchange.clear(self.key)?;
         Ok(Outgoing::exact(vector, clearance)?)
     }
 
-    /// Returns the number of local steps, if updates are sent.
-    fn local_steps(&self) -> Option<NonZeroU32> {
-        self.learner.local_steps()
-    }
-
-    fn chance(&mut self, purpose: Purpose) -> Randomness {
-        self.exchange.chance(purpose)
+    fn draw_randomness(&mut self, purpose: Purpose) -> Randomness {
+        self.exchange.draw_randomness(purpose)
     }
 
     /// Computes the clipped sum of a fresh batch, at a model.
-    fn sum(&mut self, model: &Model, clip: Clip, audit: Option<&Audit>) -> Result<ClippedSum, RunError> {
-        let sampler = self.site.sampler(audit.map_or(0, Audit::members));
-        let batch = sampler.draw(&self.chance(Purpose::Sampling));
-        let (real, canaries) = self.site.split(batch.units());
-        let drawn = audit.map(|audit| audit.drawn(canaries));
+    fn sum_batch(&mut self, model: &Model, clip: Clip, audit: Option<&ReleaseAudit>) -> Result<ClippedSum, RunError> {
+        let sampler = self.site.sampler(audit.map_or(0, ReleaseAudit::members));
+        let batch = sampler.draw(&self.draw_randomness(Purpose::Sampling));
+        let (real, canaries) = self.site.split_batch(batch.units());
+        let canaries = audit.map(|audit| audit.batch_canaries(canaries));
         let mut units = self.site.units(real);
-        if let Some(drawn) = &drawn {
-            units.extend(drawn.recordings.iter().cloned());
+        if let Some(canaries) = &canaries {
+            units.extend(canaries.recordings.iter().cloned());
         }
-        let trained = self.learner.parts();
-        let mut sum = ClippedSum::begin_parts(&batch, clip, &model.shape().lengths(trained));
-        let prepared = self.engine.prepare(model, trained);
+        let parts = self.learner.parts();
+        let mut sum = ClippedSum::begin_parts(&batch, clip, &model.shape().lengths(parts));
+        let prepared = self.engine.prepare(model, parts);
         for group in self.engine.groups(&units, model.shape()) {
-            go_on(self.exchange)?;
+            check_cancelled(self.exchange)?;
             self.engine.add_clipped(&prepared, &units[group], &mut sum);
         }
-        if let (Some(audit), Some(drawn)) = (audit, &drawn) {
-            for gradients in audit.gradients(drawn) {
-                go_on(self.exchange)?;
+        if let (Some(audit), Some(canaries)) = (audit, &canaries) {
+            for gradients in audit.gradients(canaries) {
+                check_cancelled(self.exchange)?;
                 sum.add(gradients);
             }
         }
@@ -163,81 +178,81 @@ impl Contribution<'_, '_> {
     }
 
     /// Computes the exact mean gradient of a fresh batch, at a model.
-    fn gradient(&mut self, model: &Model) -> Result<Vec<f32>, RunError> {
-        let sampler = self.site.sampler(self.guests.map_or(0, Guests::members));
-        let batch = sampler.draw(&self.chance(Purpose::Sampling));
-        let (real, canaries) = self.site.split(batch.units());
+    fn exact_gradient(&mut self, model: &Model) -> Result<Vec<f32>, RunError> {
+        let sampler = self.site.sampler(self.canaries.map_or(0, CanaryRecordings::members));
+        let batch = sampler.draw(&self.draw_randomness(Purpose::Sampling));
+        let (real, numbers) = self.site.split_batch(batch.units());
         let mut units = self.site.units(real);
-        if let Some(guests) = self.guests {
-            units.extend(guests.drawn(canaries));
+        if let Some(canaries) = self.canaries {
+            units.extend(canaries.select(numbers));
         }
         let weight = self.site.expected_batch().recip() as f32;
-        let mut gradient = vec![0.0; self.learner.trained().len()];
-        for some in units.chunks(UNITS) {
-            go_on(self.exchange)?;
-            self.engine.add_units(model, self.learner.parts(), some, weight, &mut gradient);
+        let mut gradient = vec![0.0; self.learner.subset().len()];
+        for chunk in units.chunks(UNITS) {
+            check_cancelled(self.exchange)?;
+            self.engine.add_units(model, self.learner.parts(), chunk, weight, &mut gradient);
         }
         Ok(gradient)
     }
 }
 
 /// Returns a candidate's clip: the same noise relative to it, in the same mode.
-fn candidate_clip(clip: Clip, candidate: &SelectionCandidate) -> Result<Clip, RunError> {
-    let own = Clip::new(clip.bound() * candidate.clip, clip.noise_multiplier());
-    Ok(own.map_err(|error| RunError::Failed(error.to_string()))?.with_mode(clip.mode()))
+fn candidate_clip(clip: Clip, candidate: &SelectionCandidate) -> Result<Clip, TrainingError> {
+    let own = Clip::new(clip.bound() * candidate.clip, clip.noise_multiplier())?;
+    Ok(own.with_mode(clip.mode()))
 }
 
 /// One granted run of a selection.
-struct Trial<'w, 'a, 'm> {
-    own: &'w mut Contribution<'a, 'm>,
+struct SelectionRun<'w, 'a, 'm> {
+    round: &'w mut RoundContribution<'a, 'm>,
     clip: Clip,
     permits: Option<StepPermits>,
 }
 
-impl Ground for Trial<'_, '_, '_> {
-    fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError> {
-        self.own.sum(model, self.clip, None)
+impl StepSource for SelectionRun<'_, '_, '_> {
+    fn sum_batch(&mut self, model: &Model) -> Result<ClippedSum, RunError> {
+        self.round.sum_batch(model, self.clip, None)
     }
 
-    fn permits(&mut self) -> Result<StepPermits, RunError> {
-        self.permits.take().ok_or_else(|| RunError::Refused("a run is granted once".to_owned()))
+    fn request_permits(&mut self) -> Result<StepPermits, RunError> {
+        Ok(self.permits.take().ok_or(TrainingError::GrantedOnce)?)
     }
 
-    fn noise(&mut self) -> Randomness {
-        self.own.chance(Purpose::Noise)
+    fn draw_noise(&mut self) -> Randomness {
+        self.round.draw_randomness(Purpose::Noise)
     }
 }
 
-/// The private steps of a round.
-struct Walk<'w, 'a, 'm> {
-    own: &'w mut Contribution<'a, 'm>,
+/// The private steps of a round, with the evidence that they give to an audit.
+struct AuditedSteps<'w, 'a, 'm> {
+    round: &'w mut RoundContribution<'a, 'm>,
     clip: Clip,
-    audit: Option<&'w Audit>,
+    audit: Option<&'w ReleaseAudit>,
     steps: NonZeroU32,
     ticket: Option<VectorTicket>,
     /// The evidence of all steps so far about each canary.
-    seen: Option<Vec<f64>>,
+    evidence: Option<Vec<f64>>,
 }
 
-impl Ground for Walk<'_, '_, '_> {
-    fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError> {
-        self.own.sum(model, self.clip, self.audit)
+impl StepSource for AuditedSteps<'_, '_, '_> {
+    fn sum_batch(&mut self, model: &Model) -> Result<ClippedSum, RunError> {
+        self.round.sum_batch(model, self.clip, self.audit)
     }
 
-    fn permits(&mut self) -> Result<StepPermits, RunError> {
-        let (permits, ticket) = self.own.exchange.clear(self.own.series, self.own.round)?.split(self.steps)?;
+    fn request_permits(&mut self) -> Result<StepPermits, RunError> {
+        let (permits, ticket) = self.round.exchange.clear(self.round.key)?.split(self.steps)?;
         self.ticket = Some(ticket);
         Ok(permits)
     }
 
-    fn noise(&mut self) -> Randomness {
-        self.own.chance(Purpose::Noise)
+    fn draw_noise(&mut self) -> Randomness {
+        self.round.draw_randomness(Purpose::Noise)
     }
 
-    fn seen(&mut self, step: &LocalStep) {
-        if let (Some(audit), Some(seen)) = (self.audit, &mut self.seen) {
-            let evidence = audit.evidence(step.vector(), self.own.site.expected_batch());
-            seen.iter_mut().zip(evidence).for_each(|(sum, evidence)| *sum += evidence);
+    fn observe(&mut self, step: &LocalStep) {
+        if let (Some(audit), Some(evidence)) = (self.audit, &mut self.evidence) {
+            let step_evidence = audit.evidence(step.vector(), self.round.site.expected_batch());
+            evidence.iter_mut().zip(step_evidence).for_each(|(sum, evidence)| *sum += evidence);
         }
     }
 }

@@ -12,6 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use undertone_api::job::dp_sgd::Spec;
 
+use super::TrainingError;
 use crate::run::RunError;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
@@ -24,7 +25,7 @@ const MAX_FRAMES: usize = 1 << 22;
 
 /// Public utterances, concatenated.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Development {
+pub(super) struct DevelopmentData {
     inputs: usize,
     features: Vec<f32>,
     labels: Vec<u16>,
@@ -41,32 +42,30 @@ pub(super) fn set_aside(spec: &Spec, dataset: &Dataset) -> Result<Vec<usize>, Ru
     let mut all = dataset.split(Split::Train);
     let count = selection.development as usize;
     if count >= all.len() {
-        return Err(RunError::Failed(format!(
-            "`{}` has {} utterances to train on, and {count} are to be set aside: propose the job with a smaller \
-             `selection.development`",
-            dataset.meta().name,
-            all.len()
-        )));
+        let name = dataset.meta().name.clone();
+        let error = TrainingError::DevelopmentSize { dataset: name, utterances: all.len(), development: count };
+        return Err(error.into());
     }
     let mut rng = ChaCha20Rng::seed_from_u64(spec.warm_start.seed);
     // Stream 0 and those from 1 on belong to the warm start.
     rng.set_stream(u64::MAX);
     for first in 0..count {
-        let left = (all.len() - first) as u64;
-        all.swap(first, first + (rng.next_u64() % left) as usize);
+        let remaining = (all.len() - first) as u64;
+        all.swap(first, first + (rng.next_u64() % remaining) as usize);
     }
     all.truncate(count);
     all.sort_unstable();
     Ok(all)
 }
 
-fn damaged(why: impl std::fmt::Display) -> RunError {
-    RunError::Failed(format!("the lead's development data cannot be used: {why}"))
+/// Returns the error of data whose content is wrong.
+fn content_error(reason: impl Into<String>) -> RunError {
+    TrainingError::DevelopmentContent(reason.into()).into()
 }
 
-impl Development {
+impl DevelopmentData {
     /// Copies some utterances of public data.
-    pub(super) fn of(dataset: &Dataset, utterances: &[usize]) -> Self {
+    pub(super) fn copy_from(dataset: &Dataset, utterances: &[usize]) -> Self {
         let mut development =
             Self { inputs: dataset.meta().inputs, features: Vec::new(), labels: Vec::new(), lengths: Vec::new() };
         for utterance in utterances.iter().map(|index| dataset.utterance(*index)) {
@@ -86,13 +85,13 @@ impl Development {
         let labels: Vec<u8> = self.labels.iter().flat_map(|value| value.to_le_bytes()).collect();
         let lengths: Vec<u8> = self.lengths.iter().flat_map(|value| value.to_le_bytes()).collect();
         let frames = self.labels.len();
-        let view = |kind, shape, data| TensorView::new(kind, shape, data).map_err(damaged);
+        let view = |kind, shape, data| TensorView::new(kind, shape, data).map_err(TrainingError::DevelopmentFile);
         let views = [
             ("features", view(Dtype::F32, vec![frames, self.inputs], &features)?),
             ("labels", view(Dtype::U16, vec![frames], &labels)?),
             ("lengths", view(Dtype::U32, vec![self.lengths.len()], &lengths)?),
         ];
-        safetensors::serialize(views, None::<HashMap<String, String>>).map_err(damaged)
+        Ok(safetensors::serialize(views, None::<HashMap<String, String>>).map_err(TrainingError::DevelopmentFile)?)
     }
 
     /// Reads a file, for a model of this shape.
@@ -100,34 +99,36 @@ impl Development {
     /// # Errors
     /// [`RunError::Failed`] when it is damaged, or does not fit the model.
     pub(super) fn from_file(file: &[u8], shape: &ModelShape) -> Result<Self, RunError> {
-        let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
+        let tensors = SafeTensors::deserialize(file).map_err(TrainingError::DevelopmentFile)?;
         let tensor = |name: &str, kind| {
-            let tensor = tensors.tensor(name).map_err(damaged)?;
-            if tensor.dtype() == kind { Ok(tensor) } else { Err(damaged(format!("`{name}` is of another type"))) }
+            let tensor = tensors.tensor(name).map_err(TrainingError::DevelopmentFile)?;
+            let has_kind = tensor.dtype() == kind;
+            if has_kind { Ok(tensor) } else { Err(content_error(format!("`{name}` has another type"))) }
         };
-        let (features, labels) = (tensor("features", Dtype::F32)?, tensor("labels", Dtype::U16)?);
+        let features = tensor("features", Dtype::F32)?;
+        let labels = tensor("labels", Dtype::U16)?;
         let lengths = tensor("lengths", Dtype::U32)?;
-        let read = Self {
+        let data = Self {
             inputs: features.shape().get(1).copied().unwrap_or(0),
             features: features.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
             labels: labels.data().as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect(),
             lengths: lengths.data().as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
         };
-        let frames = read.labels.len();
-        let whole = read.lengths.iter().map(|length| u64::from(*length)).sum::<u64>() == frames as u64;
-        let sound = (1..=MAX_FRAMES).contains(&frames)
-            && whole
-            && !read.lengths.contains(&0)
-            && read.features.len() == frames * read.inputs
-            && read.features.iter().all(|value| value.is_finite());
-        if !sound {
-            return Err(damaged("its parts contradict each other"));
+        let frames = data.labels.len();
+        let has_all_frames = data.lengths.iter().map(|length| u64::from(*length)).sum::<u64>() == frames as u64;
+        let is_consistent = (1..=MAX_FRAMES).contains(&frames)
+            && has_all_frames
+            && !data.lengths.contains(&0)
+            && data.features.len() == frames * data.inputs
+            && data.features.iter().all(|value| value.is_finite());
+        if !is_consistent {
+            return Err(content_error("its tensors contradict each other"));
         }
-        let classes = read.labels.iter().max().map_or(0, |label| usize::from(*label) + 1);
-        if read.inputs != shape.inputs || classes > shape.classes {
-            return Err(damaged("they are not of the model's inputs and classes"));
+        let classes = data.labels.iter().max().map_or(0, |label| usize::from(*label) + 1);
+        if data.inputs != shape.inputs || classes > shape.classes {
+            return Err(content_error("the model has other inputs or classes"));
         }
-        Ok(read)
+        Ok(data)
     }
 
     /// Returns the mean cross-entropy of a model on them, nats: lower is better.
@@ -149,15 +150,15 @@ impl Development {
 
 #[cfg(test)]
 mod tests {
-    use super::Development;
+    use super::DevelopmentData;
     use crate::speech::model::ModelShape;
 
     const fn shape() -> ModelShape {
         ModelShape::plain(2, 3, 4)
     }
 
-    fn development() -> Development {
-        Development {
+    fn development() -> DevelopmentData {
+        DevelopmentData {
             inputs: 2,
             features: (0..10).map(|value| value as f32).collect(),
             labels: vec![0, 1, 2, 3, 0],
@@ -166,26 +167,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn development_file_is_read_back_unchanged() {
         let file = development().to_file().expect("it can be written");
-        assert_eq!(Development::from_file(&file, &shape()).expect("it is whole"), development());
+        assert_eq!(DevelopmentData::from_file(&file, &shape()).expect("it is whole"), development());
     }
 
     #[test]
-    fn a_file_that_contradicts_itself_or_the_model_is_refused() {
-        let wrong: [fn(&mut Development); 5] = [
+    fn inconsistent_development_file_is_refused() {
+        let changes: [fn(&mut DevelopmentData); 5] = [
             |data| data.lengths[0] = 3,
             |data| data.lengths = vec![5, 0],
             |data| data.labels[1] = 4,
             |data| data.features[3] = f32::NAN,
             |data| (data.inputs, data.lengths) = (1, vec![5]),
         ];
-        for (number, change) in wrong.into_iter().enumerate() {
+        for (number, change) in changes.into_iter().enumerate() {
             let mut data = development();
             change(&mut data);
-            let read = data.to_file().and_then(|file| Development::from_file(&file, &shape()));
-            assert!(read.is_err(), "{number}");
+            let result = data.to_file().and_then(|file| DevelopmentData::from_file(&file, &shape()));
+            assert!(result.is_err(), "{number}");
         }
-        assert!(Development::from_file(b"nothing", &shape()).is_err());
+        assert!(DevelopmentData::from_file(b"nothing", &shape()).is_err());
     }
 }

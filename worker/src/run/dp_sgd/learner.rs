@@ -10,27 +10,28 @@ use std::path::Path;
 use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec};
 use undertone_api::signed::Manifest;
 
-use super::checkpoint::{Checkpoint, Plan};
-use super::local::Terms;
+use super::TrainingError;
+use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
+use super::local::StepTerms;
 use crate::dp::optimizer::StepDirection;
 use crate::dp::optimizer::noise::{NoiseShare, variance};
-use crate::run::{Average, RunError};
+use crate::run::{RoundAverage, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::subset::CoordinateSubset;
 
 /// The model of an arm, between its rounds.
-pub(super) struct Learner<'a> {
+pub(super) struct ArmLearner<'a> {
     arm: Arm,
     rounds: &'a Rounds,
     shares: Vec<NoiseShare>,
-    plan: Plan,
+    plan: CheckpointPlan,
     parts: ModelParts,
-    trained: CoordinateSubset,
+    subset: CoordinateSubset,
     model: Model,
-    standing: Checkpoint,
+    checkpoint: ArmCheckpoint,
 }
 
-impl<'a> Learner<'a> {
+impl<'a> ArmLearner<'a> {
     /// Makes the state before the first round, at `start`.
     ///
     /// # Errors
@@ -43,27 +44,33 @@ impl<'a> Learner<'a> {
         start: Model,
     ) -> Result<Self, RunError> {
         let parts = rounds.trained(&spec.model);
-        let trained = start.shape().subset(parts);
-        if trained.is_empty() {
-            return Err(RunError::Failed(format!(
-                "the model has none of the parts that `{}` is to train: name one that it has in `train`",
-                arm.series()
-            )));
+        let subset = start.shape().subset(parts);
+        if subset.is_empty() {
+            return Err(TrainingError::NoTrainedPart(arm.series().to_owned()).into());
         }
-        let plan = Plan { length: trained.len(), rule: rounds.optimizer, averaging: rounds.averaging };
-        let standing = plan.begin(trained.gather(start.parameters()));
-        Ok(Self { arm, rounds, shares: shares(spec, arm, manifest), plan, parts, trained, model: start, standing })
+        let plan = CheckpointPlan { length: subset.len(), rule: rounds.optimizer, averaging: rounds.averaging };
+        let checkpoint = plan.begin(subset.gather(start.parameters()));
+        Ok(Self {
+            arm,
+            rounds,
+            shares: noise_shares(spec, arm, manifest),
+            plan,
+            parts,
+            subset,
+            model: start,
+            checkpoint,
+        })
     }
 
     /// Resumes from the last checkpoint in `folder`; returns whether there was one.
     pub(super) fn resume(&mut self, folder: &Path) -> bool {
-        let Some(standing) = Checkpoint::load(folder, self.arm.series(), self.plan)
-            .filter(|standing| standing.round <= self.rounds.rounds)
+        let Some(checkpoint) = ArmCheckpoint::load(folder, self.arm.series(), self.plan)
+            .filter(|checkpoint| checkpoint.round <= self.rounds.rounds)
         else {
             return false;
         };
-        self.trained.scatter(&standing.parameters, self.model.parameters_mut());
-        self.standing = standing;
+        self.subset.scatter(&checkpoint.parameters, self.model.parameters_mut());
+        self.checkpoint = checkpoint;
         true
     }
 
@@ -72,22 +79,22 @@ impl<'a> Learner<'a> {
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
     pub(super) fn save(&self, folder: &Path) -> Result<(), RunError> {
-        self.standing.save(folder, self.arm.series())
+        self.checkpoint.save(folder, self.arm.series())
     }
 
     /// Returns the number of finished rounds.
-    pub(super) const fn done(&self) -> u32 {
-        self.standing.round
+    pub(super) const fn finished_rounds(&self) -> u32 {
+        self.checkpoint.round
     }
 
     /// Returns the duration of the rounds, seconds.
     pub(super) const fn seconds(&self) -> f64 {
-        self.standing.seconds
+        self.checkpoint.seconds
     }
 
     /// Adds seconds to the duration.
-    pub(super) fn spend(&mut self, seconds: f64) {
-        self.standing.seconds += seconds;
+    pub(super) fn add_seconds(&mut self, seconds: f64) {
+        self.checkpoint.seconds += seconds;
     }
 
     /// Returns the model at which gradients are computed.
@@ -101,13 +108,13 @@ impl<'a> Learner<'a> {
     }
 
     /// Returns the trained coordinates: those of the arm's vectors.
-    pub(super) const fn trained(&self) -> &CoordinateSubset {
-        &self.trained
+    pub(super) const fn subset(&self) -> &CoordinateSubset {
+        &self.subset
     }
 
     /// Returns the next round's factor of the learning rate.
-    pub(super) fn pace(&self) -> f64 {
-        self.rounds.schedule.factor(self.standing.round + 1, self.rounds.rounds)
+    pub(super) fn step_scale(&self) -> f64 {
+        self.rounds.schedule.factor(self.checkpoint.round + 1, self.rounds.rounds)
     }
 
     /// Returns the number of steps of each participant between two averages, if updates are sent.
@@ -116,8 +123,8 @@ impl<'a> Learner<'a> {
     }
 
     /// Returns the terms of the next round's local steps, for a participant that divides by `expected_batch`.
-    pub(super) fn terms(&self, steps: NonZeroU32, expected_batch: f64) -> Terms {
-        Terms { steps, rule: self.rounds.optimizer, pace: self.pace(), expected_batch }
+    pub(super) fn step_terms(&self, steps: NonZeroU32, expected_batch: f64) -> StepTerms {
+        StepTerms { steps, rule: self.rounds.optimizer, pace: self.step_scale(), expected_batch }
     }
 
     /// Applies the average of the next round: a step along gradients, or the updates themselves.
@@ -125,19 +132,16 @@ impl<'a> Learner<'a> {
     /// # Errors
     /// [`RunError::Failed`] when it is not a finite vector with one number per trained coordinate; nothing has changed
     /// then.
-    pub(super) fn apply(&mut self, average: &Average) -> Result<(), RunError> {
-        let round = self.standing.round + 1;
-        if average.mean.len() != self.trained.len() || !average.mean.iter().all(|value| value.is_finite()) {
-            return Err(RunError::Failed(format!(
-                "the average of round {round} of `{}` is not a finite vector of {} numbers",
-                self.arm.series(),
-                self.trained.len()
-            )));
+    pub(super) fn apply(&mut self, average: &RoundAverage) -> Result<(), RunError> {
+        let round = self.checkpoint.round + 1;
+        if average.mean.len() != self.subset.len() || !average.mean.iter().all(|value| value.is_finite()) {
+            let series = self.arm.series().to_owned();
+            return Err(TrainingError::UnusableAverage { series, round, length: self.subset.len() }.into());
         }
-        let pace = self.pace();
-        let Checkpoint { parameters, optimizer, iterates, .. } = &mut self.standing;
+        let pace = self.step_scale();
+        let ArmCheckpoint { parameters, optimizer, iterates, .. } = &mut self.checkpoint;
         if self.rounds.sends_updates() {
-            parameters.iter_mut().zip(&average.mean).for_each(|(parameter, moved)| *parameter += moved);
+            parameters.iter_mut().zip(&average.mean).for_each(|(parameter, change)| *parameter += change);
         } else {
             let noise = variance(&self.shares, average.contributors as usize);
             optimizer.step(parameters, StepDirection::averaged(&average.mean, noise), pace);
@@ -145,21 +149,21 @@ impl<'a> Learner<'a> {
         if let Some(iterates) = iterates {
             iterates.add(parameters);
         }
-        self.trained.scatter(parameters, self.model.parameters_mut());
-        self.standing.round = round;
+        self.subset.scatter(parameters, self.model.parameters_mut());
+        self.checkpoint.round = round;
         Ok(())
     }
 
     /// Returns the model that is measured, audited and published: of the mean of the iterates if they are averaged.
     pub(super) fn result(&self) -> Model {
         let mut model = self.model.clone();
-        self.trained.scatter(self.standing.result(), model.parameters_mut());
+        self.subset.scatter(self.checkpoint.result(), model.parameters_mut());
         model
     }
 }
 
 /// Returns the weight of each contributor, and the noise of its vectors in an arm.
-fn shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<NoiseShare> {
+fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<NoiseShare> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;
         let deviation = if arm == Arm::Private { party.deviation(units) } else { 0.0 };

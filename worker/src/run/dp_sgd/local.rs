@@ -13,6 +13,7 @@ use std::num::NonZeroU32;
 
 use undertone_api::job::dp_sgd::Optimizer as Rule;
 
+use super::TrainingError;
 use crate::dp::clip::ClippedSum;
 use crate::dp::optimizer::{Optimizer, StepDirection};
 use crate::dp::randomness::Randomness;
@@ -24,7 +25,7 @@ use crate::speech::model::subset::CoordinateSubset;
 
 /// The public terms of a round's local steps.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct StepTerms {
     /// The number of steps, s.
     pub(super) steps: NonZeroU32,
     /// The rule from a gradient to a step.
@@ -36,55 +37,53 @@ pub(super) struct Terms {
 }
 
 /// The source of batches, permits and noise for private steps.
-pub(super) trait Ground {
+pub(super) trait StepSource {
     /// Draws a fresh batch and returns its clipped sum at a model.
     ///
     /// # Errors
     /// [`RunError`] when the run has to stop.
-    fn sum(&mut self, model: &Model) -> Result<ClippedSum, RunError>;
+    fn sum_batch(&mut self, model: &Model) -> Result<ClippedSum, RunError>;
 
     /// Returns the permits for all steps of the round; called once, after the first sum and before the first noise.
     ///
     /// # Errors
     /// [`RunError::Refused`] when ledger or policy refuse.
-    fn permits(&mut self) -> Result<StepPermits, RunError>;
+    fn request_permits(&mut self) -> Result<StepPermits, RunError>;
 
     /// Returns fresh randomness for one step's noise.
-    fn noise(&mut self) -> Randomness;
+    fn draw_noise(&mut self) -> Randomness;
 
     /// Receives every release.
-    fn seen(&mut self, step: &LocalStep) {
+    fn observe(&mut self, step: &LocalStep) {
         let _ = step;
     }
 }
 
-/// Takes the private steps of a round from `start`; only the coordinates of `trained` move. The update may leave with
+/// Takes the private steps of a round from `start`; only the coordinates of `subset` move. The update may leave with
 /// the ticket of the grant; [`advance`] makes its model.
 ///
 /// # Errors
-/// Any error of the ground, and [`RunError::Refused`] when the grant does not match the releases.
-pub(super) fn walk(
+/// Any error of the source, and [`RunError::Refused`] when the grant does not match the releases.
+pub(super) fn take_private_steps(
     start: &Model,
-    trained: &CoordinateSubset,
-    terms: &Terms,
-    ground: &mut impl Ground,
+    subset: &CoordinateSubset,
+    terms: &StepTerms,
+    source: &mut impl StepSource,
 ) -> Result<Update, RunError> {
-    let mut update = Update::begin(terms.rule, terms.pace, trained.len());
-    let mut first = Some(ground.sum(start)?);
-    let mut permits = ground.permits()?;
+    let mut update = Update::begin(terms.rule, terms.pace, subset.len());
+    let mut first = Some(source.sum_batch(start)?);
+    let mut permits = source.request_permits()?;
     let mut model = start.clone();
     for _ in 0..terms.steps.get() {
         let sum = if let Some(sum) = first.take() {
             sum
         } else {
-            advance(start, trained, update.moved(), &mut model);
-            ground.sum(&model)?
+            advance(start, subset, update.moved(), &mut model);
+            source.sum_batch(&model)?
         };
-        let permit = permits.take().ok_or_else(|| {
-            RunError::Refused(format!("the site grants fewer steps than the {} of a round", terms.steps))
-        })?;
-        let step = sum.step(terms.expected_batch, permit, &ground.noise())?;
-        ground.seen(&step);
+        let permit = permits.take().ok_or(TrainingError::TooFewSteps(terms.steps))?;
+        let step = sum.step(terms.expected_batch, permit, &source.draw_noise())?;
+        source.observe(&step);
         update.take(step)?;
     }
     Ok(update)
@@ -94,29 +93,29 @@ pub(super) fn walk(
 ///
 /// # Errors
 /// Any error of `gradient`.
-pub(super) fn walk_exactly(
+pub(super) fn take_exact_steps(
     start: &Model,
-    trained: &CoordinateSubset,
-    terms: &Terms,
+    subset: &CoordinateSubset,
+    terms: &StepTerms,
     mut gradient: impl FnMut(&Model) -> Result<Vec<f32>, RunError>,
 ) -> Result<Vec<f32>, RunError> {
-    let mut optimizer = Optimizer::new(terms.rule, trained.len());
-    let mut moved = vec![0.0; trained.len()];
+    let mut optimizer = Optimizer::new(terms.rule, subset.len());
+    let mut change = vec![0.0; subset.len()];
     let mut model = start.clone();
     for _ in 0..terms.steps.get() {
         let gradient = gradient(&model)?;
-        optimizer.step(&mut moved, StepDirection::exact(&gradient), terms.pace);
-        advance(start, trained, &moved, &mut model);
+        optimizer.step(&mut change, StepDirection::exact(&gradient), terms.pace);
+        advance(start, subset, &change, &mut model);
     }
-    Ok(moved)
+    Ok(change)
 }
 
-/// Sets `model` to the sum of `start` and `moved`.
+/// Sets `model` to the sum of `start` and `change`.
 ///
 /// # Panics
 /// If the lengths differ.
-pub(super) fn advance(start: &Model, trained: &CoordinateSubset, moved: &[f32], model: &mut Model) {
-    let mut coordinates = trained.gather(start.parameters());
-    coordinates.iter_mut().zip(moved).for_each(|(coordinate, moved)| *coordinate += moved);
-    trained.scatter(&coordinates, model.parameters_mut());
+pub(super) fn advance(start: &Model, subset: &CoordinateSubset, change: &[f32], model: &mut Model) {
+    let mut coordinates = subset.gather(start.parameters());
+    coordinates.iter_mut().zip(change).for_each(|(coordinate, change)| *coordinate += change);
+    subset.scatter(&coordinates, model.parameters_mut());
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use undertone_api::dataset::SizeClass;
 use undertone_privacy::SamplingRate;
 
-use super::learner::Learner;
-use super::site::Choice;
+use super::learner::ArmLearner;
+use super::site::SiteSelection;
 use crate::dp::batch_bound::max_batch_size;
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::{Purpose, Randomness};
@@ -42,14 +42,14 @@ pub(super) struct RoundShape<'a> {
     pub(super) longest: usize,
     pub(super) clip: Clip,
     /// The choice among runs, if the round is a selection.
-    pub(super) choice: Option<&'a Choice>,
+    pub(super) selection: Option<&'a SiteSelection>,
     /// The number of runs of a selection; 1 without one.
     pub(super) runs: u64,
 }
 
 /// Returns the time that covers a private round of a participant, except for batches with a probability of at most
 /// 2⁻⁵⁰.
-pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engine: &mut Engine) -> Duration {
+pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, engine: &mut Engine) -> Duration {
     let steps = shape.runs.saturating_mul(learner.local_steps().map_or(1, NonZeroU32::get).into());
     // The manifest may round the number of units; no size class holds more than this.
     let units = SizeClass::from_count(shape.units).most().saturating_add(shape.canaries);
@@ -58,9 +58,9 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
     let example = LONGEST_EXAMPLE.min(shape.longest);
     let features: Vec<f32> = (0..example * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
     let labels: Vec<u16> = (0..example).map(|frame| (frame % model.shape().classes) as u16).collect();
-    let unit = made_up(shape.longest, model.shape().inputs, &features, &labels);
+    let unit = synthetic_unit(shape.longest, model.shape().inputs, &features, &labels);
     let together = (TOGETHER / shape.longest).clamp(1, MOST_TOGETHER).min(usize::try_from(most).unwrap_or(1).max(1));
-    let timed = vec![unit; together];
+    let batch = vec![unit; together];
     let empty = || Sampler::new(0, shape.rate).draw(&Randomness::from_os(Purpose::Sampling));
     let lengths = model.shape().lengths(learner.parts());
     // The first pass compiles and allocates.
@@ -72,8 +72,8 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
         let mut sum = ClippedSum::begin_parts(&empty(), shape.clip, &lengths);
         let preparing = began.elapsed();
         let began = Instant::now();
-        for group in engine.groups(&timed, model.shape()) {
-            engine.add_clipped(&prepared, &timed[group], &mut sum);
+        for group in engine.groups(&batch, model.shape()) {
+            engine.add_clipped(&prepared, &batch[group], &mut sum);
         }
         let passing = began.elapsed();
         let began = Instant::now();
@@ -84,9 +84,9 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
             step = step.max(preparing + noising);
         }
     }
-    let scoring = shape.choice.map_or(Duration::ZERO, |choice| {
+    let scoring = shape.selection.map_or(Duration::ZERO, |selection| {
         let began = Instant::now();
-        choice.development.loss(model, engine);
+        selection.development.loss(model, engine);
         began.elapsed()
     });
     let times = |time: Duration, count: f64| time.as_secs_f64() * count;
@@ -96,7 +96,7 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &Learner<'_>, engin
 }
 
 /// Makes a unit of `frames` frames, of examples that are cut from one.
-fn made_up<'a>(frames: usize, inputs: usize, features: &'a [f32], labels: &'a [u16]) -> Unit<'a> {
+fn synthetic_unit<'a>(frames: usize, inputs: usize, features: &'a [f32], labels: &'a [u16]) -> Unit<'a> {
     let whole = frames / labels.len().max(1);
     let rest = frames % labels.len().max(1);
     let example = |frames: usize| Example { features: &features[..frames * inputs], labels: &labels[..frames] };
@@ -105,14 +105,15 @@ fn made_up<'a>(frames: usize, inputs: usize, features: &'a [f32], labels: &'a [u
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_EXAMPLE, made_up};
+    use super::{LONGEST_EXAMPLE, synthetic_unit};
 
     #[test]
-    fn made_up_unit_has_the_frames_asked_for() {
+    fn synthetic_unit_has_the_requested_frames() {
         for frames in [1, 100, LONGEST_EXAMPLE, LONGEST_EXAMPLE + 1, 60_000] {
             let example = frames.min(LONGEST_EXAMPLE);
-            let (features, labels) = (vec![0.0; example * 2], vec![0; example]);
-            let unit = made_up(frames, 2, &features, &labels);
+            let features = vec![0.0; example * 2];
+            let labels = vec![0; example];
+            let unit = synthetic_unit(frames, 2, &features, &labels);
             assert_eq!(unit.iter().map(|example| example.labels.len()).sum::<usize>(), frames);
             assert!(unit.iter().all(|example| example.features.len() == 2 * example.labels.len()));
         }

@@ -4,143 +4,134 @@ use std::time::Instant;
 
 use undertone_api::job::dp_sgd::{Arm, Rounds, Spec};
 
-use super::audit::{Audit, Guests};
-use super::contribution::Contribution;
-use super::exam::Exam;
-use super::learner::Learner;
+use super::audit::{CanaryRecordings, ReleaseAudit};
+use super::contribution::RoundContribution;
+use super::learner::ArmLearner;
 use super::pace::{RoundShape, slowest_round};
-use super::site::{Part, Site};
-use super::{Trained, go_on, tell};
-use crate::run::{Exchange, Past, RunError};
+use super::site::{ContributionMode, TrainingSite};
+use super::test_sets::SpeechTestSets;
+use super::{TrainedModel, TrainingError, report_tests};
+use crate::dp::clip::Clip;
+use crate::run::{Artifacts, Averaging, RoundKey, RunError, check_cancelled};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
 
-/// Runs an arm from `start` to its last round, from the last checkpoint of an earlier process if there is one. With an
-/// exam, it measures. `open` is the finished model of the open arm, if that ran before, for an audit's comparison.
-#[expect(clippy::too_many_arguments, reason = "one call, two callers")]
-pub(super) fn run(
-    spec: &Spec,
-    arm: Arm,
-    rounds: &Rounds,
-    site: &Site,
-    engine: &mut Engine,
-    exchange: &mut dyn Exchange,
-    start: Model,
-    open: Option<&Model>,
-    exam: Option<&Exam>,
-) -> Result<Trained, RunError> {
-    let series = arm.series();
-    let guests = guests(spec, arm, site, &start, exchange)?;
-    let mut learner = Learner::begin(spec, arm, rounds, exchange.manifest(), start)?;
-    let mut audit = audit(spec, arm, site, &learner, exchange)?;
-    if let Part::Noisy(clip) = site.part(arm)
-        && let Some(longest) = site.longest()
-    {
-        // This precedes any access to the arm's private data.
-        let canaries = exchange.audited().filter(|audited| audited.series == series);
-        let shape = RoundShape {
-            units: site.size(),
-            canaries: canaries.iter().flat_map(|audited| &audited.trials).map(|trial| u64::from(trial.canaries)).sum(),
-            rate: site.rate(),
-            longest,
-            clip,
-            choice: site.choice(),
-            runs: spec.selection.as_ref().map_or(1, |selection| u64::from(selection.most_runs.get())),
-        };
-        exchange.fix_period(&mut || Ok(slowest_round(&shape, &learner, engine)))?;
-    }
-    if !learner.resume(exchange.folder())
-        && let Some(exam) = exam
-    {
-        tell(arm, 0, &learner.result(), engine, exchange, exam)?;
-    }
-    while learner.done() < rounds.rounds {
-        let began = Instant::now();
-        let round = learner.done() + 1;
-        go_on(exchange)?;
-        contribute(site, arm, round, &learner, audit.as_mut(), guests.as_ref(), engine, exchange)?;
-        learner.apply(&exchange.average(series, round)?)?;
-        learner.spend(began.elapsed().as_secs_f64());
-        let last = round == rounds.rounds;
-        if let Some(exam) = exam
-            && (round.is_multiple_of(rounds.evaluate_every) || last)
+/// One arm of a job, to be run from `start` to its last round.
+pub(super) struct ArmRun<'a> {
+    pub(super) spec: &'a Spec,
+    pub(super) arm: Arm,
+    pub(super) rounds: &'a Rounds,
+    pub(super) site: &'a TrainingSite,
+    pub(super) start: Model,
+    /// The finished model of the open arm, if that ran before, for an audit's comparison.
+    pub(super) open: Option<&'a Model>,
+    /// The test sets that the lead measures on.
+    pub(super) tests: Option<&'a SpeechTestSets>,
+}
+
+impl ArmRun<'_> {
+    /// Runs the arm, from the last checkpoint of an earlier process if there is one.
+    ///
+    /// # Errors
+    /// [`RunError`] when it ends without a model.
+    pub(super) fn run(
+        self,
+        engine: &mut Engine,
+        exchange: &mut (impl Averaging + Artifacts),
+    ) -> Result<TrainedModel, RunError> {
+        let canaries = self.open_canaries(exchange)?;
+        let Self { spec, arm, rounds, site, start, open, tests } = self;
+        let series = arm.series();
+        let mut learner = ArmLearner::begin(spec, arm, rounds, exchange.manifest(), start)?;
+        let mut audit = open_audit(spec, arm, site, &learner, exchange)?;
+        if let ContributionMode::Noisy(clip) = site.mode(arm)
+            && let Some(longest) = site.longest()
         {
-            tell(arm, round, &learner.result(), engine, exchange, exam)?;
+            // This precedes any access to the arm's private data.
+            let shape = round_shape(spec, arm, site, clip, longest, exchange);
+            exchange.fix_period(&mut || Ok(slowest_round(&shape, &learner, engine)))?;
         }
-        if round.is_multiple_of(spec.checkpoint_every) || last {
-            learner.save(exchange.folder())?;
+        if !learner.resume(exchange.folder())
+            && let Some(tests) = tests
+        {
+            report_tests(arm, 0, &learner.result(), tests, engine, exchange)?;
         }
+        while learner.finished_rounds() < rounds.rounds {
+            let began = Instant::now();
+            let key = RoundKey::new(series, learner.finished_rounds() + 1);
+            check_cancelled(exchange)?;
+            let mut contribution = RoundContribution {
+                site,
+                key,
+                learner: &learner,
+                canaries: canaries.as_ref(),
+                engine: &mut *engine,
+                exchange: &mut *exchange,
+            };
+            contribution.contribute(site.mode(arm), audit.as_mut())?;
+            learner.apply(&exchange.fetch_average(key)?)?;
+            learner.add_seconds(began.elapsed().as_secs_f64());
+            let is_last = key.round == rounds.rounds;
+            if let Some(tests) = tests
+                && (key.round.is_multiple_of(rounds.evaluate_every) || is_last)
+            {
+                report_tests(arm, key.round, &learner.result(), tests, engine, exchange)?;
+            }
+            if key.round.is_multiple_of(spec.checkpoint_every) || is_last {
+                learner.save(exchange.folder())?;
+            }
+        }
+        let model = learner.result();
+        let seconds = learner.seconds();
+        if let Some(audit) = audit {
+            let finding = audit.conclude(&model, open, engine, exchange)?;
+            exchange.submit_finding(finding)?;
+        }
+        Ok(TrainedModel { model, seconds })
     }
-    let (model, seconds) = (learner.result(), learner.seconds());
-    if let Some(audit) = audit {
-        let finding = audit.conclude(&model, open, engine, exchange)?;
-        exchange.audit(finding)?;
+
+    /// Returns the canaries of this participant's audit that take part in an arm with exact gradients of data that
+    /// their owner opened.
+    fn open_canaries(&self, exchange: &dyn Averaging) -> Result<Option<CanaryRecordings>, RunError> {
+        let Self { spec, arm, site, start, .. } = self;
+        let is_opened = *arm == Arm::Open && site.mode(*arm) == ContributionMode::Exact;
+        let Some(promise) = exchange.promised_audit().filter(|_| is_opened) else { return Ok(None) };
+        CanaryRecordings::open(&promise, arm.series(), spec, start, exchange)
     }
-    Ok(Trained { model, seconds })
 }
 
 /// Returns this participant's audit of an arm, if the manifest promises one.
-fn audit(
+fn open_audit(
     spec: &Spec,
     arm: Arm,
-    site: &Site,
-    learner: &Learner<'_>,
-    exchange: &dyn Exchange,
-) -> Result<Option<Audit>, RunError> {
-    let Some(audited) = exchange.audited().filter(|audited| audited.series == arm.series()) else { return Ok(None) };
-    let Part::Noisy(clip) = site.part(arm) else {
-        return Err(RunError::Failed("the manifest promises an audit of releases without noise".to_owned()));
-    };
-    Audit::open(&audited, spec, clip, site.rate(), learner, exchange).map(Some)
-}
-
-/// Returns the canaries of this participant's audit that take part in an arm with exact gradients of data that their
-/// owner opened.
-fn guests(
-    spec: &Spec,
-    arm: Arm,
-    site: &Site,
-    start: &Model,
-    exchange: &dyn Exchange,
-) -> Result<Option<Guests>, RunError> {
-    let Some(audited) = exchange.audited().filter(|_| arm == Arm::Open && site.part(arm) == Part::Exact) else {
+    site: &TrainingSite,
+    learner: &ArmLearner<'_>,
+    exchange: &dyn Averaging,
+) -> Result<Option<ReleaseAudit>, RunError> {
+    let Some(promise) = exchange.promised_audit().filter(|promise| promise.series == arm.series()) else {
         return Ok(None);
     };
-    Guests::open(&audited, arm.series(), spec, start, exchange)
+    let ContributionMode::Noisy(clip) = site.mode(arm) else { return Err(TrainingError::AuditWithoutNoise.into()) };
+    ReleaseAudit::open(&promise, spec, clip, site.rate(), learner, exchange).map(Some)
 }
 
-/// Sends this participant's vector of a round, unless an earlier process did, or the round closed without it.
-#[expect(clippy::too_many_arguments, reason = "one call, one caller")]
-fn contribute(
-    site: &Site,
+/// Returns the public facts of a participant's private rounds.
+fn round_shape<'a>(
+    spec: &Spec,
     arm: Arm,
-    round: u32,
-    learner: &Learner<'_>,
-    audit: Option<&mut Audit>,
-    guests: Option<&Guests>,
-    engine: &mut Engine,
-    exchange: &mut dyn Exchange,
-) -> Result<(), RunError> {
-    let (series, part) = (arm.series(), site.part(arm));
-    if part == Part::None {
-        return Ok(());
-    }
-    match exchange.past(series, round)? {
-        // A paid vector that is lost is not made a second time: the round continues without it.
-        Past::Accepted | Past::Lost => Ok(()),
-        Past::Stored => exchange.resend(series, round),
-        Past::Untouched if exchange.closed(series, round)? => Ok(()),
-        Past::Untouched => {
-            let mut own = Contribution { site, series, round, learner, guests, engine, exchange: &mut *exchange };
-            let vector = match part {
-                Part::Noisy(clip) => match site.choice() {
-                    // The contract allows no audit here; the grant of a selection could not pay for one.
-                    Some(choice) => own.selected(clip, choice)?,
-                    None => own.noisy(clip, audit)?,
-                },
-                Part::Exact | Part::None => own.exact()?,
-            };
-            exchange.send(series, round, vector)
-        }
+    site: &'a TrainingSite,
+    clip: Clip,
+    longest: usize,
+    exchange: &dyn Averaging,
+) -> RoundShape<'a> {
+    let promise = exchange.promised_audit().filter(|promise| promise.series == arm.series());
+    RoundShape {
+        units: site.size(),
+        canaries: promise.iter().flat_map(|promise| &promise.trials).map(|trial| u64::from(trial.canaries)).sum(),
+        rate: site.rate(),
+        longest,
+        clip,
+        selection: site.selection(),
+        runs: spec.selection.as_ref().map_or(1, |selection| u64::from(selection.most_runs.get())),
     }
 }

@@ -3,23 +3,18 @@
 use undertone_api::job::dp_sgd::{Arm, Clipping, Noise, Party, SelectionCandidate, Spec};
 use undertone_privacy::SamplingRate;
 
-use super::development::{self, Development};
+use super::TrainingError;
+use super::development::{self, DevelopmentData};
 use crate::dp::clip::{Clip, ClipMode};
 use crate::dp::sampler::Sampler;
-use crate::run::{Exchange, RunError};
-use crate::speech::dataset::{Dataset, DatasetError, Split};
+use crate::run::{Averaging, RunError};
+use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Example, Unit};
 
-impl From<DatasetError> for RunError {
-    fn from(error: DatasetError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 /// A participant's kind of contribution to an arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Part {
+pub(super) enum ContributionMode {
     /// Exact mean gradients, if the site allows.
     Exact,
     /// Clipped and with noise.
@@ -29,7 +24,7 @@ pub(super) enum Part {
 }
 
 /// One participant's state.
-pub(super) struct Site {
+pub(super) struct TrainingSite {
     dataset: Dataset,
     units: Vec<Vec<usize>>,
     party: Party,
@@ -42,38 +37,34 @@ pub(super) struct Site {
     set_aside: Vec<usize>,
     /// Public length in frames to which its units are cut; `None` for public data.
     longest: Option<usize>,
-    /// The choice of its selection, once the development data are known.
-    choice: Option<Choice>,
+    /// Its private selection, once the development data are known.
+    selection: Option<SiteSelection>,
 }
 
 /// A private selection at a site.
-pub(super) struct Choice {
+pub(super) struct SiteSelection {
     /// The candidates.
     pub(super) candidates: Vec<SelectionCandidate>,
     /// The data that score them.
-    pub(super) development: Development,
+    pub(super) development: DevelopmentData,
 }
 
-impl Site {
+impl TrainingSite {
     /// Opens the participant's dataset and checks it against the spec.
     ///
     /// # Errors
     /// [`RunError::Failed`] with a text for the site's operators.
-    pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
-        let own = exchange.own();
-        let failed = |text: String| Err(RunError::Failed(text));
-        let Some(party) = spec.party(own.dataset).copied() else {
-            return failed(format!("`{}` does not take part in this job; only participants run it", own.dataset_name));
-        };
+    pub(super) fn open(spec: &Spec, exchange: &dyn Averaging) -> Result<Self, RunError> {
+        let own = exchange.participant();
+        let name = || own.dataset_name.clone();
+        let party = spec.party(own.dataset).copied().ok_or_else(|| TrainingError::NotParticipant(name()))?;
         let clip = |noise: Noise| {
-            Clip::new(noise.clip, noise.noise_multiplier).map(|clip| clip.with_mode(mode(noise.clipping)))
+            Clip::new(noise.clip, noise.noise_multiplier).map(|clip| clip.with_mode(clip_mode(noise.clipping)))
         };
-        let clip = match party.noise.map(clip).transpose() {
-            Ok(clip) => clip,
-            Err(error) => return failed(format!("noise of `{}`: {error}", own.dataset_name)),
-        };
+        let clip = party.noise.map(clip).transpose();
+        let clip = clip.map_err(|source| TrainingError::Noise { dataset: name(), source })?;
         if own.units == 0 {
-            return failed(format!("the manifest gives `{}` no units to divide by", own.dataset_name));
+            return Err(TrainingError::NoUnits(name()).into());
         }
         let dataset = Dataset::open(&exchange.dataset(own.dataset)?)?;
         // Public data need no protection: without a column of users, speakers replace them.
@@ -81,8 +72,8 @@ impl Site {
             Some(_) => dataset.units(spec.unit, Split::Train)?,
             None => dataset.groups(spec.unit, Split::Train),
         };
-        let leads = spec.participants.first().is_some_and(|first| first.dataset == party.dataset);
-        let set_aside = if leads { development::set_aside(spec, &dataset)? } else { Vec::new() };
+        let is_lead = spec.participants.first().is_some_and(|first| first.dataset == party.dataset);
+        let set_aside = if is_lead { development::set_aside(spec, &dataset)? } else { Vec::new() };
         if !set_aside.is_empty() {
             for unit in &mut units {
                 unit.retain(|utterance| set_aside.binary_search(utterance).is_err());
@@ -90,12 +81,13 @@ impl Site {
             units.retain(|unit| !unit.is_empty());
         }
         if units.is_empty() {
-            return failed(format!("`{}` holds no utterance to train on: all are held out", own.dataset_name));
+            return Err(TrainingError::AllHeldOut(name()).into());
         }
-        let (size, charged) = (own.units, own.charge.is_some());
+        let size = own.units;
+        let charged = own.charge.is_some();
         let longest = exchange.longest_unit(spec.unit).filter(|_| charged);
-        let site = Self { dataset, units, party, clip, size, charged, set_aside, longest, choice: None };
-        site.tell_long_units();
+        let site = Self { dataset, units, party, clip, size, charged, set_aside, longest, selection: None };
+        site.warn_of_long_units();
         Ok(site)
     }
 
@@ -105,8 +97,8 @@ impl Site {
     }
 
     /// Returns the data that the lead publishes so that others can score their runs; `None` without a selection.
-    pub(super) fn development(&self, spec: &Spec) -> Option<Development> {
-        spec.selection.as_ref().map(|_| Development::of(&self.dataset, &self.set_aside))
+    pub(super) fn development(&self, spec: &Spec) -> Option<DevelopmentData> {
+        spec.selection.as_ref().map(|_| DevelopmentData::copy_from(&self.dataset, &self.set_aside))
     }
 
     /// Returns whether each of its vectors of the private arm is the best of several runs: if it is charged, and the
@@ -116,20 +108,20 @@ impl Site {
     }
 
     /// Sets the data that score its runs.
-    pub(super) fn choose_by(&mut self, spec: &Spec, development: Development) {
+    pub(super) fn set_selection(&mut self, spec: &Spec, development: DevelopmentData) {
         let candidates = spec.selection.iter().flat_map(|selection| selection.candidates.clone()).collect();
-        self.choice = Some(Choice { candidates, development });
+        self.selection = Some(SiteSelection { candidates, development });
     }
 
-    /// Returns the choice of its selection.
-    pub(super) const fn choice(&self) -> Option<&Choice> {
-        self.choice.as_ref()
+    /// Returns its private selection.
+    pub(super) const fn selection(&self) -> Option<&SiteSelection> {
+        self.selection.as_ref()
     }
 
     /// Returns the utterances for training.
-    pub(super) fn training(&self) -> Vec<usize> {
-        let all = self.dataset.split(Split::Train).into_iter();
-        all.filter(|utterance| self.set_aside.binary_search(utterance).is_err()).collect()
+    pub(super) fn training_utterances(&self) -> Vec<usize> {
+        let utterances = self.dataset.split(Split::Train).into_iter();
+        utterances.filter(|utterance| self.set_aside.binary_search(utterance).is_err()).collect()
     }
 
     /// Returns its data.
@@ -137,13 +129,13 @@ impl Site {
         &self.dataset
     }
 
-    /// Returns its part in an arm.
-    pub(super) const fn part(&self, arm: Arm) -> Part {
+    /// Returns its contribution to an arm.
+    pub(super) const fn mode(&self, arm: Arm) -> ContributionMode {
         match (arm, self.clip) {
-            (Arm::Private, Some(clip)) => Part::Noisy(clip),
-            (Arm::Private, None) if self.charged => Part::None,
-            (Arm::Open | Arm::Private, _) => Part::Exact,
-            (Arm::Public, _) => Part::None,
+            (Arm::Private, Some(clip)) => ContributionMode::Noisy(clip),
+            (Arm::Private, None) if self.charged => ContributionMode::None,
+            (Arm::Open | Arm::Private, _) => ContributionMode::Exact,
+            (Arm::Public, _) => ContributionMode::None,
         }
     }
 
@@ -153,7 +145,7 @@ impl Site {
     }
 
     /// Splits the ascending numbers of a batch into those of its units and those of canaries, counted from 0.
-    pub(super) fn split<'a>(&self, numbers: &'a [usize]) -> (&'a [usize], impl Iterator<Item = usize> + use<'a>) {
+    pub(super) fn split_batch<'a>(&self, numbers: &'a [usize]) -> (&'a [usize], impl Iterator<Item = usize> + use<'a>) {
         let count = self.units.len();
         let (units, canaries) = numbers.split_at(numbers.partition_point(|number| *number < count));
         (units, canaries.iter().map(move |number| number - count))
@@ -171,9 +163,9 @@ impl Site {
 
     /// Returns the utterances of some units, each unit cut to the public length. The cut depends on the unit alone.
     pub(super) fn units(&self, numbers: &[usize]) -> Vec<Unit<'_>> {
-        let whole = |unit: &usize| self.units[*unit].iter().map(|i| example(&self.dataset, *i));
+        let whole = |unit: &usize| self.units[*unit].iter().map(|i| as_example(&self.dataset, *i));
         let inputs = self.dataset.meta().inputs;
-        numbers.iter().map(|unit| cut(whole(unit), self.longest.unwrap_or(usize::MAX), inputs)).collect()
+        numbers.iter().map(|unit| truncate_unit(whole(unit), self.longest.unwrap_or(usize::MAX), inputs)).collect()
     }
 
     /// Returns the number of frames to which units are cut; `None` for public data.
@@ -187,7 +179,7 @@ impl Site {
     }
 
     /// Logs the number of cut units at the site: the steward may want to declare a greater length.
-    fn tell_long_units(&self) {
+    fn warn_of_long_units(&self) {
         let Some(longest) = self.longest else { return };
         let frames = |unit: &Vec<usize>| unit.iter().map(|i| self.dataset.utterance(*i).frames()).sum::<usize>();
         let long = self.units.iter().filter(|unit| frames(unit) > longest).count();
@@ -196,7 +188,7 @@ impl Site {
                 dataset.name = self.dataset.meta().name,
                 units.cut = long,
                 units.longest_seconds = longest as f64 / 100.0,
-                "units are longer than the policy's longest_unit_seconds; the rest of them is not trained on"
+                "units are longer than the policy's longest_unit_seconds; training leaves out their rest"
             );
         }
     }
@@ -210,7 +202,7 @@ impl Site {
     }
 }
 
-const fn mode(clipping: Clipping) -> ClipMode {
+const fn clip_mode(clipping: Clipping) -> ClipMode {
     match clipping {
         Clipping::Flat => ClipMode::Flat,
         Clipping::PerLayer => ClipMode::PerLayer,
@@ -222,22 +214,16 @@ const fn mode(clipping: Clipping) -> ClipMode {
 pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> Result<(), RunError> {
     let meta = dataset.meta();
     if meta.inputs != inputs {
-        return Err(RunError::Failed(format!(
-            "`{}` has {} coefficients a frame, the model takes {inputs}: prepare it with the same features",
-            meta.name, meta.inputs
-        )));
+        return Err(TrainingError::Inputs { dataset: meta.name.clone(), coefficients: meta.inputs, inputs }.into());
     }
     if meta.classes > classes {
-        return Err(RunError::Failed(format!(
-            "`{}` has {} classes, the model only {classes}: propose the job with `model.classes` of at least {}",
-            meta.name, meta.classes, meta.classes
-        )));
+        return Err(TrainingError::Classes { dataset: meta.name.clone(), labels: meta.classes, classes }.into());
     }
     Ok(())
 }
 
 /// Returns a unit's utterances up to `frames` frames.
-fn cut<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: usize) -> Unit<'a> {
+fn truncate_unit<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: usize) -> Unit<'a> {
     let mut unit = Unit::new();
     for example in whole {
         if frames == 0 {
@@ -251,25 +237,26 @@ fn cut<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize, inputs: 
 }
 
 /// Returns one utterance as an example.
-pub(super) fn example(dataset: &Dataset, i: usize) -> Example<'_> {
+pub(super) fn as_example(dataset: &Dataset, i: usize) -> Example<'_> {
     let utterance = dataset.utterance(i);
     Example { features: utterance.features, labels: utterance.labels }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::truncate_unit;
     use crate::speech::model::gradient::Example;
 
     #[test]
     fn unit_is_cut_to_the_public_length() {
-        let (features, labels) = (vec![0.0; 20], vec![1; 10]);
+        let features = vec![0.0; 20];
+        let labels = vec![1; 10];
         let whole = || {
             let lengths = [4, 6].into_iter();
             lengths.map(|length| Example { features: &features[..2 * length], labels: &labels[..length] })
         };
         for (longest, lengths) in [(1, vec![1]), (4, vec![4]), (7, vec![4, 3]), (10, vec![4, 6]), (99, vec![4, 6])] {
-            let unit = cut(whole(), longest, 2);
+            let unit = truncate_unit(whole(), longest, 2);
             assert_eq!(unit.iter().map(|example| example.labels.len()).collect::<Vec<_>>(), lengths);
             assert!(unit.iter().all(|example| example.features.len() == 2 * example.labels.len()));
         }

@@ -9,21 +9,21 @@
 //! It cannot know the difference between the private data and the public ones. A clip and a rate transfer well, an
 //! accuracy does not.
 //!
-//! The modules: `setting` is the grid of settings, `noise` their noise, `split` the parts of the data, `rehearsal` the
-//! run, `halving` the choice of survivors, `journal` the results. None may access a ledger, a key or the network.
+//! The modules: `setting` is the grid of settings, `noise` their noise, `split` the parts of the data, `roles` their
+//! assignment to participants, `rehearsal` the run, `halving` the choice of survivors, `journal` the results. None may
+//! access a ledger, a key or the network.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use undertone_api::job::Report;
 use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_api::job::{Measurement, Report};
 
-use self::cast::Cast;
-use self::journal::Journal;
-use self::rehearsal::{Rehearsal, Rehearsed};
+use self::journal::TuneJournal;
+use self::rehearsal::{JobRehearsal, RehearsalInput, RehearsalResult};
+use self::roles::{RehearsedJob, RoleAssignment};
 use super::checkpoint;
 use crate::run::RunError;
 use crate::site::folder::FolderError;
@@ -31,17 +31,17 @@ use crate::site::gate::{self, NotPublic};
 use crate::site::policy::DatasetRules;
 use crate::speech::dataset::{Dataset, DatasetError};
 
-mod cast;
 mod halving;
 mod journal;
 mod noise;
 mod rehearsal;
+mod roles;
 mod setting;
 mod split;
 
-pub use journal::Tried;
-pub use noise::Goal;
-pub use setting::{Grid, Setting};
+pub use journal::TrialResult;
+pub use noise::PrivacyGoal;
+pub use setting::{SettingGrid, TuneSetting};
 
 /// The reason for a failed search.
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +52,13 @@ pub enum TuneError {
     /// The spec or an option is wrong.
     #[error("{0}")]
     Spec(String),
+    /// A record of the search has no JSON form.
+    #[error("cannot write a record of the search as JSON: {0}")]
+    Json(#[from] serde_json::Error),
     /// The data cannot be split.
     #[error(
-        "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and one to \
-         measure on"
+        "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and \
+         one to measure on"
     )]
     TooFew {
         /// The number of speakers.
@@ -87,7 +90,7 @@ pub enum TuneError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The time limit was too short.
-    #[error("the time was over before the first setting was measured: give more --minutes (what was done is kept)")]
+    #[error("the time was over before the first setting was measured: give more --minutes (the finished part is kept)")]
     Time,
 }
 
@@ -100,7 +103,7 @@ impl TuneError {
 
 /// The input of a search.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct TuneSearch {
     /// The job as it would be proposed. Its private arm is tuned; every party that has to add noise must have some.
     pub spec: Spec,
     /// The path of the public dataset.
@@ -110,9 +113,9 @@ pub struct Search {
     /// Units of every participant but the first, in order, by their size classes.
     pub units: Vec<u64>,
     /// The target cost of each private party; `None` to keep the spec's noise.
-    pub goal: Option<Goal>,
+    pub goal: Option<PrivacyGoal>,
     /// The varied parameters.
-    pub grid: Grid,
+    pub grid: SettingGrid,
     /// The highest number of settings, including the spec's own.
     pub settings: usize,
     /// The number of times that the worse half is dropped.
@@ -131,12 +134,12 @@ pub struct Search {
 
 /// The properties that identify a search.
 #[derive(Serialize)]
-struct Identity<'a> {
+struct SearchIdentity<'a> {
     spec: &'a Spec,
     data: &'a str,
     units: &'a [u64],
     goal: Option<(f64, f64)>,
-    grid: &'a Grid,
+    grid: &'a SettingGrid,
     settings: usize,
     halvings: u32,
     shares: (f64, f64),
@@ -145,13 +148,13 @@ struct Identity<'a> {
 
 /// The result of a search.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct TuneResult {
     /// The spec with the chosen setting and its required noise.
     pub spec: Spec,
     /// The best of the results after the most rounds.
-    pub chosen: Tried,
+    pub chosen: TrialResult,
     /// All results, in order; a setting has a line for each rung it reached.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TrialResult>,
     /// The number of settings, including those without time.
     pub settings: usize,
     /// Accuracy of the warm start alone on the development data.
@@ -162,11 +165,11 @@ pub struct Found {
     pub work: PathBuf,
 }
 
-/// Runs the search; calls `tell` with every result. Blocks.
+/// Runs the search; calls `report` with every result. Blocks.
 ///
 /// # Errors
 /// [`TuneError`], with a text for the researcher.
-pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, TuneError> {
+pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result<TuneResult, TuneError> {
     // The check precedes any read.
     gate::prove_public(&search.rules)?;
     let rounds = check(search)?;
@@ -175,40 +178,40 @@ pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, Tune
     let identity = search.identity(&dataset.meta().digest)?;
     let work = search.work.join(&identity[..12]);
     std::fs::create_dir_all(&work).map_err(TuneError::io("make", &work))?;
-    let mut journal = Journal::open(&work.join("journal.jsonl"), &identity)?;
-    let cast = Cast::gather(search, &dataset, &work)?;
+    let mut journal = TuneJournal::open(&work.join("journal.jsonl"), &identity)?;
+    let roles = RoleAssignment::assign(search, &dataset, &work)?;
     drop(dataset);
 
     let began = Instant::now();
     let deadline = search.time.map(|time| began + time);
-    let public = warm_up(search, &cast, &work, deadline)?;
+    let trials = Trials { search, roles: &roles, work: &work, deadline };
+    let public = trials.warm_up()?;
     let last = search.halvings as usize + 1;
     let mut alive: Vec<usize> = (0..settings.len()).collect();
     for rung in 0..last {
         // Each rung has its share of the time, so that some settings run to their end.
         let share = search.time.map(|time| began + time.mul_f64((rung + 1) as f64 / last as f64));
-        let mut reached = Vec::new();
+        let mut ranking = Vec::new();
         for number in alive {
             let rungs = halving::rungs(settings[number].rounds, search.halvings);
             let Some(after) = rungs.get(rung).or(rungs.last()).copied() else { continue };
-            let known = journal.found(number, after);
-            let tried = match known {
-                Some(tried) => tried,
-                None if !reached.is_empty() && share.is_some_and(|share| Instant::now() >= share) => break,
+            let result = match journal.find(number, after) {
+                Some(result) => result,
+                None if !ranking.is_empty() && share.is_some_and(|share| Instant::now() >= share) => break,
                 None => {
-                    let part = Part { number, setting: settings[number], rungs: &rungs, after };
-                    let Some(tried) = play(search, &cast, &part, &work, deadline)? else { break };
-                    journal.note(tried.clone())?;
-                    tell(&tried);
-                    tried
+                    let setting_rung = SettingRung { number, setting: settings[number], rungs: &rungs, after };
+                    let Some(result) = trials.measure(&setting_rung)? else { break };
+                    journal.record(result.clone())?;
+                    report(&result);
+                    result
                 }
             };
-            reached.push((number, tried.accuracy, tried.loss));
+            ranking.push((number, result.accuracy, result.loss));
         }
-        if reached.is_empty() {
+        if ranking.is_empty() {
             break;
         }
-        alive = if rung + 1 < last { halving::better_half(reached) } else { Vec::new() };
+        alive = if rung + 1 < last { halving::better_half(ranking) } else { Vec::new() };
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
         }
@@ -216,29 +219,30 @@ pub fn tune(search: &Search, mut tell: impl FnMut(&Tried)) -> Result<Found, Tune
             break;
         }
     }
-    let chosen = choose(journal.tried(), search.halvings).ok_or(TuneError::Time)?;
-    let spec = cast.proposed(&chosen.setting)?;
-    let (tried, held) = (journal.tried().to_vec(), cast.held());
-    Ok(Found { spec, chosen, tried, settings: settings.len(), public, held, work })
+    let chosen = choose_best(journal.results(), search.halvings).ok_or(TuneError::Time)?;
+    let spec = roles.spec_with(&chosen.setting)?;
+    let tried = journal.results().to_vec();
+    Ok(TuneResult { spec, chosen, tried, settings: settings.len(), public, held: roles.role_units(), work })
 }
 
 /// Returns the best of the results after the most rounds.
-fn choose(tried: &[Tried], halvings: u32) -> Option<Tried> {
-    let rung = |tried: &Tried| {
-        let rungs = halving::rungs(tried.setting.rounds, halvings);
+fn choose_best(results: &[TrialResult], halvings: u32) -> Option<TrialResult> {
+    let rung = |result: &TrialResult| {
+        let rungs = halving::rungs(result.setting.rounds, halvings);
         // A setting with few rounds has fewer rungs, and its last one equals the last of the others.
-        rungs.iter().position(|after| *after == tried.after).map(|place| halvings as usize + 1 + place - rungs.len())
+        rungs.iter().position(|after| *after == result.after).map(|place| halvings as usize + 1 + place - rungs.len())
     };
-    let furthest = tried.iter().filter(|tried| tried.failed.is_none()).filter_map(rung).max()?;
-    let ranked = |tried: &Tried| (tried.number, tried.accuracy, tried.loss);
-    let there = tried.iter().filter(|tried| tried.failed.is_none() && rung(tried) == Some(furthest));
-    there.min_by(|a, b| halving::order(ranked(a), ranked(b))).cloned()
+    let measured = || results.iter().filter(|result| result.failed.is_none());
+    let furthest = measured().filter_map(rung).max()?;
+    let rank = |result: &TrialResult| (result.number, result.accuracy, result.loss);
+    let candidates = measured().filter(|result| rung(result) == Some(furthest));
+    candidates.min_by(|a, b| halving::compare(rank(a), rank(b))).cloned()
 }
 
 /// Returns the private rounds, after a check of the whole input.
-fn check(search: &Search) -> Result<undertone_api::job::dp_sgd::Rounds, TuneError> {
+fn check(search: &TuneSearch) -> Result<undertone_api::job::dp_sgd::Rounds, TuneError> {
     let refuse = |why: &str| Err(TuneError::Spec(why.to_owned()));
-    let Search { spec, units, development, warm, .. } = search;
+    let TuneSearch { spec, units, development, warm, .. } = search;
     let Some(rounds) = spec.private else { return refuse("the spec has no private arm: there is nothing to tune") };
     if spec.selection.is_some() {
         return refuse("the spec leaves the choice to a selection at the sites: tune it without `selection`");
@@ -252,7 +256,7 @@ fn check(search: &Search) -> Result<undertone_api::job::dp_sgd::Rounds, TuneErro
         return refuse(&why);
     }
     if units.contains(&0) {
-        return refuse("a participant without units takes part in nothing");
+        return refuse("a participant without units takes part in nothing: give it at least one");
     }
     if !spec.participants.iter().any(|party| party.noise.is_some()) {
         return refuse("no participant adds noise: there is nothing to tune");
@@ -265,107 +269,134 @@ fn check(search: &Search) -> Result<undertone_api::job::dp_sgd::Rounds, TuneErro
     Ok(rounds)
 }
 
-impl Search {
+impl TuneSearch {
     fn identity(&self, data: &str) -> Result<String, TuneError> {
-        let Self { spec, units, grid, settings, halvings, seed, .. } = self;
-        let goal = self.goal.map(|goal| (goal.epsilon.get(), goal.delta.get()));
-        let (settings, halvings, seed) = (*settings, *halvings, *seed);
-        let shares = (self.development, self.warm);
-        let identity = Identity { spec, data, units, goal, grid, settings, halvings, shares, seed };
-        let text = serde_json::to_string(&identity).map_err(|error| TuneError::Spec(error.to_string()))?;
+        let identity = SearchIdentity {
+            spec: &self.spec,
+            data,
+            units: &self.units,
+            goal: self.goal.map(|goal| (goal.epsilon.get(), goal.delta.get())),
+            grid: &self.grid,
+            settings: self.settings,
+            halvings: self.halvings,
+            shares: (self.development, self.warm),
+            seed: self.seed,
+        };
+        let text = serde_json::to_string(&identity)?;
         Ok(hex::encode(Sha256::new().chain_update("undertone/tune/1\0").chain_update(text).finalize()))
     }
 }
 
 /// One rung of one setting.
-struct Part<'a> {
+struct SettingRung<'a> {
     number: usize,
-    setting: Setting,
+    setting: TuneSetting,
     rungs: &'a [u32],
     after: u32,
 }
 
-/// Trains the lead, once for all settings; returns its accuracy on the development data.
-fn warm_up(search: &Search, cast: &Cast<'_>, work: &Path, deadline: Option<Instant>) -> Result<f64, TuneError> {
-    let play = cast.prologue();
-    let folder = work.join("warm");
-    let Some(Rehearsed { report: Some(Report::DpSgd(report)), .. }) =
-        rehearse(search, cast, &play, &folder, 0, deadline)?
-    else {
-        return Err(TuneError::Time);
-    };
-    Ok(report.arms.first().and_then(|arm| arm.tests.first()).map_or(0.0, |test| test.accuracy))
+/// The rehearsals of one search.
+struct Trials<'a> {
+    search: &'a TuneSearch,
+    roles: &'a RoleAssignment<'a>,
+    /// The search's folder.
+    work: &'a Path,
+    deadline: Option<Instant>,
 }
 
-/// Rehearses a setting from the previous rung to its next; returns `None` when the time was over first.
-fn play(
-    search: &Search,
-    cast: &Cast<'_>,
-    part: &Part<'_>,
-    work: &Path,
-    deadline: Option<Instant>,
-) -> Result<Option<Tried>, TuneError> {
-    let began = Instant::now();
-    let proposed = cast.proposed(&part.setting)?;
-    let play = cast.play(&proposed, part.rungs[0]);
-    let place = |after: u32| work.join(format!("setting-{}", part.number)).join(format!("after-{after}"));
-    let folder = place(part.after);
-    // The unfinished part of an interrupted search begins again; the finished part is resumed.
-    let before = part.rungs.iter().rev().find(|rung| **rung < part.after && place(**rung).exists());
-    remove(&folder)?;
-    if let Some(before) = before {
-        copy(&place(*before), &folder)?;
-    } else {
-        let lead = Rehearsal::work(&folder, 0);
+impl Trials<'_> {
+    /// Trains the lead, once for all settings; returns its accuracy on the development data.
+    fn warm_up(&self) -> Result<f64, TuneError> {
+        let job = self.roles.warm_start_job();
+        let Some(RehearsalResult { report: Some(Report::DpSgd(report)), .. }) =
+            self.rehearse(&job, &self.work.join("warm"), 0)?
+        else {
+            return Err(TuneError::Time);
+        };
+        Ok(report.arms.first().and_then(|arm| arm.tests.first()).map_or(0.0, |test| test.accuracy))
+    }
+
+    /// Rehearses a setting from the previous rung to its next; returns `None` when the time was over first.
+    fn measure(&self, rung: &SettingRung<'_>) -> Result<Option<TrialResult>, TuneError> {
+        let began = Instant::now();
+        let proposal = self.roles.spec_with(&rung.setting)?;
+        let job = self.roles.private_job(&proposal, rung.rungs[0]);
+        let folder = self.prepare_folder(rung)?;
+        let (measurements, failure) = match self.rehearse(&job, &folder, rung.after) {
+            Ok(Some(result)) => (result.measurements, None),
+            Ok(None) => {
+                remove(&folder)?;
+                return Ok(None);
+            }
+            // A setting that cannot run, or that diverges, does not end the search; the spec's own does.
+            Err(TuneError::Run(RunError::Failed(problem))) if rung.number > 0 => {
+                (Vec::new(), Some(problem.with_causes()))
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(previous) = self.previous_rung(rung) {
+            remove(&self.rung_folder(rung, previous))?;
+        }
+        let is_result = |m: &&Measurement| m.series == Arm::Private.series() && m.round == rung.after;
+        let figures = measurements.iter().find(is_result).map(|m| (m.accuracy, m.loss));
+        let failed = failure.or_else(|| figures.is_none().then(|| "nothing was measured".to_owned()));
+        let (accuracy, loss) = figures.unwrap_or((0.0, f64::MAX));
+        let noise = proposal.participants.iter().find_map(|party| party.noise);
+        Ok(Some(TrialResult {
+            number: rung.number,
+            setting: rung.setting,
+            noise_multiplier: noise.map_or(0.0, |noise| noise.noise_multiplier.get()),
+            after: rung.after,
+            accuracy,
+            loss: if loss.is_finite() { loss } else { f64::MAX },
+            seconds: began.elapsed().as_secs_f64(),
+            failed,
+        }))
+    }
+
+    /// Prepares the folder of a rung: with the state after the previous one, or of the warm start.
+    fn prepare_folder(&self, rung: &SettingRung<'_>) -> Result<PathBuf, TuneError> {
+        let folder = self.rung_folder(rung, rung.after);
+        // The unfinished part of an interrupted search begins again; the finished part is resumed.
+        remove(&folder)?;
+        if let Some(previous) = self.previous_rung(rung) {
+            copy(&self.rung_folder(rung, previous), &folder)?;
+            return Ok(folder);
+        }
+        let lead = JobRehearsal::work_folder(&folder, 0);
         std::fs::create_dir_all(&lead).map_err(TuneError::io("make", &lead))?;
-        let warm = checkpoint::path(&Rehearsal::work(&work.join("warm"), 0), Arm::Public.series());
+        let warm_lead = JobRehearsal::work_folder(&self.work.join("warm"), 0);
+        let warm = checkpoint::path(&warm_lead, Arm::Public.series());
         if warm.exists() {
             let target = checkpoint::path(&lead, Arm::Public.series());
             std::fs::copy(&warm, &target).map_err(TuneError::io("copy", &warm))?;
         }
+        Ok(folder)
     }
-    let (measured, failed) = match rehearse(search, cast, &play, &folder, part.after, deadline) {
-        Ok(Some(rehearsed)) => (rehearsed.measured, None),
-        Ok(None) => {
-            remove(&folder)?;
-            return Ok(None);
-        }
-        // A setting that cannot run, or that diverges, does not end the search; the spec's own does.
-        Err(TuneError::Run(RunError::Failed(why))) if part.number > 0 => (Vec::new(), Some(why)),
-        Err(error) => return Err(error),
-    };
-    if let Some(before) = before {
-        remove(&place(*before))?;
-    }
-    let at = |m: &&undertone_api::job::Measurement| m.series == Arm::Private.series() && m.round == part.after;
-    let found = measured.iter().find(at).map(|m| (m.accuracy, m.loss));
-    let failed = failed.or_else(|| found.is_none().then(|| "nothing was measured".to_owned()));
-    let (accuracy, loss) = found.unwrap_or((0.0, f64::MAX));
-    let noise = proposed.participants.iter().find_map(|party| party.noise).map_or(0.0, |n| n.noise_multiplier.get());
-    Ok(Some(Tried {
-        number: part.number,
-        setting: part.setting,
-        noise_multiplier: noise,
-        after: part.after,
-        accuracy,
-        loss: if loss.is_finite() { loss } else { f64::MAX },
-        seconds: began.elapsed().as_secs_f64(),
-        failed,
-    }))
-}
 
-fn rehearse(
-    search: &Search,
-    cast: &Cast<'_>,
-    play: &cast::Play,
-    folder: &Path,
-    until: u32,
-    deadline: Option<Instant>,
-) -> Result<Option<Rehearsed>, TuneError> {
-    let data: &HashMap<_, _> = cast.data();
-    let weights = play.weights.clone();
-    let rehearsal = Rehearsal::new(&play.manifest, weights, data, folder, &search.rules, search.seed, until, deadline);
-    Ok(rehearsal.play()?)
+    /// Returns the last finished rung before this one, if its folder is there.
+    fn previous_rung(&self, rung: &SettingRung<'_>) -> Option<u32> {
+        let mut rungs = rung.rungs.iter().rev().copied();
+        rungs.find(|after| *after < rung.after && self.rung_folder(rung, *after).exists())
+    }
+
+    fn rung_folder(&self, rung: &SettingRung<'_>, after: u32) -> PathBuf {
+        self.work.join(format!("setting-{}", rung.number)).join(format!("after-{after}"))
+    }
+
+    fn rehearse(&self, job: &RehearsedJob, folder: &Path, until: u32) -> Result<Option<RehearsalResult>, TuneError> {
+        let input = RehearsalInput {
+            manifest: &job.manifest,
+            weights: job.weights.clone(),
+            data: self.roles.data(),
+            folder,
+            rules: &self.search.rules,
+            seed: self.search.seed,
+            until,
+            deadline: self.deadline,
+        };
+        Ok(JobRehearsal::new(input).run()?)
+    }
 }
 
 fn remove(folder: &Path) -> Result<(), TuneError> {

@@ -14,10 +14,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng as _};
 use undertone_api::id::JobId;
 use undertone_api::job::transcription::{Spec, TranscriptionAttack, UntriedAttack};
 
-use super::go_on;
-use super::pieces::Ground;
+use super::pieces::PieceCatalog;
 use crate::dp::noise::below;
-use crate::run::{Exchange, RunError};
+use crate::run::{RunContext, RunError, StopReason, check_cancelled};
 use crate::speech::mfcc::Mfcc;
 use crate::speech::transcribe::attack::{AttackKnowledge, AttackLearner, FOLDS, ReceivedSound, feature, true_or_dummy};
 use crate::speech::transcribe::outbound::{OutboundError, SealedSounds};
@@ -33,7 +32,7 @@ const CONFIDENCE: f64 = 0.95;
 
 /// The attempted attacks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tried {
+pub(super) struct AttackResults {
     /// By provider, learner and knowledge.
     pub(super) attacks: Vec<TranscriptionAttack>,
     /// The attacks that could not run.
@@ -42,7 +41,7 @@ pub(super) struct Tried {
 
 /// The reason for a missing attack.
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+enum AttackProblem {
     #[error("fewer than {LEAST} true pieces or fewer than {LEAST} dummies were answered: too few to learn from")]
     Few,
     #[error("a sound cannot be read")]
@@ -52,8 +51,8 @@ enum Problem {
 }
 
 /// The target of an attack.
-pub(super) struct Target<'a> {
-    pub(super) ground: &'a Ground,
+pub(super) struct AttackTarget<'a> {
+    pub(super) catalog: &'a PieceCatalog,
     pub(super) plan: &'a Plan,
     pub(super) sealed: &'a SealedSounds,
 }
@@ -62,63 +61,70 @@ pub(super) struct Target<'a> {
 ///
 /// # Errors
 /// [`RunError::Stopped`] when the exchange is stopped, and no other error.
-pub(super) fn all(spec: &Spec, target: &Target<'_>, job: JobId, exchange: &dyn Exchange) -> Result<Tried, RunError> {
-    let mut answered: Vec<Vec<(u32, Recognition)>> = vec![Vec::new(); spec.providers.len()];
-    for (provider, place, heard) in target.sealed.answers() {
-        if let Some(answered) = answered.get_mut(provider as usize) {
-            answered.push((place, heard));
+pub(super) fn simulate_all(
+    spec: &Spec,
+    target: &AttackTarget<'_>,
+    job: JobId,
+    exchange: &dyn RunContext,
+) -> Result<AttackResults, RunError> {
+    let mut answers: Vec<Vec<(u32, Recognition)>> = vec![Vec::new(); spec.providers.len()];
+    for (provider, place, recognition) in target.sealed.answers() {
+        if let Some(answers) = answers.get_mut(provider as usize) {
+            answers.push((place, recognition));
         }
     }
     let (high, low) = job.0.as_u64_pair();
-    let mut tried = Tried::default();
-    for ((provider, asked), answered) in (0_u32..).zip(&spec.providers).zip(answered) {
-        go_on(exchange)?;
-        match target.play(provider, &asked.name, answered, high ^ low, exchange) {
-            Ok(attacks) => tried.attacks.extend(attacks),
-            Err(stopped @ Problem::Stopped) => return Err(RunError::Stopped(stopped.to_string())),
+    let mut results = AttackResults::default();
+    for ((number, provider), answers) in (0_u32..).zip(&spec.providers).zip(answers) {
+        check_cancelled(exchange)?;
+        match target.simulate(number, &provider.name, answers, high ^ low, exchange) {
+            Ok(attacks) => results.attacks.extend(attacks),
+            Err(AttackProblem::Stopped) => return Err(RunError::Stopped(StopReason::Requested)),
             Err(problem) => {
-                if let Problem::Sound(error) = &problem {
-                    tracing::warn!(%error, provider, "an attack could not be tried; the transcripts do not need it");
+                if let AttackProblem::Sound(error) = &problem {
+                    tracing::warn!(%error, provider = number, "cannot simulate an attack; transcripts do not need it");
                 }
-                tried.untried.push(UntriedAttack { provider: asked.name.clone(), why: problem.to_string() });
+                results.untried.push(UntriedAttack { provider: provider.name.clone(), why: problem.to_string() });
             }
         }
     }
-    Ok(tried)
+    Ok(results)
 }
 
-impl Target<'_> {
-    fn play(
+impl AttackTarget<'_> {
+    /// Simulates the adversary of one provider.
+    fn simulate(
         &self,
         provider: u32,
         name: &str,
-        answered: Vec<(u32, Recognition)>,
+        answers: Vec<(u32, Recognition)>,
         seed: u64,
-        exchange: &dyn Exchange,
-    ) -> Result<Vec<TranscriptionAttack>, Problem> {
+        exchange: &dyn RunContext,
+    ) -> Result<Vec<TranscriptionAttack>, AttackProblem> {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         rng.set_stream(u64::from(provider));
         let batch = self.plan.batch(provider);
-        let labelled = answered.into_iter().filter_map(|(place, heard)| {
-            batch.get(place as usize).map(|item| (place, matches!(item, BatchItem::Dummy(_)), heard))
+        let labelled = answers.into_iter().filter_map(|(place, recognition)| {
+            batch.get(place as usize).map(|item| (place, matches!(item, BatchItem::Dummy(_)), recognition))
         });
-        let drawn = draw(labelled.collect(), MOST, &mut rng);
-        let folds = folds(drawn.iter().map(|(_, dummy, _)| *dummy)).ok_or(Problem::Few)?;
-        let (mut mfcc, mut received) = (Mfcc::new(), Vec::with_capacity(drawn.len()));
-        for ((place, dummy, heard), fold) in drawn.into_iter().zip(folds) {
-            if exchange.stopped() {
-                return Err(Problem::Stopped);
+        let sample = draw_sample(labelled.collect(), MOST, &mut rng);
+        let folds = assign_folds(sample.iter().map(|(_, dummy, _)| *dummy)).ok_or(AttackProblem::Few)?;
+        let mut mfcc = Mfcc::new();
+        let mut received = Vec::with_capacity(sample.len());
+        for ((place, dummy, recognition), fold) in sample.into_iter().zip(folds) {
+            if exchange.is_stopped() {
+                return Err(AttackProblem::Stopped);
             }
             // One sound in memory at a time; some fifty numbers of it remain.
             let samples = self.sealed.samples(provider, place)?;
-            let words = feature::words(&self.ground.vocabulary, &heard, seconds(samples.len() as u64));
+            let words = feature::words(&self.catalog.vocabulary, &recognition, seconds(samples.len() as u64));
             received.push(ReceivedSound { fold, dummy, sound: feature::sound(&mut mfcc, &samples), words });
         }
         let mut attacks = Vec::new();
         for knowledge in AttackKnowledge::ALL {
             for learner in AttackLearner::ALL {
-                let told = true_or_dummy(&received, learner, knowledge, seed, &|| exchange.stopped());
-                let scores = told.ok_or(Problem::Stopped)?;
+                let scores = true_or_dummy(&received, learner, knowledge, seed, &|| exchange.is_stopped());
+                let scores = scores.ok_or(AttackProblem::Stopped)?;
                 attacks.push(TranscriptionAttack {
                     name: format!("true or dummy at {name}: {}, by {}", learner.label(), knowledge.label()),
                     accuracy: scores.accuracy(),
@@ -132,18 +138,18 @@ impl Target<'_> {
 }
 
 /// Draws at most `most` of them, each with the same probability, in a random order.
-fn draw<T>(mut all: Vec<T>, most: usize, rng: &mut impl Rng) -> Vec<T> {
+fn draw_sample<T>(mut all: Vec<T>, most: usize, rng: &mut impl Rng) -> Vec<T> {
     let count = all.len().min(most);
     for place in 0..count {
-        let left = (all.len() - place) as u32;
-        all.swap(place, place + below(left, rng) as usize);
+        let remaining = (all.len() - place) as u32;
+        all.swap(place, place + below(remaining, rng) as usize);
     }
     all.truncate(count);
     all
 }
 
 /// Returns the fold of each, so that each fold has its share of both; `None` if there are too few of one.
-fn folds(dummies: impl Iterator<Item = bool>) -> Option<Vec<usize>> {
+fn assign_folds(dummies: impl Iterator<Item = bool>) -> Option<Vec<usize>> {
     let mut counts = [0_usize; 2];
     let fold = |dummy: bool| {
         let count = &mut counts[usize::from(dummy)];
@@ -161,37 +167,39 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_chacha::rand_core::SeedableRng as _;
 
-    use super::{FOLDS, LEAST, MOST, draw, folds};
+    use super::{FOLDS, LEAST, MOST, assign_folds, draw_sample};
 
     #[test]
-    fn at_most_two_thousand_sounds_are_looked_at_none_twice() {
-        let of = |count: u32, seed| draw((0..count).collect(), MOST, &mut ChaCha20Rng::seed_from_u64(seed));
-        let drawn = of(5_000, 1);
-        assert_eq!((drawn.len(), drawn.iter().collect::<BTreeSet<_>>().len()), (2_000, 2_000));
-        assert!((drawn.iter().map(|one| f64::from(*one)).sum::<f64>() / 2_000.0 - 2_499.5).abs() < 150.0);
-        assert_eq!(of(5_000, 1), drawn);
-        assert_ne!(of(5_000, 2), drawn);
-        assert_eq!(of(30, 1).into_iter().collect::<BTreeSet<_>>(), (0..30).collect());
-        assert!(of(0, 1).is_empty());
+    fn sample_has_at_most_two_thousand_different_sounds() {
+        let sample = |count: u32, seed| draw_sample((0..count).collect(), MOST, &mut ChaCha20Rng::seed_from_u64(seed));
+        let sounds = sample(5_000, 1);
+        assert_eq!((sounds.len(), sounds.iter().collect::<BTreeSet<_>>().len()), (2_000, 2_000));
+        assert!((sounds.iter().map(|one| f64::from(*one)).sum::<f64>() / 2_000.0 - 2_499.5).abs() < 150.0);
+        assert_eq!(sample(5_000, 1), sounds);
+        assert_ne!(sample(5_000, 2), sounds);
+        assert_eq!(sample(30, 1).into_iter().collect::<BTreeSet<_>>(), (0..30).collect());
+        assert!(sample(0, 1).is_empty());
     }
 
     #[test]
-    fn every_part_has_its_share_of_both() {
+    fn every_fold_has_its_share_of_both() {
         let dummies: Vec<bool> = (0..90).map(|at| at % 3 == 0).collect();
-        let parts = folds(dummies.iter().copied()).expect("enough of both");
-        for part in 0..FOLDS {
-            let of =
-                |wanted| parts.iter().zip(&dummies).filter(|(at, dummy)| **at == part && **dummy == wanted).count();
-            assert_eq!((of(true), of(false)), (6, 12));
+        let folds = assign_folds(dummies.iter().copied()).expect("enough of both");
+        for fold in 0..FOLDS {
+            let count = |is_dummy| {
+                let pairs = folds.iter().zip(&dummies);
+                pairs.filter(|(other, dummy)| **other == fold && **dummy == is_dummy).count()
+            };
+            assert_eq!((count(true), count(false)), (6, 12));
         }
     }
 
     #[test]
-    fn of_nine_nothing_is_learned() {
-        let folds = |pieces, dummies| {
-            folds(std::iter::repeat_n(false, pieces).chain(std::iter::repeat_n(true, dummies))).is_some()
+    fn fewer_than_ten_of_either_give_no_folds() {
+        let has_folds = |pieces, dummies| {
+            assign_folds(std::iter::repeat_n(false, pieces).chain(std::iter::repeat_n(true, dummies))).is_some()
         };
-        assert!(folds(LEAST, LEAST));
-        assert!(!folds(LEAST - 1, 1_000) && !folds(1_000, LEAST - 1) && !folds(0, 0));
+        assert!(has_folds(LEAST, LEAST));
+        assert!(!has_folds(LEAST - 1, 1_000) && !has_folds(1_000, LEAST - 1) && !has_folds(0, 0));
     }
 }

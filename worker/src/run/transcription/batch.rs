@@ -8,13 +8,13 @@ use rand_chacha::rand_core::Rng;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use undertone_api::job::transcription::HISTOGRAM;
 
-use super::dummies::{self, Sounding, sent};
-use super::pieces::Ground;
-use super::stages::Stages;
-use super::tools::Tools;
-use super::{clones, failed, fitting, go_on, recorded};
+use super::dummies::{self, DummyManner, pieces_to_send};
+use super::pieces::PieceCatalog;
+use super::stages::StageTimes;
+use super::tools::JobTools;
+use super::{TranscriptionError, clones, fitting, recorded};
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::run::{Exchange, Past, RunError};
+use crate::run::{Outbound, RoundKey, RoundProgress, RunContext, RunError, RunProblem, check_cancelled};
 use crate::speech::recordings::Recordings;
 use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, DeliveryResult, OutboundError, SealedSounds};
 use crate::speech::transcribe::plan::{BatchItem, Plan};
@@ -25,13 +25,11 @@ use crate::speech::transcribe::speak::likeness::{
     MeanSpectrum, SAMPLES, SpeakingManner, SpectrumShaping, length, level, pad,
 };
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
+use crate::speech::transcribe::voice::OneVoice;
 use crate::speech::transcribe::wav;
 
 /// The only round of the series.
-pub(super) const ROUND: u32 = 1;
-/// The reason to make no second batch.
-const GONE: &str = "a batch of sounds was paid for, and is not in the job's folder any more: the ledger was restored from an older copy, \
-                    or the folder was removed. A second one is never made; propose a new job";
+const KEY: RoundKey<'static> = RoundKey::new(HISTOGRAM, 1);
 /// The number of pieces in memory at a time during the conversion to the one voice.
 pub(crate) const AT_ONCE: usize = 32;
 /// The number of dummies for the estimate of the engine's spectrum.
@@ -40,16 +38,16 @@ pub(crate) const SAMPLE: usize = 64;
 pub(crate) const PASSES: u32 = 5;
 
 /// The inputs of a batch.
-pub(super) struct Making<'a> {
+pub(super) struct BatchInputs<'a> {
     pub(super) recordings: &'a Recordings,
-    pub(super) ground: &'a Ground,
+    pub(super) catalog: &'a PieceCatalog,
     pub(super) plan: &'a Plan,
-    pub(super) tools: &'a Tools,
+    pub(super) tools: &'a JobTools,
     pub(super) work: &'a Path,
 }
 
 /// The position of each piece and each dummy: provider and place.
-pub(super) struct Places {
+pub(super) struct BatchPlaces {
     pieces: HashMap<u32, (u32, u32)>,
     dummies: HashMap<u32, (u32, u32)>,
 }
@@ -58,16 +56,17 @@ pub(super) struct Places {
 ///
 /// # Errors
 /// [`RunError::Failed`] when it differs from the sealed batch.
-pub(super) fn sealed(work: &Path) -> Result<Option<Arc<SealedSounds>>, RunError> {
-    Ok(SealedSounds::open(&work.join("out")).map_err(RunError::from_failure)?.map(Arc::new))
+pub(super) fn open_sealed(work: &Path) -> Result<Option<Arc<SealedSounds>>, RunError> {
+    Ok(SealedSounds::open(&work.join("out"))?.map(Arc::new))
 }
 
 /// Checks that no batch of the job was paid: a second one is never made.
 ///
 /// # Errors
 /// [`RunError::Refused`] when one was.
-pub(super) fn is_untouched(exchange: &dyn Exchange) -> Result<(), RunError> {
-    if exchange.past(HISTOGRAM, ROUND)? == Past::Untouched { Ok(()) } else { Err(RunError::Refused(GONE.to_owned())) }
+pub(super) fn check_untouched(exchange: &dyn RunContext) -> Result<(), RunError> {
+    let is_untouched = exchange.round_progress(KEY)? == RoundProgress::Untouched;
+    if is_untouched { Ok(()) } else { Err(TranscriptionError::LostBatch.into()) }
 }
 
 /// Makes all sounds, and seals them. They are paid when they leave.
@@ -76,73 +75,83 @@ pub(super) fn is_untouched(exchange: &dyn Exchange) -> Result<(), RunError> {
 /// [`RunError::Refused`] when the site would not pay, [`RunError::Failed`] when a batch was paid and is gone, or a
 /// sound cannot be made, [`RunError::Stopped`] when the exchange is stopped.
 pub(super) fn make(
-    making: &Making<'_>,
-    stages: &mut Stages,
-    exchange: &mut dyn Exchange,
+    inputs: &BatchInputs<'_>,
+    stages: &mut StageTimes,
+    exchange: &mut dyn Outbound,
 ) -> Result<Arc<SealedSounds>, RunError> {
-    let Making { recordings, ground, plan, tools, work } = making;
-    is_untouched(exchange)?;
+    let BatchInputs { recordings, catalog, plan, tools, work } = inputs;
+    check_untouched(exchange)?;
     let all = plan.dummies().count();
-    let taken = recorded::taken(making, exchange)?;
+    let dummy_pieces = recorded::load_dummy_pieces(inputs, exchange)?;
     // The numbers of the dummies without a recorded piece, and their texts.
-    let spoken: Vec<usize> = (0..all).filter(|number| taken.piece(*number).is_none()).collect();
-    let texts = if spoken.is_empty() { Vec::new() } else { dummies::texts(ground, plan, tools, work, exchange)? };
+    let spoken: Vec<usize> = (0..all).filter(|number| dummy_pieces.piece(*number).is_none()).collect();
+    let texts = if spoken.is_empty() { Vec::new() } else { dummies::load_texts(catalog, plan, tools, work, exchange)? };
     let references = match tools.engine.as_ref().filter(|_| !spoken.is_empty()) {
-        Some(engine) => clones::begin(engine, work)?,
+        Some(engine) => clones::create_folder(engine, work)?,
         None => None,
     };
     if let Some(references) = &references {
-        stages.time("voices", || dummies::keep_references(recordings, ground, plan, references, exchange))?;
+        stages.time("voices", || dummies::store_references(recordings, catalog, plan, references, exchange))?;
     }
     let count = recordings.meta().recordings.len() as u32;
     // The text of each dummy without a recorded piece.
-    let said: Vec<_> = (0..all).map(|number| texts.get(number).filter(|_| taken.piece(number).is_none())).collect();
-    let manners = dummies::manners(count, &said, work, exchange)?;
+    let spoken_texts: Vec<_> =
+        (0..all).map(|number| texts.get(number).filter(|_| dummy_pieces.piece(number).is_none())).collect();
+    let manners = dummies::load_manners(count, &spoken_texts, work, exchange)?;
     if let Some(references) = &references {
-        clones::complete(references, spoken.iter().map(|number| &manners[*number]), recordings, ground, exchange)?;
+        clones::complete(references, spoken.iter().map(|number| &manners[*number]), recordings, catalog, exchange)?;
     }
-    let say = |number: usize| match (&tools.engine, texts.get(number)) {
+    let speak = |number: usize| match (&tools.engine, texts.get(number)) {
         (Some(engine), Some(text)) => {
-            let one = &manners[number];
-            fitting::say(&one.manner, |rate| clones::say(engine, references.as_ref(), &text.text, &one.at(rate)))
+            let manner = &manners[number];
+            fitting::speak_within_limit(&manner.manner, |rate| {
+                clones::speak(engine, references.as_ref(), &text.text, &manner.with_rate(rate))
+            })
         }
         _ => Err(SpeakError::Setting { field: "fill", reason: "recordings have no piece for a dummy: name an engine" }),
     };
-    let recipients = (0_u32..).zip(&tools.lines);
-    let recipients =
-        recipients.map(|(provider, line)| (line.recipient().to_owned(), plan.batch(provider).len() as u32));
-    let draft = BatchDraft::begin(&work.join("out"), recipients.collect()).map_err(RunError::from_failure)?;
-    let (places, draft) = (Places::of(plan), Mutex::new(draft));
-    let ends = exchange.chance(Purpose::Dummies);
-    stages.time("one voice", || true_pieces(making, &places, &draft, &ends, exchange))?;
-    let chance = exchange.chance(Purpose::Dummies);
+    let recipient =
+        |(provider, line): (u32, &ProviderLine)| (line.recipient().to_owned(), plan.batch(provider).len() as u32);
+    let recipients = (0_u32..).zip(&tools.lines).map(recipient);
+    let draft = Mutex::new(BatchDraft::begin(&work.join("out"), recipients.collect())?);
+    let places = BatchPlaces::from_plan(plan);
+    let ends = exchange.draw_randomness(Purpose::Dummies);
+    stages.time("one voice", || convert_pieces(inputs, &places, &draft, &ends, exchange))?;
+    let randomness = exchange.draw_randomness(Purpose::Dummies);
     if !spoken.is_empty() {
-        let sample = |place: usize| say(spoken[place]);
-        let own = stages.time("sample of the speech", || spectrum(spoken.len(), &sample))?;
+        let sample = |place: usize| speak(spoken[place]);
+        let own = stages.time("sample of the speech", || estimate_spectrum(spoken.len(), &sample))?;
         let shaping = SpectrumShaping::new(&own);
         let shape = |sound: Vec<f32>, manner: &SpeakingManner| {
             shaping.shape(&sound, fitting::fitted_lead(*manner, length(&sound)))
         };
-        let stopped: &dyn Exchange = exchange;
-        stages.time("dummies", || speak(&say, &spoken, &manners, making, &places, &draft, &shape, &chance, stopped))?;
+        let dummies = SpokenDummies {
+            voice: &*tools.voice,
+            places: &places,
+            draft: &draft,
+            randomness: &randomness,
+            manners: &manners,
+            speak: &speak,
+            shape: &shape,
+        };
+        stages.time("dummies", || dummies.make(&spoken, exchange))?;
     }
     // Voices stay on disk only during the imitation.
     drop(references);
     if spoken.len() < all {
-        let placing = recorded::Placing { making, places: &places, draft: &draft, chance: &chance };
-        stages.time("recorded dummies", || placing.put(&taken, exchange))?;
+        let dummies = recorded::RecordedDummies { inputs, places: &places, draft: &draft, randomness: &randomness };
+        stages.time("recorded dummies", || dummies.make(&dummy_pieces, exchange))?;
     }
     let draft = draft.into_inner().unwrap_or_else(PoisonError::into_inner);
-    go_on(exchange)?;
+    check_cancelled(exchange)?;
     let missing = draft.missing();
     if missing > 0 {
-        return Err(failed(OutboundError::Incomplete { missing }));
+        return Err(OutboundError::Incomplete { missing }.into());
     }
     // From here on only the disk can fail.
     let event = plan.event()?;
-    let permit = BatchPermit::new(exchange.clear(HISTOGRAM, ROUND)?, &event)
-        .map_err(|error| RunError::Refused(error.to_string()))?;
-    draft.seal(permit).map(Arc::new).map_err(RunError::from_failure)
+    let permit = BatchPermit::new(exchange.clear(KEY)?, &event)?;
+    Ok(Arc::new(draft.seal(permit)?))
 }
 
 /// Sends the rest of a batch, as long as providers answer more of it each time; returns the reason for missing answers,
@@ -153,64 +162,65 @@ pub(super) fn make(
 pub(super) fn deliver(
     sealed: &Arc<SealedSounds>,
     lines: &[ProviderLine],
-    exchange: &mut dyn Exchange,
+    exchange: &mut dyn Outbound,
 ) -> Result<Vec<Option<String>>, RunError> {
-    passes(|| exchange.dispatch(HISTOGRAM, ROUND, sealed, lines))
+    repeat_passes(|| exchange.dispatch_batch(KEY, sealed, lines))
 }
 
 /// Repeats `send` like [`deliver`], at most [`PASSES`] times.
-fn passes(
+fn repeat_passes(
     mut send: impl FnMut() -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError>,
 ) -> Result<Vec<Option<String>>, RunError> {
     for pass in 1.. {
-        let delivered = send()?;
-        let (mut answered, mut left, mut problems) = (0, 0, Vec::with_capacity(delivered.len()));
-        for one in delivered {
-            match one {
-                Ok(one) => {
-                    answered += one.answered;
-                    left += one.left;
-                    problems.push(one.problem.filter(|_| one.left > 0).map(|problem| problem.to_string()));
+        let results = send()?;
+        let mut answered = 0;
+        let mut remaining = 0;
+        let mut problems = Vec::with_capacity(results.len());
+        for result in results {
+            match result {
+                Ok(result) => {
+                    answered += result.answered;
+                    remaining += result.left;
+                    let problem = result.problem.filter(|_| result.left > 0);
+                    problems.push(problem.map(|problem| problem.to_string()));
                 }
                 // The pieces of a provider that refuses the site keep the offline words; the other providers' answers
                 // are kept.
                 Err(error @ OutboundError::Line { .. }) => problems.push(Some(error.to_string())),
-                Err(OutboundError::Recipient { .. }) => {
-                    let reason =
-                        "a provider leads elsewhere by the site's configuration than when the batch was charged";
-                    return Err(RunError::Refused(reason.to_owned()));
+                Err(error @ OutboundError::Recipient { .. }) => {
+                    return Err(TranscriptionError::OtherRecipient(error).into());
                 }
-                Err(error) => return Err(RunError::from_failure(error)),
+                Err(error) => return Err(error.into()),
             }
         }
-        if left == 0 || answered == 0 || pass == PASSES {
+        if remaining == 0 || answered == 0 || pass == PASSES {
             return Ok(problems);
         }
     }
     Ok(Vec::new())
 }
 
-impl Places {
+impl BatchPlaces {
     /// Returns the place of the dummy with a number.
     ///
     /// # Errors
-    /// [`RunError::Failed`] for one that the plan does not have.
-    pub(super) fn dummy(&self, number: usize) -> Result<(u32, u32), RunError> {
+    /// [`TranscriptionError::DummyPlace`] for one that the plan does not have.
+    pub(super) fn dummy(&self, number: usize) -> Result<(u32, u32), TranscriptionError> {
         let place = u32::try_from(number).ok().and_then(|number| self.dummies.get(&number));
-        place.copied().ok_or_else(|| failed("a dummy has no place in the plan"))
+        place.copied().ok_or(TranscriptionError::DummyPlace(number))
     }
 
-    fn of(plan: &Plan) -> Self {
-        let (mut pieces, mut dummies) = (HashMap::new(), HashMap::new());
+    fn from_plan(plan: &Plan) -> Self {
+        let mut places = Self { pieces: HashMap::new(), dummies: HashMap::new() };
         for provider in 0..plan.providers() {
             for (place, item) in (0_u32..).zip(plan.batch(provider)) {
                 match item {
-                    BatchItem::Piece(number) => pieces.insert(*number, (provider, place)),
-                    BatchItem::Dummy(number) => dummies.insert(*number, (provider, place)),
+                    BatchItem::Piece(number) => places.pieces.insert(*number, (provider, place)),
+                    BatchItem::Dummy(number) => places.dummies.insert(*number, (provider, place)),
                 };
             }
         }
-        Self { pieces, dummies }
+        places
     }
 }
 
@@ -219,50 +229,47 @@ impl Places {
 /// # Errors
 /// [`RunError::Failed`] when there is no such place, or the disk refuses.
 pub(super) fn add(draft: &Mutex<BatchDraft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
-    draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file).map_err(RunError::from_failure)
+    Ok(draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file)?)
 }
 
-/// Returns the file of an outgoing sound, padded to the public length.
+/// Writes an outgoing sound as a file, padded to the public length.
 ///
 /// # Errors
-/// [`RunError::Failed`] for one that is longer.
-pub(super) fn file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, RunError> {
-    let sound = pad(sound, rng).ok_or_else(|| {
-        failed("a sound is longer than any piece: the converter of voices, or the speech engine, does not keep to its length")
-    })?;
+/// [`TranscriptionError::LongSound`] for one that is longer.
+pub(super) fn write_file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, TranscriptionError> {
+    let sound = pad(sound, rng).ok_or(TranscriptionError::LongSound)?;
     Ok(wav::write(&sound))
 }
 
 /// Converts the pieces that are sent to the one voice and puts them in their places.
-fn true_pieces(
-    making: &Making<'_>,
-    places: &Places,
+fn convert_pieces(
+    inputs: &BatchInputs<'_>,
+    places: &BatchPlaces,
     draft: &Mutex<BatchDraft>,
     ends: &Randomness,
-    exchange: &dyn Exchange,
+    exchange: &dyn RunContext,
 ) -> Result<(), RunError> {
-    let Making { recordings, ground, plan, tools, .. } = making;
-    let (sent, mut ends) = (sent(ground, plan), ends.stream(0));
+    let BatchInputs { recordings, catalog, plan, tools, .. } = inputs;
+    let pieces_to_send = pieces_to_send(catalog, plan);
+    let mut rng = ends.stream(0);
     for (number, recording) in recordings.meta().recordings.iter().enumerate() {
-        let sent = sent(number);
-        if sent.is_empty() {
+        let pieces = pieces_to_send(number);
+        if pieces.is_empty() {
             continue;
         }
-        let stream = recordings.stream(recording).map_err(RunError::from_failure)?;
-        let mut sounds = extract_pieces(stream, sent.iter().map(|(_, piece)| (*piece).clone()));
-        by_parts(&sent, &mut sounds, |numbers, mut some: Vec<SpokenPiece>| {
-            go_on(exchange)?;
-            for sound in &mut some {
-                sound.audio = level(&sound.audio, &mut ends);
+        let stream = recordings.stream(recording)?;
+        let mut sounds = extract_pieces(stream, pieces.iter().map(|(_, piece)| (*piece).clone()));
+        for_each_part(&pieces, &mut sounds, |numbers, mut part: Vec<SpokenPiece>| {
+            check_cancelled(exchange)?;
+            for sound in &mut part {
+                sound.audio = level(&sound.audio, &mut rng);
             }
-            let spoken: Vec<Vec<f32>> = some
-                .par_iter()
-                .map(|sound| tools.voice.convert(&sound.audio))
-                .collect::<Result<_, _>>()
-                .map_err(failed)?;
-            let files = spoken.into_iter().map(|sound| file(sound, &mut ends)).collect::<Result<Vec<_>, _>>()?;
+            let converted: Vec<Vec<f32>> =
+                part.par_iter().map(|sound| tools.voice.convert(&sound.audio)).collect::<Result<_, _>>()?;
+            let files =
+                converted.into_iter().map(|sound| write_file(sound, &mut rng)).collect::<Result<Vec<_>, _>>()?;
             for (file, (piece, _)) in files.iter().zip(numbers) {
-                let place = places.pieces.get(piece).ok_or_else(|| failed("a piece has no place in the plan"))?;
+                let place = places.pieces.get(piece).ok_or(TranscriptionError::PiecePlace(*piece))?;
                 add(draft, *place, file)?;
             }
             Ok(())
@@ -276,90 +283,79 @@ fn true_pieces(
 ///
 /// # Errors
 /// [`RunError::Failed`] for a sound that cannot be read, and any error of `each`.
-pub(super) fn by_parts<K, S, E: std::fmt::Display>(
+pub(super) fn for_each_part<K, S, E: Into<TranscriptionError>>(
     known: &[K],
     sounds: &mut impl Iterator<Item = Result<S, E>>,
     mut each: impl FnMut(&[K], Vec<S>) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     for part in known.chunks(AT_ONCE) {
-        let some: Vec<S> = sounds.by_ref().take(part.len()).collect::<Result<_, _>>().map_err(failed)?;
-        each(part, some)?;
+        let sounds: Result<Vec<S>, E> = sounds.by_ref().take(part.len()).collect();
+        let sounds = sounds.map_err(|error| RunError::Failed(RunProblem::Transcription(error.into())))?;
+        each(part, sounds)?;
     }
     Ok(())
 }
 
 /// An engine's speech for the dummy of this number.
-type Say<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
+type SpeakDummy<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
 
 /// Returns the engine's mean spectrum.
-fn spectrum(dummies: usize, say: &Say<'_>) -> Result<MeanSpectrum, RunError> {
+fn estimate_spectrum(dummies: usize, speak: &SpeakDummy<'_>) -> Result<MeanSpectrum, RunError> {
     let spectrum = Mutex::new(MeanSpectrum::default());
-    let hear = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
+    let add = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
         spectrum.lock().unwrap_or_else(PoisonError::into_inner).add(&sound);
         Ok(())
     };
-    speak::each(dummies.min(SAMPLE), at_once(), say, &hear).map_err(failed)?;
+    speak::each(dummies.min(SAMPLE), thread_count(), speak, &add)?;
     Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Makes a dummy from an engine's speech, in this manner.
-type Shape<'a> = dyn Fn(Vec<f32>, &SpeakingManner) -> Vec<f32> + Sync + 'a;
+type ShapeDummy<'a> = dyn Fn(Vec<f32>, &SpeakingManner) -> Vec<f32> + Sync + 'a;
 
-/// The reason for a missing dummy.
-enum Unmade {
-    Said(SpeakError),
-    Run(RunError),
+/// The dummies that an engine speaks.
+struct SpokenDummies<'a> {
+    voice: &'a dyn OneVoice,
+    places: &'a BatchPlaces,
+    draft: &'a Mutex<BatchDraft>,
+    randomness: &'a Randomness,
+    manners: &'a [DummyManner],
+    speak: &'a SpeakDummy<'a>,
+    shape: &'a ShapeDummy<'a>,
 }
 
-impl From<SpeakError> for Unmade {
-    fn from(error: SpeakError) -> Self {
-        Self::Said(error)
+impl SpokenDummies<'_> {
+    /// Has the engine speak the dummies of these `numbers`, shapes them like the pieces, converts them to the one
+    /// voice, and puts them in their places.
+    fn make(&self, numbers: &[usize], exchange: &dyn RunContext) -> Result<(), RunError> {
+        // In parts, so that a stop is detected in between.
+        for part in numbers.chunks(MOST_AT_ONCE) {
+            check_cancelled(exchange)?;
+            let speak = |place: usize| (self.speak)(part[place]);
+            let receive = |place: usize, sound: Vec<f32>| self.receive(part[place], sound);
+            speak::each(part.len(), thread_count(), &speak, &receive)?;
+        }
+        Ok(())
     }
-}
 
-/// Has the engine speak the dummies of these `numbers`, shapes them like the pieces, converts them to the one voice,
-/// and puts them in their places.
-#[expect(clippy::too_many_arguments, reason = "what a dummy is made of, each from another place")]
-fn speak(
-    say: &Say<'_>,
-    numbers: &[usize],
-    manners: &[Sounding],
-    making: &Making<'_>,
-    places: &Places,
-    draft: &Mutex<BatchDraft>,
-    shape: &Shape<'_>,
-    chance: &Randomness,
-    exchange: &dyn Exchange,
-) -> Result<(), RunError> {
-    let voice = &making.tools.voice;
-    let heard = |number: usize, sound: Vec<f32>| -> Result<(), Unmade> {
-        let unmade = |error: &dyn std::fmt::Display| Unmade::Run(failed(error));
-        let shaped = shape(sound, &manners[number].manner);
+    /// Puts the speech of one dummy in its place.
+    fn receive(&self, number: usize, sound: Vec<f32>) -> Result<(), RunError> {
+        let shaped = (self.shape)(sound, &self.manners[number].manner);
         if shaped.is_empty() {
             return Err(SpeakError::Silent.into());
         }
         if shaped.len() > SAMPLES {
-            return Err(unmade(&"a dummy is longer than any piece: the speech engine does not keep to the rate"));
+            return Err(TranscriptionError::LongDummy.into());
         }
         // Each dummy has a separate stream, independent of thread and order.
-        let mut rng = chance.stream(2 + number as u32);
-        let spoken = voice.convert(&level(&shaped, &mut rng)).map_err(|error| unmade(&error))?;
-        let file = file(spoken, &mut rng).map_err(Unmade::Run)?;
-        places.dummy(number).and_then(|place| add(draft, place, &file)).map_err(Unmade::Run)
-    };
-    // In parts, so that a stop is detected in between.
-    for part in numbers.chunks(MOST_AT_ONCE) {
-        go_on(exchange)?;
-        let (say, heard) = (|place: usize| say(part[place]), |place: usize, sound| heard(part[place], sound));
-        speak::each(part.len(), at_once(), &say, &heard).map_err(|error| match error {
-            Unmade::Said(error) => failed(error),
-            Unmade::Run(error) => error,
-        })?;
+        let mut rng = self.randomness.stream(2 + number as u32);
+        let converted = self.voice.convert(&level(&shaped, &mut rng))?;
+        let file = write_file(converted, &mut rng)?;
+        add(self.draft, self.places.dummy(number)?, &file)
     }
-    Ok(())
 }
 
-fn at_once() -> usize {
+fn thread_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE)
 }
 
@@ -367,65 +363,67 @@ fn at_once() -> usize {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use std::convert::Infallible;
     use std::rc::Rc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, by_parts, passes, spectrum};
+    use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, estimate_spectrum, for_each_part, repeat_passes};
+    use crate::run::transcription::TranscriptionError;
     use crate::speech::transcribe::outbound::DeliveryResult;
 
     /// Returns the number of passes and of remaining sounds, if each pass answers one of `sounds` sounds.
-    fn sent(sounds: u32) -> (u32, u32) {
-        let (mut times, mut left) = (0, sounds);
-        let problems = passes(|| {
-            times += 1;
+    fn deliver(sounds: u32) -> (u32, u32) {
+        let mut passes = 0;
+        let mut left = sounds;
+        let problems = repeat_passes(|| {
+            passes += 1;
             left -= 1;
             Ok(vec![Ok(DeliveryResult { answered: 1, left, problem: None })])
         });
         assert_eq!(problems.unwrap(), [None]);
-        (times, left)
+        (passes, left)
     }
 
     #[test]
-    fn what_is_left_is_sent_again_as_long_as_somebody_answers_and_five_times_at_most() {
+    fn remaining_sounds_are_resent_while_answered_at_most_5_times() {
         assert_eq!(PASSES, 5);
-        assert_eq!([sent(1), sent(4), sent(5), sent(6)], [(1, 0), (4, 0), (5, 0), (5, 1)]);
-        let mut times = 0;
-        let silent = passes(|| {
-            times += 1;
+        assert_eq!([deliver(1), deliver(4), deliver(5), deliver(6)], [(1, 0), (4, 0), (5, 0), (5, 1)]);
+        let mut passes = 0;
+        let problems = repeat_passes(|| {
+            passes += 1;
             Ok(vec![Ok(DeliveryResult { answered: 0, left: 3, problem: None })])
         });
-        assert_eq!((silent.unwrap(), times), (vec![None], 1), "who answers nothing is not asked again");
+        assert_eq!((problems.unwrap(), passes), (vec![None], 1), "a silent provider gets no second pass");
     }
 
     #[test]
-    fn thirty_two_sounds_are_in_memory_and_no_more() {
+    fn at_most_thirty_two_sounds_are_in_memory() {
         assert_eq!(AT_ONCE, 32);
         for (count, parts) in [(31, vec![31]), (32, vec![32]), (33, vec![32, 1]), (65, vec![32, 32, 1])] {
-            let (sound, mut seen) = (Rc::new(()), Vec::new());
+            let sound = Rc::new(());
+            let mut sizes = Vec::new();
             let known: Vec<usize> = (0..count).collect();
-            let mut sounds = (0..count).map(|number| Ok::<_, Infallible>((number, Rc::clone(&sound))));
-            let read = by_parts(&known, &mut sounds, |part, some| {
-                assert!(part.iter().eq(some.iter().map(|(number, _)| number)), "each with what is known of it");
-                seen.push(Rc::strong_count(&sound) - 1);
+            let mut sounds = (0..count).map(|number| Ok::<_, TranscriptionError>((number, Rc::clone(&sound))));
+            let result = for_each_part(&known, &mut sounds, |part, sounds| {
+                assert!(part.iter().eq(sounds.iter().map(|(number, _)| number)), "each sound with its item");
+                sizes.push(Rc::strong_count(&sound) - 1);
                 Ok(())
             });
-            assert!(read.is_ok());
-            assert_eq!(seen, parts);
+            assert!(result.is_ok());
+            assert_eq!(sizes, parts);
         }
     }
 
     #[test]
-    fn sixty_four_dummies_are_spoken_to_know_the_engine_by_and_no_more() {
+    fn spectrum_is_estimated_from_at_most_sixty_four_dummies() {
         assert_eq!(SAMPLE, 64);
         for (dummies, spoken) in [(0, 0), (63, 63), (64, 64), (65, 64)] {
-            let said = AtomicUsize::new(0);
-            let say = |_: usize| {
-                said.fetch_add(1, Ordering::Relaxed);
+            let count = AtomicUsize::new(0);
+            let speak = |_: usize| {
+                count.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, SpeakError>(vec![0.25_f32; 1_600])
             };
-            assert!(spectrum(dummies, &say).is_ok());
-            assert_eq!(said.into_inner(), spoken);
+            assert!(estimate_spectrum(dummies, &speak).is_ok());
+            assert_eq!(count.into_inner(), spoken);
         }
     }
 }

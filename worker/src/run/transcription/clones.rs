@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use super::dummies::Sounding;
-use super::pieces::Ground;
-use super::{failed, go_on};
-use crate::run::{Exchange, RunError};
+use super::TranscriptionError;
+use super::dummies::DummyManner;
+use super::pieces::PieceCatalog;
+use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::recordings::{Recording, Recordings};
 use crate::speech::transcribe::piece::Piece;
 use crate::speech::transcribe::segment::cut::extract_pieces;
@@ -21,9 +21,9 @@ use crate::speech::transcribe::transcript::OfflineReason;
 ///
 /// # Errors
 /// [`RunError`] when the disk refuses.
-pub(super) fn begin(engine: &SpeechEngine, work: &Path) -> Result<Option<ReferenceFolder>, RunError> {
-    let begin = || ReferenceFolder::begin(&work.join("voices")).map_err(RunError::from_failure);
-    engine.clones().then(begin).transpose()
+pub(super) fn create_folder(engine: &SpeechEngine, work: &Path) -> Result<Option<ReferenceFolder>, RunError> {
+    let create = || ReferenceFolder::begin(&work.join("voices")).map_err(TranscriptionError::VoiceReference);
+    Ok(engine.clones().then(create).transpose()?)
 }
 
 /// Stores missing references of the recordings that `spoken` dummies belong to. Dummies leave even if no piece of a
@@ -33,60 +33,56 @@ pub(super) fn begin(engine: &SpeechEngine, work: &Path) -> Result<Option<Referen
 /// [`RunError`] when a recording cannot be read or is silent, the disk refuses, or the exchange is stopped.
 pub(super) fn complete<'a>(
     references: &ReferenceFolder,
-    spoken: impl Iterator<Item = &'a Sounding>,
+    spoken: impl Iterator<Item = &'a DummyManner>,
     recordings: &Recordings,
-    ground: &Ground,
-    exchange: &dyn Exchange,
+    catalog: &PieceCatalog,
+    exchange: &dyn RunContext,
 ) -> Result<(), RunError> {
-    let mut wanted: Vec<u32> = spoken.map(|one| one.recording).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    for number in wanted.into_iter().filter(|number| !references.path(*number).exists()) {
-        go_on(exchange)?;
+    let mut numbers: Vec<u32> = spoken.map(|manner| manner.recording).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    for number in numbers.into_iter().filter(|number| !references.path(*number).exists()) {
+        check_cancelled(exchange)?;
         let place = number as usize;
-        let (recording, of) = recordings
-            .meta()
-            .recordings
-            .get(place)
-            .zip(ground.cuts.get(place))
-            .ok_or_else(|| failed("what is kept of the dummies is of other recordings"))?;
+        let recording = recordings.meta().recordings.get(place);
+        let (recording, pieces) =
+            recording.zip(catalog.recordings.get(place)).ok_or(TranscriptionError::OtherDummies)?;
         // Sensitive pieces are withheld from the program too, if the voice is audible elsewhere.
-        let kept = of.parts.iter().filter(|part| part.stays != Some(OfflineReason::Sensitive));
-        let sound = heard(recordings, recording, kept.map(|part| part.piece.clone()).collect())?;
-        references.keep(number, &sound).map_err(RunError::from_failure)?;
+        let usable = pieces.parts.iter().filter(|part| part.stays != Some(OfflineReason::Sensitive));
+        let sound = collect_reference(recordings, recording, usable.map(|part| part.piece.clone()).collect())?;
+        references.keep(number, &sound).map_err(TranscriptionError::VoiceReference)?;
     }
     Ok(())
 }
 
-fn heard(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> Result<Vec<f32>, RunError> {
-    let mut reference = VoiceReference::default();
-    for sound in extract_pieces(recordings.stream(recording).map_err(RunError::from_failure)?, pieces) {
-        reference.add(&sound.map_err(failed)?.audio);
-    }
-    let sound = reference.sound();
-    if !sound.is_empty() {
-        return Ok(sound);
-    }
+/// Returns the reference of a recording: of these pieces, or of its beginning if they have no sound.
+fn collect_reference(recordings: &Recordings, recording: &Recording, pieces: Vec<Piece>) -> Result<Vec<f32>, RunError> {
     let whole = Piece { id: 0, samples: 0..recording.samples.min(MOST as u64) };
-    for sound in extract_pieces(recordings.stream(recording).map_err(RunError::from_failure)?, [whole]) {
-        reference.add(&sound.map_err(failed)?.audio);
+    let mut reference = VoiceReference::default();
+    for pieces in [pieces, vec![whole]] {
+        for sound in extract_pieces(recordings.stream(recording)?, pieces) {
+            reference.add(&sound?.audio);
+        }
+        let sound = reference.sound();
+        if !sound.is_empty() {
+            return Ok(sound);
+        }
     }
-    let sound = reference.sound();
-    if sound.is_empty() { Err(failed("a recording is silent: there is no voice in it to imitate")) } else { Ok(sound) }
+    Err(TranscriptionError::SilentRecording.into())
 }
 
 /// Speaks a text in a manner, in the voice of its recording if there are references.
 ///
 /// # Errors
 /// Any error of the engine.
-pub(super) fn say(
+pub(super) fn speak(
     engine: &SpeechEngine,
     references: Option<&ReferenceFolder>,
     text: &str,
-    sounding: &Sounding,
+    manner: &DummyManner,
 ) -> Result<Vec<f32>, SpeakError> {
     match references {
-        Some(references) => engine.imitating(&references.path(sounding.recording)).speak(text, sounding.manner.rate),
-        None => engine.speak(text, sounding.manner.rate),
+        Some(references) => engine.imitating(&references.path(manner.recording)).speak(text, manner.manner.rate),
+        None => engine.speak(text, manner.manner.rate),
     }
 }

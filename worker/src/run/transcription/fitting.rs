@@ -15,8 +15,8 @@ const TRIES: usize = 2;
 const HASTE: f64 = 1.05;
 
 /// Returns the manner at a rate at which this number of words should fit, as nearly as rates allow.
-pub(super) fn hurried(manner: SpeakingManner, words: usize) -> SpeakingManner {
-    let minutes = room(&manner) as f64 / f64::from(RATE) / 60.0;
+pub(super) fn raise_rate(manner: SpeakingManner, words: usize) -> SpeakingManner {
+    let minutes = sample_limit(&manner) as f64 / f64::from(RATE) / 60.0;
     SpeakingManner { rate: manner.rate.max(words as f64 / minutes).min(*RATES.end()), ..manner }
 }
 
@@ -24,30 +24,31 @@ pub(super) fn hurried(manner: SpeakingManner, words: usize) -> SpeakingManner {
 ///
 /// # Errors
 /// Any error of `speak`.
-pub(super) fn say(
+pub(super) fn speak_within_limit(
     manner: &SpeakingManner,
     speak: impl Fn(f64) -> Result<Vec<f32>, SpeakError>,
 ) -> Result<Vec<f32>, SpeakError> {
-    let (room, mut rate) = (room(manner), manner.rate);
-    let mut said = speak(rate)?;
+    let limit = sample_limit(manner);
+    let mut rate = manner.rate;
+    let mut sound = speak(rate)?;
     for _ in 0..TRIES {
-        let words = length(&said);
-        if words <= room || rate >= *RATES.end() {
+        let samples = length(&sound);
+        if samples <= limit || rate >= *RATES.end() {
             break;
         }
-        rate = (rate * HASTE * words as f64 / room as f64).min(*RATES.end());
-        said = speak(rate)?;
+        rate = (rate * HASTE * samples as f64 / limit as f64).min(*RATES.end());
+        sound = speak(rate)?;
     }
-    Ok(said)
+    Ok(sound)
 }
 
-/// Returns the silence that fits ahead of `words` samples of words; 0 without room.
+/// Returns the silence that fits ahead of `words` samples of words; 0 if there is none.
 pub(super) fn fitted_lead(manner: SpeakingManner, words: usize) -> u32 {
     manner.lead.min(SAMPLES.saturating_sub(words) as u32)
 }
 
 /// Returns the number of samples for the words behind the silence.
-fn room(manner: &SpeakingManner) -> usize {
+fn sample_limit(manner: &SpeakingManner) -> usize {
     SAMPLES.saturating_sub(manner.lead as usize).max(1)
 }
 
@@ -73,40 +74,42 @@ mod tests {
     }
 
     #[test]
-    fn a_dummy_is_as_long_as_every_sound_and_no_longer() {
+    fn dummy_is_at_most_as_long_as_every_sound() {
         // Five words at 80 a minute are 3.75 s: they fit behind 0.75 s, and not behind more.
-        for (lead, rates) in [(12_000, 1), (12_001, 2)] {
-            let (manner, asked) = (manner(lead, 80.0), RefCell::new(Vec::new()));
-            let said = say(&manner, |rate| {
-                asked.borrow_mut().push(rate);
+        for (lead, attempts) in [(12_000, 1), (12_001, 2)] {
+            let manner = manner(lead, 80.0);
+            let rates = RefCell::new(Vec::new());
+            let sound = speak_within_limit(&manner, |rate| {
+                rates.borrow_mut().push(rate);
                 Ok(words(5, rate))
             });
-            let said = said.unwrap().len();
-            assert_eq!(fitted_lead(manner, said), lead, "silence stays where speaking faster is enough");
-            assert!(said + lead as usize <= SAMPLES);
-            assert_eq!(asked.into_inner().len(), rates);
+            let samples = sound.unwrap().len();
+            assert_eq!(fitted_lead(manner, samples), lead, "silence stays where speaking faster is enough");
+            assert!(samples + lead as usize <= SAMPLES);
+            assert_eq!(rates.into_inner().len(), attempts);
         }
     }
 
     #[test]
-    fn a_slow_engine_is_asked_again_twice_and_then_silence_is_shorter() {
-        let (manner, asked) = (manner(4_800, 100.0), RefCell::new(Vec::new()));
-        let said = say(&manner, |rate| {
-            asked.borrow_mut().push(rate);
+    fn slow_engine_speaks_twice_more_before_silence_is_cut() {
+        let manner = manner(4_800, 100.0);
+        let rates = RefCell::new(Vec::new());
+        let sound = speak_within_limit(&manner, |rate| {
+            rates.borrow_mut().push(rate);
             Ok(words(9, 122.0))
         });
-        let said = said.unwrap().len();
-        let asked = asked.into_inner();
-        assert_eq!(asked.len(), 1 + TRIES);
-        assert!(asked.is_sorted() && asked.iter().all(|rate| RATES.contains(rate)), "{asked:?}");
-        assert_eq!((said, fitted_lead(manner, said)), (70_819, 1_181));
+        let samples = sound.unwrap().len();
+        let rates = rates.into_inner();
+        assert_eq!(rates.len(), 1 + TRIES);
+        assert!(rates.is_sorted() && rates.iter().all(|rate| RATES.contains(rate)), "{rates:?}");
+        assert_eq!((samples, fitted_lead(manner, samples)), (70_819, 1_181));
         // Words longer than the whole length leave no silence; the maker of the batch refuses them.
         assert_eq!(fitted_lead(manner, SAMPLES + 1), 0);
     }
 
     #[test]
-    fn a_text_is_given_a_rate_at_which_it_should_fit() {
-        let rate = |count| hurried(manner(8_000, 100.0), count).rate;
+    fn rate_is_raised_until_the_text_should_fit() {
+        let rate = |count| raise_rate(manner(8_000, 100.0), count).rate;
         assert_eq!(rate(6).to_bits(), 100.0_f64.to_bits());
         assert!((rate(10) - 150.0).abs() < 1e-9, "ten words in four seconds");
         assert_eq!(rate(200).to_bits(), RATES.end().to_bits());
@@ -114,7 +117,7 @@ mod tests {
 
     /// Needs espeak-ng; passes without.
     #[test]
-    fn the_longest_text_fits_when_it_is_really_spoken() {
+    fn longest_text_of_a_real_engine_fits() {
         if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
             return;
         }
@@ -124,7 +127,7 @@ mod tests {
         let slow = manner(4_800, *RATES.start());
         let usual = length(&engine.speak(&text, slow.rate).unwrap());
         assert!(usual > SAMPLES, "{usual}: it would be too long");
-        let said = length(&say(&slow, |rate| engine.speak(&text, rate)).unwrap());
-        assert!(said + fitted_lead(slow, said) as usize <= SAMPLES, "{said}");
+        let samples = length(&speak_within_limit(&slow, |rate| engine.speak(&text, rate)).unwrap());
+        assert!(samples + fitted_lead(slow, samples) as usize <= SAMPLES, "{samples}");
     }
 }

@@ -3,13 +3,13 @@
 
 use undertone_api::job::transcription::HistogramBin;
 
-use super::pieces::Ground;
+use super::pieces::PieceCatalog;
 use crate::speech::transcribe::attack::topic;
 use crate::speech::transcribe::plan::{BatchItem, Plan};
 
 /// Counts of one provider, by the number of the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ProviderCounts {
     /// Occurrences in true pieces.
     pub(super) said: Vec<u64>,
     /// Occurrences in true pieces and dummies.
@@ -20,18 +20,18 @@ pub(super) struct Counts {
     pub(super) dummies: u64,
 }
 
-impl Counts {
+impl ProviderCounts {
     /// Counts the words of every provider, in their order.
-    pub(super) fn of(ground: &Ground, plan: &Plan) -> Vec<Self> {
-        let words = ground.vocabulary.len() as usize;
+    pub(super) fn count(catalog: &PieceCatalog, plan: &Plan) -> Vec<Self> {
+        let words = catalog.vocabulary.len() as usize;
         let none = Self { said: vec![0; words], heard: vec![0; words], pieces: 0, dummies: 0 };
         let mut all = vec![none; plan.providers() as usize];
         for (counts, provider) in all.iter_mut().zip(0..) {
             for item in plan.batch(provider) {
                 let BatchItem::Piece(number) = item else { continue };
                 counts.pieces += 1;
-                let words = ground.part(*number).map_or(&[][..], |(_, part)| part.offline.words.as_slice());
-                for word in words.iter().filter_map(|word| ground.vocabulary.number(&word.text)) {
+                let words = catalog.part(*number).map_or(&[][..], |(_, part)| part.offline.words.as_slice());
+                for word in words.iter().filter_map(|word| catalog.vocabulary.number(&word.text)) {
                     counts.said[word as usize] += 1;
                     counts.heard[word as usize] += 1;
                 }
@@ -70,17 +70,17 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, HistogramBin};
+    use super::{HistogramBin, ProviderCounts};
 
-    fn counts(said: &[u64], heard: &[u64]) -> Counts {
-        Counts { said: said.to_vec(), heard: heard.to_vec(), pieces: 0, dummies: 0 }
+    fn counts(said: &[u64], heard: &[u64]) -> ProviderCounts {
+        ProviderCounts { said: said.to_vec(), heard: heard.to_vec(), pieces: 0, dummies: 0 }
     }
 
     #[test]
-    fn bins_are_powers_of_two_and_hold_every_word_once() {
+    fn bins_are_powers_of_two_and_count_every_word_once() {
         let bins = counts(&[0, 0, 1, 3], &[0, 2, 5, 4]).bins();
-        let told: Vec<_> =
+        let counts: Vec<_> =
             bins.iter().map(|HistogramBin { occurrences, said, heard }| (*occurrences, *said, *heard)).collect();
-        assert_eq!(told, [(0, 2, 1), (1, 1, 0), (2, 1, 1), (4, 0, 2)]);
+        assert_eq!(counts, [(0, 2, 1), (1, 1, 0), (2, 1, 1), (4, 0, 2)]);
     }
 }

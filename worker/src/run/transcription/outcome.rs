@@ -10,17 +10,17 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 use undertone_api::job::transcription::{
-    ProviderResult, Report, Spec, TranscriptErrors, TranscriptionOutcome, WordErrors,
+    Provider, ProviderResult, Report, Spec, TranscriptErrors, TranscriptionOutcome, WordErrors,
 };
 
-use super::attack::Tried;
-use super::failed;
-use super::histogram::Counts;
-use super::pieces::Ground;
-use super::stages::Stages;
-use super::tools::Tools;
+use super::TranscriptionError;
+use super::attack::AttackResults;
+use super::histogram::ProviderCounts;
+use super::pieces::PieceCatalog;
+use super::stages::StageTimes;
+use super::tools::JobTools;
 use crate::run::RunError;
-use crate::site::folder::{create_private, write_durably};
+use crate::site::folder::{FolderError, create_private, write_durably};
 use crate::speech::audio::RATE;
 use crate::speech::recordings::Recordings;
 use crate::speech::transcribe::outbound::SealedSounds;
@@ -35,21 +35,21 @@ const REPORT: &str = "report.json";
 const VERSION: u32 = 1;
 
 /// The content of the report.
-pub(super) struct Telling<'a> {
+pub(super) struct OutcomeSource<'a> {
     pub(super) recordings: &'a Recordings,
-    pub(super) ground: &'a Ground,
+    pub(super) catalog: &'a PieceCatalog,
     pub(super) plan: &'a Plan,
-    pub(super) tools: &'a Tools,
+    pub(super) tools: &'a JobTools,
     pub(super) sealed: &'a SealedSounds,
     /// The reason for missing answers, by provider.
     pub(super) problems: Vec<Option<String>>,
     /// The results of the simulated adversaries.
-    pub(super) tried: Tried,
+    pub(super) attacks: AttackResults,
 }
 
 /// The site's report as stored on disk.
 #[derive(Serialize, Deserialize)]
-struct Page {
+struct SiteReport {
     version: u32,
     job: JobId,
     /// Program, version and settings of the tools.
@@ -59,12 +59,12 @@ struct Page {
     /// The public part.
     planned: Report,
     outcome: TranscriptionOutcome,
-    providers: Vec<Sent>,
+    providers: Vec<ProviderDelivery>,
 }
 
 /// A provider's sounds.
 #[derive(Serialize, Deserialize)]
-struct Sent {
+struct ProviderDelivery {
     /// Name and address.
     recipient: String,
     /// The number of transmissions, over all processes of the run; more than the sounds if some were sent again.
@@ -79,16 +79,16 @@ struct Sent {
 ///
 /// # Errors
 /// [`RunError::Failed`] when it cannot be read.
-pub(super) fn written(results: &Path) -> Result<Option<TranscriptionOutcome>, RunError> {
+pub(super) fn read(results: &Path) -> Result<Option<TranscriptionOutcome>, RunError> {
     let path = results.join(REPORT);
-    match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        read => {
-            let page: Page = serde_json::from_slice(&read.map_err(RunError::from_failure)?)
-                .map_err(|error| failed(format!("{} is not what this worker wrote: {error}", path.display())))?;
-            Ok(Some(page.outcome))
-        }
-    }
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(TranscriptionError::ReadReport { path, source }.into()),
+    };
+    let report: SiteReport =
+        serde_json::from_slice(&text).map_err(|source| TranscriptionError::ForeignReport { path, source })?;
+    Ok(Some(report.outcome))
 }
 
 /// Writes transcripts, histogram and report.
@@ -97,78 +97,83 @@ pub(super) fn written(results: &Path) -> Result<Option<TranscriptionOutcome>, Ru
 /// [`RunError`] when a reference cannot be read or the disk refuses.
 pub(super) fn write(
     spec: &Spec,
-    told: &Telling<'_>,
-    stages: &Stages,
+    source: &OutcomeSource<'_>,
+    stages: &StageTimes,
     job: JobId,
     results: &Path,
 ) -> Result<TranscriptionOutcome, RunError> {
-    create_private(results).map_err(RunError::from_failure)?;
-    let mut answers: Vec<Vec<(u32, u32, Recognition)>> = vec![Vec::new(); told.ground.cuts.len()];
-    for (provider, place, heard) in told.sealed.answers() {
-        if let Some((recording, _)) = told.piece(provider, place) {
-            answers[recording].push((provider, place, heard));
+    create_private(results)?;
+    let mut answers: Vec<Vec<(u32, u32, Recognition)>> = vec![Vec::new(); source.catalog.recordings.len()];
+    for (provider, place, recognition) in source.sealed.answers() {
+        if let Some((recording, _)) = source.piece(provider, place) {
+            answers[recording].push((provider, place, recognition));
         }
     }
     let mut errors: Option<TranscriptErrors> = None;
     let mut unanswered = 0;
-    for (number, (recording, answers)) in told.recordings.meta().recordings.iter().zip(answers).enumerate() {
-        let parts = told.parts(number);
-        let sent = parts.iter().filter(|part| part.stays.is_none()).count() as u64;
-        unanswered += sent - (answers.len() as u64).min(sent);
-        let piece = |provider, place| told.piece(provider, place).map(|(_, local)| local);
+    for (number, (recording, answers)) in source.recordings.meta().recordings.iter().zip(answers).enumerate() {
+        let parts = source.parts(number);
+        let sendable = parts.iter().filter(|part| part.stays.is_none()).count() as u64;
+        unanswered += sendable - (answers.len() as u64).min(sendable);
+        let piece = |provider, place| source.piece(provider, place).map(|(_, local)| local);
         let transcript = Transcript::assemble(&parts, answers, piece);
         for format in Format::ALL {
-            let path = place(results, &recording.name, format.extension())?;
-            // The path contains the recording's name, which must not be logged.
-            write_durably(&path, transcript.write(format).as_bytes()).map_err(|error| {
-                let text = "a transcript cannot be written: check the disk of the site's folder";
-                RunError::from_secret_failure(&error, text.to_owned())
-            })?;
+            let path = transcript_path(results, &recording.name, format.extension())?;
+            write_durably(&path, transcript.write(format).as_bytes()).map_err(without_path)?;
         }
-        if let Some(reference) = told.recordings.reference(recording).map_err(RunError::from_failure)? {
+        let reference = source.recordings.reference(recording).map_err(RunError::from_disk_operation)?;
+        if let Some(reference) = reference {
             let offline: Vec<String> = parts.iter().map(|part| part.offline.text()).collect();
-            let found = |text: &str| WordCounts::count(&reference, text);
+            let count = |text: &str| WordCounts::count(&reference, text);
             let sum = errors.get_or_insert(TranscriptErrors {
                 ours: WordErrors::default(),
                 offline: WordErrors::default(),
                 cloud: None,
             });
-            add(&mut sum.ours, found(&transcript.plain()));
-            add(&mut sum.offline, found(&offline.join(" ")));
+            add(&mut sum.ours, count(&transcript.plain()));
+            add(&mut sum.offline, count(&offline.join(" ")));
         }
     }
-    let counts = Counts::of(told.ground, told.plan);
-    write_durably(&results.join("histogram.tsv"), histogram(spec, told.ground, &counts).as_bytes())
-        .map_err(RunError::from_failure)?;
-    let outcome = told.outcome(spec, &counts, errors, unanswered, stages);
-    let page = Page {
+    let counts = ProviderCounts::count(source.catalog, source.plan);
+    write_durably(&results.join("histogram.tsv"), write_histogram(spec, source.catalog, &counts).as_bytes())?;
+    let outcome = source.outcome(spec, &counts, errors, unanswered, stages);
+    let report = SiteReport {
         version: VERSION,
         job,
-        tools: told.tools.names().map(|(tool, name)| (tool.to_owned(), name)).to_vec(),
-        digest: told.recordings.meta().digest.clone(),
-        planned: Report::from_plan(spec).map_err(failed)?,
+        tools: source.tools.names().map(|(tool, name)| (tool.to_owned(), name)).to_vec(),
+        digest: source.recordings.meta().digest.clone(),
+        planned: Report::from_plan(spec)?,
         outcome: outcome.clone(),
-        providers: told.sent(),
+        providers: source.deliveries(),
     };
-    let text = serde_json::to_vec_pretty(&page).map_err(failed)?;
-    write_durably(&results.join(REPORT), &text).map_err(RunError::from_failure)?;
+    let text = serde_json::to_vec_pretty(&report)?;
+    write_durably(&results.join(REPORT), &text)?;
     Ok(outcome)
 }
 
-impl Telling<'_> {
+/// Returns the error of a transcript that cannot be written. The path contains the recording's name, which must not be
+/// logged, so only the cause in the file system is kept.
+fn without_path(error: FolderError) -> TranscriptionError {
+    TranscriptionError::WriteTranscript(match error {
+        FolderError::Io { source, .. } => source,
+        FolderError::Locked(_) | FolderError::Name(_) => std::io::ErrorKind::Other.into(),
+    })
+}
+
+impl OutcomeSource<'_> {
     /// Returns the recording and the piece at a provider's place; `None` for a dummy.
     fn piece(&self, provider: u32, place: u32) -> Option<(usize, u32)> {
         let Some(BatchItem::Piece(number)) = self.plan.batch(provider).get(place as usize) else { return None };
-        self.ground.part(*number).map(|(recording, part)| (recording, part.piece.id))
+        self.catalog.part(*number).map(|(recording, part)| (recording, part.piece.id))
     }
 
     /// Returns the parts of a recording, including those that stay because of the plan.
     fn parts(&self, recording: usize) -> Vec<TranscriptPart> {
-        let cut = &self.ground.cuts[recording];
-        let mut parts = cut.parts.clone();
-        let end = cut.first + parts.len() as u32;
-        for number in self.plan.offline_pieces().iter().filter(|number| (cut.first..end).contains(*number)) {
-            parts[(number - cut.first) as usize].stays = Some(OfflineReason::Crowded);
+        let pieces = &self.catalog.recordings[recording];
+        let mut parts = pieces.parts.clone();
+        let end = pieces.first + parts.len() as u32;
+        for number in self.plan.offline_pieces().iter().filter(|number| (pieces.first..end).contains(*number)) {
+            parts[(number - pieces.first) as usize].stays = Some(OfflineReason::Crowded);
         }
         parts
     }
@@ -176,19 +181,18 @@ impl Telling<'_> {
     fn outcome(
         &self,
         spec: &Spec,
-        counts: &[Counts],
+        counts: &[ProviderCounts],
         errors: Option<TranscriptErrors>,
         unanswered: u64,
-        stages: &Stages,
+        stages: &StageTimes,
     ) -> TranscriptionOutcome {
         let recordings = &self.recordings.meta().recordings;
         let samples: u64 = recordings.iter().map(|recording| recording.samples).sum();
-        let parts = self.ground.cuts.iter().flat_map(|cut| &cut.parts);
-        let provider = |((number, asked), counts): ((u32, _), &Counts)| {
-            let asked: &undertone_api::job::transcription::Provider = asked;
+        let parts = self.catalog.recordings.iter().flat_map(|pieces| &pieces.parts);
+        let result = |((number, provider), counts): ((u32, &Provider), &ProviderCounts)| {
             let tariff = self.tools.tariffs.get(number as usize).and_then(Option::as_ref);
             ProviderResult {
-                name: asked.name.clone(),
+                name: provider.name.clone(),
                 pieces: counts.pieces,
                 dummies: counts.dummies,
                 seconds: seconds(self.sealed.lengths(number).sum()),
@@ -198,48 +202,48 @@ impl Telling<'_> {
             }
         };
         TranscriptionOutcome {
-            words: self.ground.vocabulary.len(),
+            words: self.catalog.vocabulary.len(),
             recordings: recordings.len() as u64,
             seconds: samples as f64 / f64::from(RATE),
-            pieces: self.ground.pieces(),
+            pieces: self.catalog.piece_count(),
             sensitive: parts.filter(|part| part.stays == Some(OfflineReason::Sensitive)).count() as u64,
             crowded: self.plan.offline_pieces().len() as u64,
             unanswered,
             errors,
-            providers: (0_u32..).zip(&spec.providers).zip(counts).map(provider).collect(),
-            attacks: self.tried.attacks.clone(),
-            untried: self.tried.untried.clone(),
+            providers: (0_u32..).zip(&spec.providers).zip(counts).map(result).collect(),
+            attacks: self.attacks.attacks.clone(),
+            untried: self.attacks.untried.clone(),
             stages: stages.all(),
         }
     }
 
-    fn sent(&self) -> Vec<Sent> {
+    fn deliveries(&self) -> Vec<ProviderDelivery> {
         let recipients = (0_u32..).zip(self.sealed.recipients());
-        let sent = recipients.map(|(number, recipient)| Sent {
+        let deliveries = recipients.map(|(number, recipient)| ProviderDelivery {
             recipient: recipient.clone(),
             times: self.sealed.send_count(number),
             unanswered: self.sealed.unanswered(number).len() as u64,
             problem: self.problems.get(number as usize).cloned().flatten(),
         });
-        sent.collect()
+        deliveries.collect()
     }
 }
 
-fn add(sum: &mut WordErrors, found: WordCounts) {
-    sum.words += found.words;
-    sum.substitutions += found.substitutions;
-    sum.insertions += found.insertions;
-    sum.deletions += found.deletions;
+fn add(sum: &mut WordErrors, counts: WordCounts) {
+    sum.words += counts.words;
+    sum.substitutions += counts.substitutions;
+    sum.insertions += counts.insertions;
+    sum.deletions += counts.deletions;
 }
 
-/// Returns a row for each provider and word of the vocabulary, with its counts.
-fn histogram(spec: &Spec, ground: &Ground, counts: &[Counts]) -> String {
+/// Writes a row for each provider and word of the vocabulary, with its counts.
+fn write_histogram(spec: &Spec, catalog: &PieceCatalog, counts: &[ProviderCounts]) -> String {
     let mut table = "word\tprovider\tsaid\theard\n".to_owned();
-    for (asked, counts) in spec.providers.iter().zip(counts) {
+    for (provider, counts) in spec.providers.iter().zip(counts) {
         for (word, (said, heard)) in (0_u32..).zip(counts.said.iter().zip(&counts.heard)) {
-            let form = ground.vocabulary.forms(word).first().map_or("", String::as_str);
+            let form = catalog.vocabulary.forms(word).first().map_or("", String::as_str);
             // Writing to a string cannot fail.
-            let _ = writeln!(table, "{form}\t{}\t{said}\t{heard}", asked.name);
+            let _ = writeln!(table, "{form}\t{}\t{said}\t{heard}", provider.name);
         }
     }
     table
@@ -248,12 +252,12 @@ fn histogram(spec: &Spec, ground: &Ground, counts: &[Counts]) -> String {
 /// Returns the path for the transcript of a recording, below `results`.
 ///
 /// # Errors
-/// [`RunError::Failed`] for a name that leads out of that folder.
-fn place(results: &Path, name: &str, extension: &str) -> Result<PathBuf, RunError> {
+/// [`TranscriptionError::OutsideName`] for a name that leads out of that folder.
+fn transcript_path(results: &Path, name: &str, extension: &str) -> Result<PathBuf, TranscriptionError> {
     let path = Path::new(name);
-    let plain = path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
-    if !plain {
-        return Err(failed("a recording's name leads out of the folder of transcripts: add the recordings again"));
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
+    if !is_plain {
+        return Err(TranscriptionError::OutsideName);
     }
     let mut file = results.join("recordings").join(path).into_os_string();
     file.push(".");

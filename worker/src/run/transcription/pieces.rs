@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use undertone_api::job::transcription::{Spec, Vocabulary as Asked};
+use undertone_api::job::transcription::{Spec, Vocabulary as VocabularySpec};
 
-use super::hear::First;
-use super::tools::Tools;
-use super::{failed, go_on};
-use crate::run::{Exchange, RunError};
+use super::TranscriptionError;
+use super::first_transcript::FirstTranscript;
+use super::tools::JobTools;
+use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::transcribe::parts::parts;
 use crate::speech::transcribe::piece::Recognition;
 use crate::speech::transcribe::plan::{Candidate, load_or_create};
@@ -15,76 +15,76 @@ use crate::speech::transcribe::transcript::TranscriptPart;
 use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordChoice, WordList};
 
 /// One recording in its pieces.
-pub(super) struct Cut {
+pub(super) struct RecordingPieces {
     /// The number of its first piece among those of all recordings.
     pub(super) first: u32,
     /// Its pieces, by their numbers in the recording. The pieces that stay because of the plan are not known yet.
     pub(super) parts: Vec<TranscriptPart>,
 }
 
-/// All state before the random choices.
-pub(super) struct Ground {
+/// All state before the random choices: the vocabulary, and the pieces of all recordings.
+pub(super) struct PieceCatalog {
     pub(super) vocabulary: Vocabulary,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) recordings: Vec<RecordingPieces>,
 }
 
-impl Ground {
+impl PieceCatalog {
     /// Returns the pieces that may be sent, by their numbers among those of all recordings.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
-        let all = self.cuts.iter().flat_map(|cut| cut.parts.iter().map(|part| (cut.first, part)));
-        let may = all.filter(|(_, part)| part.stays.is_none());
-        may.map(|(first, part)| (first + part.piece.id, self.vocabulary.classify(&part.offline.words))).collect()
+        let parts = self.recordings.iter().flat_map(|pieces| pieces.parts.iter().map(|part| (pieces.first, part)));
+        let sendable = parts.filter(|(_, part)| part.stays.is_none());
+        let candidate = |(first, part): (u32, &TranscriptPart)| {
+            (first + part.piece.id, self.vocabulary.classify(&part.offline.words))
+        };
+        sendable.map(candidate).collect()
     }
 
     /// Returns the recording of a piece, and the piece.
     pub(super) fn part(&self, number: u32) -> Option<(usize, &TranscriptPart)> {
-        let recording = self.cuts.partition_point(|cut| cut.first <= number).checked_sub(1)?;
-        let cut = &self.cuts[recording];
-        cut.parts.get((number - cut.first) as usize).map(|part| (recording, part))
+        let recording = self.recordings.partition_point(|pieces| pieces.first <= number).checked_sub(1)?;
+        let pieces = &self.recordings[recording];
+        pieces.parts.get((number - pieces.first) as usize).map(|part| (recording, part))
     }
 
     /// Returns the number of pieces of all recordings.
-    pub(super) fn pieces(&self) -> u64 {
-        self.cuts.iter().map(|cut| cut.parts.len() as u64).sum()
+    pub(super) fn piece_count(&self) -> u64 {
+        self.recordings.iter().map(|pieces| pieces.parts.len() as u64).sum()
     }
 }
 
-/// Computes the state, or reads an earlier process's.
+/// Computes the catalog, with the vocabulary of an earlier process if there is one.
 ///
 /// # Errors
 /// [`RunError`] when the vocabulary is invalid, or the exchange is stopped.
-pub(super) fn ground(
+pub(super) fn load_catalog(
     spec: &Spec,
-    heard: &[First],
-    tools: &Tools,
+    transcripts: &[FirstTranscript],
+    tools: &JobTools,
     work: &Path,
-    exchange: &dyn Exchange,
-) -> Result<Ground, RunError> {
-    let vocabulary = load_or_create(&work.join("vocabulary.json"), || words(spec, heard, tools))?;
-    let (mut cuts, mut first) = (Vec::with_capacity(heard.len()), 0_u32);
-    for heard in heard {
-        go_on(exchange)?;
-        let parts = parts(heard.pieces.clone(), &tools.finder);
+    exchange: &dyn RunContext,
+) -> Result<PieceCatalog, RunError> {
+    let vocabulary = load_or_create(&work.join("vocabulary.json"), || make_vocabulary(spec, transcripts, tools))?;
+    let mut recordings = Vec::with_capacity(transcripts.len());
+    let mut first = 0_u32;
+    for transcript in transcripts {
+        check_cancelled(exchange)?;
+        let parts = parts(transcript.pieces.clone(), &tools.finder);
         let next = u32::try_from(parts.len()).ok().and_then(|count| first.checked_add(count));
-        let next =
-            next.ok_or_else(|| failed("the recordings have more than 4294967295 pieces: make several datasets"))?;
-        cuts.push(Cut { first, parts });
-        first = next;
+        recordings.push(RecordingPieces { first, parts });
+        first = next.ok_or(TranscriptionError::TooManyPieces)?;
     }
-    Ok(Ground { vocabulary, cuts })
+    Ok(PieceCatalog { vocabulary, recordings })
 }
 
-fn words(spec: &Spec, heard: &[First], tools: &Tools) -> Result<Vocabulary, RunError> {
-    let list = |words: &[String]| WordList::from_words(words).map_err(failed);
-    match &spec.vocabulary {
-        Asked::Public { words } => vocabulary::public(tools.language, &list(words)?).map_err(failed),
-        Asked::Data { top_percent, above, most, words } => {
-            let transcripts: Vec<Recognition> = heard.iter().map(First::all_words).collect();
+fn make_vocabulary(spec: &Spec, transcripts: &[FirstTranscript], tools: &JobTools) -> Result<Vocabulary, RunError> {
+    Ok(match &spec.vocabulary {
+        VocabularySpec::Public { words } => vocabulary::public(tools.language, &WordList::from_words(words)?)?,
+        VocabularySpec::Data { top_percent, above, most, words } => {
+            let transcripts: Vec<Recognition> = transcripts.iter().map(FirstTranscript::all_words).collect();
             let transcripts: Vec<&Recognition> = transcripts.iter().collect();
             let choice = WordChoice { top_percent: *top_percent, above: *above, most: *most };
-            let list = if words.is_empty() { None } else { Some(list(words)?) };
-            vocabulary::from_transcripts(tools.language, &transcripts, &choice, &tools.baseline, list.as_ref())
-                .map_err(failed)
+            let list = if words.is_empty() { None } else { Some(WordList::from_words(words)?) };
+            vocabulary::from_transcripts(tools.language, &transcripts, &choice, &tools.baseline, list.as_ref())?
         }
-    }
+    })
 }

@@ -12,16 +12,16 @@ use std::sync::Mutex;
 
 use rand_chacha::rand_core::Rng;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
-use undertone_api::job::transcription::{Spec, Vocabulary as Words};
+use undertone_api::job::transcription::{Spec, Vocabulary as VocabularySpec};
 use url::Url;
 
-use super::batch::{Making, Places, add, by_parts, file};
-use super::dummies::{self, mechanism};
-use super::tools::{self, Tools};
-use super::{failed, go_on};
+use super::TranscriptionError;
+use super::batch::{BatchInputs, BatchPlaces, add, for_each_part, write_file};
+use super::dummies::make_mechanism;
+use super::tools::{self, JobTools};
 use crate::config::transcription::RecordedSource;
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::run::{Exchange, RunError, Transcribing};
+use crate::run::{Outbound, RunContext, RunError, TranscriptionSite, check_cancelled};
 use crate::site::folder::Folder;
 use crate::site::speech;
 use crate::speech::recordings::Recordings;
@@ -43,116 +43,115 @@ use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordList};
 const DRAWING: u32 = u32::MAX - 1;
 
 /// A job's request for recorded speech.
-pub(super) struct Asked<'a> {
+pub(super) struct SpeechRequest<'a> {
     pub(super) spec: &'a Spec,
     /// The recordings to transcribe: none of them is a dummy.
     pub(super) recordings: &'a Recordings,
-    pub(super) tools: &'a Tools,
-    pub(super) site: &'a Transcribing,
+    pub(super) tools: &'a JobTools,
+    pub(super) site: &'a TranscriptionSite,
     pub(super) work: &'a Path,
 }
 
-impl Asked<'_> {
+impl SpeechRequest<'_> {
     /// Checks that there are enough pieces, as far as that is known before recognition.
     ///
     /// # Errors
     /// [`RunError::Refused`] when there are not, [`RunError::Failed`] when the recorded speech cannot be used.
-    pub(super) fn covers(&self, exchange: &dyn Exchange) -> Result<(), RunError> {
-        let (Some(of), Words::Public { words }) = (&self.tools.recorded, &self.spec.vocabulary) else { return Ok(()) };
-        if self.is_drawn() {
+    pub(super) fn check_coverage(&self, exchange: &dyn RunContext) -> Result<(), RunError> {
+        let (Some(recorded), VocabularySpec::Public { words }) = (&self.tools.recorded, &self.spec.vocabulary) else {
+            return Ok(());
+        };
+        if self.has_plan() {
             return Ok(());
         }
-        let aside = PieceJournal::look(&Folder::new(&self.site.site).piece_journal())?;
-        if aside.iter().any(|one| one.name == name(exchange)) {
+        let reservations = PieceJournal::look(&Folder::new(&self.site.site).piece_journal())?;
+        if reservations.iter().any(|reservation| reservation.name == job_name(exchange)) {
             return Ok(());
         }
-        let vocabulary = public(words, self.tools.language)?;
-        let used = used(&aside, &self.tools.hosts, of.again);
+        let vocabulary = public_vocabulary(words, self.tools.language)?;
+        let used = used(&reservations, &self.tools.hosts, recorded.again);
         // Nothing is drawn, so any randomness suffices.
         let mut rng = Randomness::from_os(Purpose::Dummies).stream(DRAWING);
-        let found = self.find(of, &vocabulary, &used, 0, &mut rng, exchange)?;
-        self.enough(&found, most(&mechanism(self.spec)?, vocabulary.len()))
+        let sample = self.find(recorded, &vocabulary, &used, 0, &mut rng, exchange)?;
+        self.check_sample(&sample, most(&make_mechanism(self.spec)?, vocabulary.len()))
     }
 
     /// Sets aside the pieces that any plan of the job may need, once.
     ///
     /// # Errors
-    /// As [`Asked::covers`]; nothing is set aside then.
-    pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn Exchange) -> Result<(), RunError> {
-        let Some(of) = self.tools.recorded.as_ref().filter(|_| !self.is_drawn()) else { return Ok(()) };
+    /// As [`SpeechRequest::check_coverage`]; nothing is set aside then.
+    pub(super) fn set_aside(&self, vocabulary: &Vocabulary, exchange: &mut dyn RunContext) -> Result<(), RunError> {
+        let Some(recorded) = self.tools.recorded.as_ref().filter(|_| !self.has_plan()) else { return Ok(()) };
         // The journal stays open until the entry is written, so that no other job draws the same pieces.
         let mut journal = PieceJournal::open(&Folder::new(&self.site.site).piece_journal())?;
-        if journal.find(&name(exchange)).is_some() {
+        if journal.find(&job_name(exchange)).is_some() {
             return Ok(());
         }
-        let needed = most(&mechanism(self.spec)?, vocabulary.len());
-        let used = journal.used(&self.tools.hosts, of.again);
-        let mut rng = exchange.chance(Purpose::Dummies).stream(DRAWING);
-        let found = self.find(of, vocabulary, &used, needed, &mut rng, exchange)?;
-        self.enough(&found, needed)?;
-        let recordings = speech::open(&Folder::new(&self.site.site), of.dataset.as_deref()).map_err(failed)?;
+        let needed = most(&make_mechanism(self.spec)?, vocabulary.len());
+        let used = journal.used(&self.tools.hosts, recorded.again);
+        let mut rng = exchange.draw_randomness(Purpose::Dummies).stream(DRAWING);
+        let sample = self.find(recorded, vocabulary, &used, needed, &mut rng, exchange)?;
+        self.check_sample(&sample, needed)?;
+        let recordings = speech::open(&Folder::new(&self.site.site), recorded.dataset.as_deref())?;
         let digest = |number: u32| {
             let recording = recordings.meta().recordings.get(number as usize);
             recording.map(|recording| recording.digest.as_str())
         };
-        Ok(journal.set_aside(PieceReservation::new(name(exchange), self.tools.hosts.clone(), found.drawn, digest))?)
+        let reservation = PieceReservation::new(job_name(exchange), self.tools.hosts.clone(), sample.drawn, digest);
+        Ok(journal.set_aside(reservation)?)
     }
 
     fn find(
         &self,
-        of: &RecordedSource,
+        recorded: &RecordedSource,
         vocabulary: &Vocabulary,
         used: &UsedPieces,
         most: u32,
         rng: &mut impl Rng,
-        exchange: &dyn Exchange,
+        exchange: &dyn RunContext,
     ) -> Result<OfferSample, RunError> {
-        let stock = Stock::open(of, self.site, self.tools.language, Some(self.tools.ears.name()))?;
+        let recognizer = Some(self.tools.recognizer.name());
+        let speech = RecordedSpeech::open(recorded, self.site, self.tools.language, recognizer)?;
         let own = self.recordings.meta().recordings.iter().map(|recording| recording.digest.clone());
-        let looked = Looked { vocabulary, finder: &self.tools.finder, used, without: &own.collect(), most };
-        stock.find(&looked, rng, &|| go_on(exchange))
+        let criteria = OfferCriteria { vocabulary, finder: &self.tools.finder, used, without: &own.collect(), most };
+        speech.find(&criteria, rng, &|| check_cancelled(exchange))
     }
 
     /// Checks that there are enough pieces, or an engine for the rest.
-    fn enough(&self, found: &OfferSample, needed: u32) -> Result<(), RunError> {
-        let short = found.short(needed).len();
+    fn check_sample(&self, sample: &OfferSample, needed: u32) -> Result<(), RunError> {
+        let short = sample.short(needed).len();
         if short == 0 {
             return Ok(());
         }
-        let fewest = found.there.iter().min().copied().unwrap_or(0);
+        let fewest = sample.there.iter().min().copied().unwrap_or(0);
         tracing::warn!(needed, fewest, short, "recorded speech has too few pieces for some words of a vocabulary");
         if self.tools.engine.is_some() {
             return Ok(());
         }
-        let all = found.there.len();
-        Err(RunError::Refused(format!(
-            "this site's recorded speech does not cover the vocabulary: {short} of {all} kinds of dummies have fewer than the \
-             {needed} pieces that nobody has heard which a job of this noise sets aside; a larger epsilon, a smaller distance, fewer \
-             words or fewer recognizers need fewer"
-        )))
+        Err(TranscriptionError::Uncovered { short, kinds: sample.there.len(), needed }.into())
     }
 
-    fn is_drawn(&self) -> bool {
+    fn has_plan(&self) -> bool {
         self.work.join("plan.json").exists()
     }
 }
 
 /// Returns the name under which a job's pieces are set aside.
-fn name(exchange: &dyn Exchange) -> String {
+fn job_name(exchange: &dyn RunContext) -> String {
     exchange.manifest().job.to_string()
 }
 
-fn public(words: &[String], language: StemmingLanguage) -> Result<Vocabulary, RunError> {
-    vocabulary::public(language, &WordList::from_words(words).map_err(failed)?).map_err(failed)
+fn public_vocabulary(words: &[String], language: StemmingLanguage) -> Result<Vocabulary, RunError> {
+    Ok(vocabulary::public(language, &WordList::from_words(words)?)?)
 }
 
 /// Recorded speech with its index.
-struct Stock {
+struct RecordedSpeech {
     folder: PathBuf,
 }
 
 /// The criteria of a search in it.
-struct Looked<'a> {
+struct OfferCriteria<'a> {
     vocabulary: &'a Vocabulary,
     finder: &'a SensitiveFinder,
     used: &'a UsedPieces,
@@ -160,40 +159,40 @@ struct Looked<'a> {
     most: u32,
 }
 
-impl Stock {
+impl RecordedSpeech {
     /// Opens the recorded speech; `recognizer` names the required recognizer of the index, if any.
     fn open(
-        of: &RecordedSource,
-        site: &Transcribing,
+        recorded: &RecordedSource,
+        site: &TranscriptionSite,
         language: StemmingLanguage,
         recognizer: Option<&str>,
     ) -> Result<Self, RunError> {
         let folder = Folder::new(&site.site);
-        let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
-        let heard = SpeechIndex::look(&folder.speech())?.map(|index| index.of.recognizer).unwrap_or_default();
-        let of = IndexedSource::new(&recordings, language, recognizer.unwrap_or(&heard));
-        SpeechIndex::open(&folder.speech(), &of)?;
+        let recordings = speech::open(&folder, recorded.dataset.as_deref())?;
+        let indexed_by = SpeechIndex::look(&folder.speech())?.map(|index| index.of.recognizer).unwrap_or_default();
+        let source = IndexedSource::new(&recordings, language, recognizer.unwrap_or(&indexed_by));
+        SpeechIndex::open(&folder.speech(), &source)?;
         Ok(Self { folder: folder.speech() })
     }
 
     fn find(
         &self,
-        looked: &Looked<'_>,
+        criteria: &OfferCriteria<'_>,
         rng: &mut impl Rng,
-        go_on: &dyn Fn() -> Result<(), RunError>,
+        check_cancelled: &dyn Fn() -> Result<(), RunError>,
     ) -> Result<OfferSample, RunError> {
-        let sieve = OfferFilter::new(looked.vocabulary, looked.finder);
+        let sieve = OfferFilter::new(criteria.vocabulary, criteria.finder);
         let lines = SpeechIndex::lines(&self.folder)?.map(|line| {
-            go_on()?;
+            check_cancelled()?;
             line.map_err(RunError::from)
         });
-        find(lines, &sieve, looked.used, looked.without, looked.most, rng)
+        find(lines, &sieve, criteria.used, criteria.without, criteria.most, rng)
     }
 }
 
 /// The coverage of a job's needs, for the site's operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Coverage {
+pub(crate) struct SpeechCoverage {
     /// The number of pieces of each word that the job sets aside.
     pub(crate) needed: u32,
     /// The number of words, including the one that stands for none.
@@ -207,13 +206,14 @@ pub(crate) struct Coverage {
 ///
 /// # Errors
 /// [`RunError`] when the recorded speech cannot be used.
-pub(crate) fn coverage(spec: &Spec, site: &Transcribing) -> Result<Option<Coverage>, RunError> {
-    let Words::Public { words } = &spec.vocabulary else { return Ok(None) };
-    let language = StemmingLanguage::new(&spec.language).map_err(failed)?;
-    let Some(left) = left(&public(words, language)?, site)? else { return Ok(None) };
-    let needed = most(&mechanism(spec)?, left.len() as u32 - 1);
-    let words = left.len();
-    Ok(Some(Coverage { needed, words, short: left.into_iter().filter(|(_, there)| *there < needed).collect() }))
+pub(crate) fn coverage(spec: &Spec, site: &TranscriptionSite) -> Result<Option<SpeechCoverage>, RunError> {
+    let VocabularySpec::Public { words } = &spec.vocabulary else { return Ok(None) };
+    let language = StemmingLanguage::new(&spec.language)?;
+    let Some(counts) = count_remaining(&public_vocabulary(words, language)?, site)? else { return Ok(None) };
+    let words = counts.len();
+    let needed = most(&make_mechanism(spec)?, words as u32 - 1);
+    let short = counts.into_iter().filter(|(_, count)| *count < needed).collect();
+    Ok(Some(SpeechCoverage { needed, words, short }))
 }
 
 /// Returns the number of remaining pieces for dummies in a site's recorded speech, for each word, and for none of them,
@@ -221,30 +221,35 @@ pub(crate) fn coverage(spec: &Spec, site: &Transcribing) -> Result<Option<Covera
 ///
 /// # Errors
 /// [`RunError`] when the recorded speech cannot be used.
-pub(crate) fn left(vocabulary: &Vocabulary, site: &Transcribing) -> Result<Option<Vec<(String, u32)>>, RunError> {
-    let Some(of) = site.settings.speech.recorded() else { return Ok(None) };
+pub(crate) fn count_remaining(
+    vocabulary: &Vocabulary,
+    site: &TranscriptionSite,
+) -> Result<Option<Vec<(String, u32)>>, RunError> {
+    let Some(recorded) = site.settings.speech.recorded() else { return Ok(None) };
     let language = vocabulary.language();
-    let addresses: Vec<Url> = site.settings.providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
-    let aside = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
-    let finder = tools::finder(language.code(), site)?;
-    let (used, without) = (used(&aside, &tools::hosts(&addresses), of.again), HashSet::new());
-    let looked = Looked { vocabulary, finder: &finder, used: &used, without: &without, most: 0 };
+    let providers = site.settings.providers.iter();
+    let addresses: Vec<Url> = providers.filter_map(|provider| Url::parse(&provider.url).ok()).collect();
+    let reservations = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
+    let finder = tools::load_finder(language.code(), site)?;
+    let used = used(&reservations, &tools::list_hosts(&addresses), recorded.again);
+    let criteria = OfferCriteria { vocabulary, finder: &finder, used: &used, without: &HashSet::new(), most: 0 };
     let mut rng = Randomness::from_os(Purpose::Dummies).stream(DRAWING);
-    let found = Stock::open(&of, site, language, None)?.find(&looked, &mut rng, &|| Ok(()))?;
+    let speech = RecordedSpeech::open(&recorded, site, language, None)?;
+    let sample = speech.find(&criteria, &mut rng, &|| Ok(()))?;
     let word = |number: u32| vocabulary.forms(number).first().map_or("(none of them)", String::as_str).to_owned();
-    Ok(Some((0_u32..).zip(found.there).map(|(number, there)| (word(number), there)).collect()))
+    Ok(Some((0_u32..).zip(sample.there).map(|(number, count)| (word(number), count)).collect()))
 }
 
 /// The assignment of recorded pieces to dummies.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct DummyPieces {
     /// Digests of the recordings.
     recordings: Vec<String>,
     /// By number of the dummy; `None` for those that an engine speaks.
     pieces: Vec<Option<PieceOffer>>,
 }
 
-impl Taken {
+impl DummyPieces {
     /// Returns the piece of a dummy.
     pub(super) fn piece(&self, number: usize) -> Option<&PieceOffer> {
         self.pieces.get(number).and_then(Option::as_ref)
@@ -256,83 +261,82 @@ impl Taken {
 /// # Errors
 /// [`RunError::Failed`] when a dummy would have neither a piece nor an engine, or be longer than any piece, or the
 /// stored choice belongs to another plan.
-pub(super) fn taken(making: &Making<'_>, exchange: &mut dyn Exchange) -> Result<Taken, RunError> {
-    let Making { plan, tools, work, .. } = making;
+pub(super) fn load_dummy_pieces(
+    inputs: &BatchInputs<'_>,
+    exchange: &mut dyn Outbound,
+) -> Result<DummyPieces, RunError> {
+    let BatchInputs { plan, tools, work, .. } = inputs;
     if tools.recorded.is_none() {
-        return Ok(Taken::default());
+        return Ok(DummyPieces::default());
     }
-    let site = exchange.transcribing()?;
-    let aside = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
-    let of = aside.into_iter().find(|one| one.name == name(exchange));
-    let (recordings, offers) = of.map(|of| (of.recordings, of.offers)).unwrap_or_default();
-    let chance = exchange.chance(Purpose::Dummies);
-    let chosen: Vec<Option<u32>> = load_or_create::<_, RunError>(&work.join("recorded.json"), || {
-        Ok(choose(plan, &offers, &PhraseLengths::public(), &chance))
+    let site = exchange.transcription_site();
+    let reservations = PieceJournal::look(&Folder::new(&site.site).piece_journal())?;
+    let reservation = reservations.into_iter().find(|reservation| reservation.name == job_name(exchange));
+    let (recordings, offers) =
+        reservation.map(|reservation| (reservation.recordings, reservation.offers)).unwrap_or_default();
+    let randomness = exchange.draw_randomness(Purpose::Dummies);
+    let choice: Vec<Option<u32>> = load_or_create::<_, RunError>(&work.join("recorded.json"), || {
+        Ok(choose(plan, &offers, &PhraseLengths::public(), &randomness))
     })?;
-    let piece = |chosen: Option<u32>| match chosen {
+    let piece = |place: Option<u32>| match place {
         None => Ok(None),
-        Some(place) => offers.get(place as usize).cloned().map(Some).ok_or(place),
+        Some(place) => offers.get(place as usize).cloned().map(Some).ok_or(TranscriptionError::OtherPlan),
     };
-    let pieces: Result<Vec<Option<PieceOffer>>, u32> = chosen.into_iter().map(piece).collect();
-    match pieces {
-        Ok(pieces) if pieces.len() == plan.dummies().count() => {
-            if tools.engine.is_none() && pieces.iter().any(Option::is_none) {
-                return Err(failed("no recorded speech was set aside for some dummies of the plan: propose a new job"));
-            }
-            // They were cut as the true ones are.
-            if pieces.iter().flatten().any(|piece| piece.end.saturating_sub(piece.start) > SAMPLES as u64) {
-                return Err(failed(
-                    "a recorded dummy is longer than any piece: have the recorded speech heard anew by `data index-speech --replace`, \
-                     and propose a new job",
-                ));
-            }
-            Ok(Taken { recordings, pieces })
-        }
-        _ => Err(failed(dummies::OTHERS)),
+    let pieces: Vec<Option<PieceOffer>> = choice.into_iter().map(piece).collect::<Result<_, _>>()?;
+    if pieces.len() != plan.dummies().count() {
+        return Err(TranscriptionError::OtherPlan.into());
     }
+    if tools.engine.is_none() && pieces.iter().any(Option::is_none) {
+        return Err(TranscriptionError::NoRecordedPiece.into());
+    }
+    // They were cut as the true ones are.
+    if pieces.iter().flatten().any(|piece| piece.end.saturating_sub(piece.start) > SAMPLES as u64) {
+        return Err(TranscriptionError::LongRecordedDummy.into());
+    }
+    Ok(DummyPieces { recordings, pieces })
 }
 
-/// The destination of recorded dummies, and their sound.
-pub(super) struct Placing<'a> {
-    pub(super) making: &'a Making<'a>,
-    pub(super) places: &'a Places,
+/// The dummies of recorded pieces, with the destination of their sounds.
+pub(super) struct RecordedDummies<'a> {
+    pub(super) inputs: &'a BatchInputs<'a>,
+    pub(super) places: &'a BatchPlaces,
     pub(super) draft: &'a Mutex<BatchDraft>,
-    pub(super) chance: &'a Randomness,
+    pub(super) randomness: &'a Randomness,
 }
 
-impl Placing<'_> {
+impl RecordedDummies<'_> {
     /// Converts the pieces to the public loudness, the one voice and the public length, like true ones, and puts them
     /// in their places.
     ///
     /// # Errors
     /// [`RunError`] when a recording has changed or cannot be read, the voice fails, the disk refuses, or the exchange
     /// is stopped.
-    pub(super) fn put(&self, taken: &Taken, exchange: &dyn Exchange) -> Result<(), RunError> {
-        let tools = self.making.tools;
-        let Some(of) = &tools.recorded else { return Ok(()) };
-        let folder = Folder::new(exchange.transcribing()?.site);
-        let recordings = speech::open(&folder, of.dataset.as_deref()).map_err(failed)?;
-        let numbered = taken.pieces.iter().enumerate();
+    pub(super) fn make(&self, dummies: &DummyPieces, exchange: &dyn Outbound) -> Result<(), RunError> {
+        let tools = self.inputs.tools;
+        let Some(recorded) = &tools.recorded else { return Ok(()) };
+        let folder = Folder::new(exchange.transcription_site().site);
+        let recordings = speech::open(&folder, recorded.dataset.as_deref())?;
+        let numbered = dummies.pieces.iter().enumerate();
         let mut pieces: Vec<(usize, PieceOffer)> =
             numbered.filter_map(|(number, piece)| piece.clone().map(|piece| (number, piece))).collect();
         in_order(&mut pieces);
-        let (chance, voice) = (self.chance, &tools.voice);
-        let made = |((number, _), sound): (&(usize, PieceOffer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
-            if length(sound) == 0 {
-                return Err(failed(
-                    "a piece of the recorded speech is silent: take its recording out and index the rest",
-                ));
-            }
-            // Each dummy has a separate stream, independent of thread and order.
-            let mut rng = chance.stream(2 + *number as u32);
-            let spoken = voice.convert(&level(sound, &mut rng)).map_err(failed)?;
-            Ok((*number, file(spoken, &mut rng)?))
-        };
-        let mut heard = sounds(&recordings, &taken.recordings, &pieces)?;
-        by_parts(&pieces, &mut heard, |part, some: Vec<Vec<f32>>| {
-            go_on(exchange)?;
+        let randomness = self.randomness;
+        let voice = &tools.voice;
+        let make_file =
+            |((number, _), sound): (&(usize, PieceOffer), &Vec<f32>)| -> Result<(usize, Vec<u8>), RunError> {
+                if length(sound) == 0 {
+                    return Err(TranscriptionError::SilentPiece.into());
+                }
+                // Each dummy has a separate stream, independent of thread and order.
+                let mut rng = randomness.stream(2 + *number as u32);
+                let converted = voice.convert(&level(sound, &mut rng))?;
+                Ok((*number, write_file(converted, &mut rng)?))
+            };
+        let mut sounds = sounds(&recordings, &dummies.recordings, &pieces)?;
+        for_each_part(&pieces, &mut sounds, |part, sounds: Vec<Vec<f32>>| {
+            check_cancelled(exchange)?;
             let files: Vec<(usize, Vec<u8>)> =
-                part.par_iter().zip(&some).map(&made).collect::<Result<_, RunError>>()?;
+                part.par_iter().zip(&sounds).map(&make_file).collect::<Result<_, RunError>>()?;
             for (number, file) in files {
                 add(self.draft, self.places.dummy(number)?, &file)?;
             }

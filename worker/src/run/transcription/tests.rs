@@ -1,9 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod clones;
-mod place;
 mod recorded;
 mod sound;
+mod transcription;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -11,38 +11,39 @@ use std::num::NonZeroU32;
 use undertone_api::job::transcription::{Provider, ProviderProtocol, Report, Spec};
 use undertone_privacy::{Delta, Epsilon};
 
-use super::dummies::mechanism;
+use super::dummies::make_mechanism;
 use crate::fault::{self, FailureKind, FailurePlan};
 use crate::run::RunError;
+use crate::run::fake::CrashPoint;
 use crate::speech::transcribe::noise::DummyMechanism;
 use crate::speech::transcribe::vocabulary::WordDisclosure;
-use place::{Death, Place};
+use transcription::TestTranscription;
 
 /// Needs flite; passes without.
 #[test]
 fn recordings_become_transcripts_and_each_sound_leaves_once() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.live().unwrap();
-    let outcome = place.outcome();
-    assert_eq!(place.paid(), 1);
-    assert_eq!(place.report(), Some(Report::from_plan(&place.spec()).unwrap()), "the server is told the plan alone");
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.run_process().unwrap();
+    let outcome = job.outcome();
+    assert_eq!(job.payments(), 1);
+    assert_eq!(job.report(), Some(Report::from_plan(&job.spec()).unwrap()), "the server receives the plan alone");
     assert_eq!((outcome.recordings, outcome.words), (2, 3));
     assert!(outcome.sensitive + outcome.crowded + outcome.unanswered <= outcome.pieces && outcome.pieces >= 4);
-    let mut sent = 0;
-    for (provider, received) in outcome.providers.iter().zip(place.received()) {
-        assert_eq!(provider.pieces + provider.dummies, received.len() as u64, "each sound once");
-        sent += provider.pieces;
-        let heard: u64 = received.iter().map(|wav| (wav.len() as u64 - 44) / 2).sum();
-        assert!((provider.seconds - heard as f64 / 16_000.0).abs() < 1e-9);
+    let mut pieces = 0;
+    for (provider, sounds) in outcome.providers.iter().zip(job.provider_sounds()) {
+        assert_eq!(provider.pieces + provider.dummies, sounds.len() as u64, "each sound once");
+        pieces += provider.pieces;
+        let samples: u64 = sounds.iter().map(|wav| (wav.len() as u64 - 44) / 2).sum();
+        assert!((provider.seconds - samples as f64 / 16_000.0).abs() < 1e-9);
         assert!(provider.dummies > 0 && provider.histogram.iter().map(|bin| bin.heard).sum::<u64>() == 3);
-        assert!(received.iter().all(|wav| wav.len() - 44 == 2 * 72_000), "their lengths tell nothing");
-        assert!(received.iter().all(|wav| wav[..4] == *b"RIFF" && wav[36..40] == *b"data"), "nothing but the sound");
+        assert!(sounds.iter().all(|wav| wav.len() - 44 == 2 * 72_000), "their lengths reveal nothing");
+        assert!(sounds.iter().all(|wav| wav[..4] == *b"RIFF" && wav[36..40] == *b"data"), "nothing but the sound");
     }
-    assert_eq!(sent, outcome.pieces - outcome.sensitive - outcome.crowded);
+    assert_eq!(pieces, outcome.pieces - outcome.sensitive - outcome.crowded);
     // A provider answers with the loud length of a sound: each word of a transcript identifies the piece at that place.
-    let words = place.words();
+    let words = job.transcript_words();
     let by_providers: Vec<_> = words.iter().filter(|word| word["source"] == "provider").collect();
-    assert_eq!(by_providers.len() as u64, sent - outcome.unanswered);
+    assert_eq!(by_providers.len() as u64, pieces - outcome.unanswered);
     for word in &by_providers {
         let samples: u64 = word["word"].as_str().unwrap().trim_start_matches('w').parse().unwrap();
         let times = (word["start"].as_f64().unwrap(), word["end"].as_f64().unwrap());
@@ -55,42 +56,44 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
             .errors
             .is_some_and(|errors| errors.ours.words == 3 && errors.offline.words == 3 && errors.cloud.is_none())
     );
-    assert!(place.left_behind().is_empty(), "nothing private is left in the work folder: {:?}", place.left_behind());
-    assert!(place.is_for_its_owner_alone());
+    assert!(job.work_files().is_empty(), "nothing private is left in the work folder: {:?}", job.work_files());
+    assert!(job.has_private_results());
     // A repetition changes nothing and sends nothing.
-    place.live().unwrap();
-    assert_eq!((place.paid(), place.outcome()), (1, outcome));
+    job.run_process().unwrap();
+    assert_eq!((job.payments(), job.outcome()), (1, outcome));
 }
 
 /// Needs flite; passes without.
 #[test]
-fn a_run_that_is_stopped_anywhere_goes_on_and_pays_once() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    let (mut lives, mut looks) = (0, 1);
+fn run_stopped_anywhere_resumes_and_pays_once() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    let mut processes = 0;
+    let mut checks = 1;
     loop {
-        place.stop_after(looks);
-        lives += 1;
-        match place.live() {
+        job.stop_after(checks);
+        processes += 1;
+        match job.run_process() {
             Ok(()) => break,
-            Err(RunError::Stopped(_)) => looks *= 2,
+            Err(RunError::Stopped(_)) => checks *= 2,
             Err(other) => panic!("{other}"),
         }
     }
-    assert!(lives > 3, "{lives}");
-    assert_eq!(place.paid(), 1);
-    let sounds: Vec<u64> = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
-    let received: Vec<u64> = place.received().iter().map(|all| all.len() as u64).collect();
-    assert_eq!(sounds, received, "nothing was sent before it was sealed, and nothing twice");
+    assert!(processes > 3, "{processes}");
+    assert_eq!(job.payments(), 1);
+    let sounds: Vec<u64> = job.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
+    let requests: Vec<u64> = job.provider_sounds().iter().map(|all| all.len() as u64).collect();
+    assert_eq!(sounds, requests, "nothing was sent before it was sealed, and nothing twice");
 }
 
 /// Needs flite; passes without.
 #[test]
-fn full_disk_pauses_a_run_that_goes_on_and_pays_once() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    let (mut pauses, mut after) = (0, 1);
+fn full_disk_pauses_a_run_that_resumes_and_pays_once() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    let mut pauses = 0;
+    let mut after = 1;
     loop {
         fault::plan(Some(FailurePlan { accident: FailureKind::Disk, after }));
-        let end = place.live();
+        let end = job.run_process();
         fault::plan(None);
         match end {
             Ok(()) => break,
@@ -100,125 +103,128 @@ fn full_disk_pauses_a_run_that_goes_on_and_pays_once() {
         after += 3;
     }
     assert!(pauses > 3, "{pauses}");
-    assert_eq!(place.paid(), 1);
-    let sounds: Vec<u64> = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
+    assert_eq!(job.payments(), 1);
+    let sounds: Vec<u64> = job.outcome().providers.iter().map(|one| one.pieces + one.dummies).collect();
     let distinct = |all: Vec<Vec<u8>>| all.into_iter().collect::<BTreeSet<_>>().len() as u64;
-    let received: Vec<u64> = place.received().into_iter().map(distinct).collect();
-    assert_eq!(sounds, received, "a sound whose answer could not be noted is sent again, and no other one is made");
+    let requests: Vec<u64> = job.provider_sounds().into_iter().map(distinct).collect();
+    assert_eq!(sounds, requests, "a sound whose answer was not stored is sent again, and no other one is made");
 }
 
 /// Needs flite; passes without.
 #[test]
 fn crash_after_clearing_or_paying_sends_the_same_bits_once_paid() {
-    for death in [Death::Cleared, Death::Paid, Death::Sent] {
-        let Some(place) = Place::new(|_| ()) else { return };
-        place.die(death);
-        assert!(matches!(place.live(), Err(RunError::Stopped(_))), "{death:?}");
-        let before = place.received();
-        assert_eq!(before.iter().all(Vec::is_empty), death != Death::Sent, "{death:?}");
-        place.live().unwrap();
-        assert_eq!(place.paid(), 1, "{death:?}");
-        for (before, after) in before.iter().zip(place.received()) {
+    for point in [CrashPoint::Cleared, CrashPoint::Stored, CrashPoint::Accepted] {
+        let Some(job) = TestTranscription::new(|_| ()) else { return };
+        job.crash_at(point);
+        assert!(matches!(job.run_process(), Err(RunError::Stopped(_))), "{point:?}");
+        let before = job.provider_sounds();
+        assert_eq!(before.iter().all(Vec::is_empty), point != CrashPoint::Accepted, "{point:?}");
+        job.run_process().unwrap();
+        assert_eq!(job.payments(), 1, "{point:?}");
+        for (before, after) in before.iter().zip(job.provider_sounds()) {
             assert!(
                 after.starts_with(before),
-                "{death:?}: what was answered is not sent again, and nothing else is made"
+                "{point:?}: what was answered is not sent again, and nothing else is made"
             );
         }
-        let sounds: u64 = place.outcome().providers.iter().map(|one| one.pieces + one.dummies).sum();
-        assert_eq!(sounds, place.received().iter().map(|all| all.len() as u64).sum::<u64>(), "{death:?}");
+        let sounds: u64 = job.outcome().providers.iter().map(|one| one.pieces + one.dummies).sum();
+        assert_eq!(sounds, job.provider_sounds().iter().map(|all| all.len() as u64).sum::<u64>(), "{point:?}");
     }
 }
 
 /// Needs flite; passes without.
 #[test]
-fn a_batch_that_was_paid_and_is_gone_is_not_made_again() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.die(Death::Paid);
-    assert!(matches!(place.live(), Err(RunError::Stopped(_))));
-    place.lose_batch();
-    assert!(matches!(place.live(), Err(RunError::Refused(reason)) if reason.contains("propose a new job")));
-    assert_eq!((place.paid(), place.received().concat().len()), (1, 0));
+fn lost_paid_batch_is_not_made_again() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.crash_at(CrashPoint::Stored);
+    assert!(matches!(job.run_process(), Err(RunError::Stopped(_))));
+    job.lose_batch();
+    let Err(RunError::Refused(problem)) = job.run_process() else { panic!("the batch is lost") };
+    assert!(problem.to_string().contains("propose a new job"), "{problem}");
+    assert_eq!((job.payments(), job.provider_sounds().concat().len()), (1, 0));
 }
 
 /// Needs flite; passes without.
 #[test]
-fn recordings_that_were_replaced_since_the_job_began_do_not_leave() {
-    for death in [Death::Cleared, Death::Paid] {
-        let Some(place) = Place::new(|_| ()) else { return };
-        place.die(death);
-        assert!(matches!(place.live(), Err(RunError::Stopped(_))));
-        place.replace_recordings();
-        assert!(
-            matches!(place.live(), Err(RunError::Failed(said)) if said.contains("recordings are others")),
-            "{death:?}"
-        );
-        assert_eq!(place.received().concat().len(), 0, "{death:?}");
+fn recordings_replaced_during_the_job_do_not_leave() {
+    for point in [CrashPoint::Cleared, CrashPoint::Stored] {
+        let Some(job) = TestTranscription::new(|_| ()) else { return };
+        job.crash_at(point);
+        assert!(matches!(job.run_process(), Err(RunError::Stopped(_))));
+        job.replace_recordings();
+        let Err(RunError::Failed(problem)) = job.run_process() else { panic!("{point:?}: other recordings") };
+        assert!(problem.to_string().contains("recordings are others"), "{point:?}: {problem}");
+        assert_eq!(job.provider_sounds().concat().len(), 0, "{point:?}");
     }
 }
 
 /// Needs flite; passes without.
 #[test]
-fn names_that_are_in_each_others_way_end_a_job_before_anything_is_heard_or_paid() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.rename_recording("second", "first.txt/second");
-    let Err(RunError::Failed(said)) = place.live() else { panic!("a file is no folder") };
-    assert!(said.contains("add the recordings again") && !said.contains("first"), "{said}");
-    assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
+fn conflicting_names_end_a_job_before_any_cost() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.rename_recording("second", "first.txt/second");
+    let Err(RunError::Failed(problem)) = job.run_process() else { panic!("a file is no folder") };
+    let message = problem.with_causes();
+    assert!(message.contains("add the recordings again") && !message.contains("first"), "{message}");
+    assert_eq!((job.payments(), job.recognizer_requests(), job.provider_sounds().concat().len()), (0, 0, 0));
 }
 
 /// Needs flite; passes without.
 #[test]
-fn what_was_listed_since_the_plan_was_drawn_does_not_leave() {
-    for death in [Death::Cleared, Death::Paid] {
-        let Some(place) = Place::new(|_| ()) else { return };
-        place.die(death);
-        assert!(matches!(place.live(), Err(RunError::Stopped(_))));
-        place.list("medicine|window|garden|breathing");
-        assert!(matches!(place.live(), Err(RunError::Failed(said)) if said.contains("must not leave")), "{death:?}");
-        assert_eq!(place.received().concat().len(), 0, "{death:?}");
+fn word_listed_after_the_plan_does_not_leave() {
+    for point in [CrashPoint::Cleared, CrashPoint::Stored] {
+        let Some(job) = TestTranscription::new(|_| ()) else { return };
+        job.crash_at(point);
+        assert!(matches!(job.run_process(), Err(RunError::Stopped(_))));
+        job.add_sensitive_pattern("medicine|window|garden|breathing");
+        let Err(RunError::Failed(problem)) = job.run_process() else { panic!("{point:?}: another list of words") };
+        assert!(problem.to_string().contains("must not leave"), "{point:?}: {problem}");
+        assert_eq!(job.provider_sounds().concat().len(), 0, "{point:?}");
     }
 }
 
 /// Needs flite; passes without.
 #[test]
-fn dummies_are_the_same_bits_whatever_was_recorded() {
-    let sent = |turned: bool| {
-        let place = Place::new(|_| ())?;
-        place.draw_with(7);
-        if turned {
-            place.turn_recordings();
+fn dummies_do_not_depend_on_the_recordings() {
+    let sounds = |is_reversed: bool| {
+        let job = TestTranscription::new(|_| ())?;
+        job.set_seed(7);
+        if is_reversed {
+            job.reverse_recordings();
         }
-        place.live().unwrap();
-        let dummies: Vec<u64> = place.outcome().providers.iter().map(|one| one.dummies).collect();
-        Some((place.received(), dummies))
+        job.run_process().unwrap();
+        let dummies: Vec<u64> = job.outcome().providers.iter().map(|one| one.dummies).collect();
+        Some((job.provider_sounds(), dummies))
     };
-    let (Some((before, dummies)), Some((after, again))) = (sent(false), sent(true)) else { return };
+    let Some((before, dummies)) = sounds(false) else { return };
+    let Some((after, again)) = sounds(true) else { return };
     assert_eq!(dummies, again, "how many there are was drawn with the same seed");
     for ((before, after), dummies) in before.iter().zip(&after).zip(dummies) {
         let sounds: BTreeSet<&Vec<u8>> = before.iter().collect();
         let same = after.iter().filter(|sound| sounds.contains(sound)).count() as u64;
-        assert_eq!(same, dummies, "a dummy tells nothing of the recordings, nor of pieces that others hear");
+        assert_eq!(same, dummies, "a dummy reveals nothing of the recordings, nor of pieces that others receive");
     }
 }
 
 /// Sets one provider, which receives everything, and some sixty dummies.
-fn attacked(spec: &mut Spec) {
+fn with_one_provider(spec: &mut Spec) {
     spec.providers.truncate(1);
     spec.participant.epsilon = Epsilon::new(6.0).unwrap();
 }
 
 /// Needs flite; passes without.
 #[test]
-fn each_adversary_is_played_on_what_its_provider_heard_and_the_server_hears_nothing_of_it() {
-    let Some(place) = Place::saying(6, attacked) else { return };
-    place.live().unwrap();
-    let outcome = place.outcome();
-    let (pieces, dummies) = (outcome.providers[0].pieces as f64, outcome.providers[0].dummies as f64);
+fn attacks_are_simulated_and_stay_at_the_site() {
+    let Some(job) = TestTranscription::with_repeats(6, with_one_provider) else { return };
+    job.run_process().unwrap();
+    let outcome = job.outcome();
+    let pieces = outcome.providers[0].pieces as f64;
+    let dummies = outcome.providers[0].dummies as f64;
     let names: Vec<&str> = outcome.attacks.iter().map(|attack| attack.name.as_str()).collect();
-    let of = |learner: &str, known: &str| format!("true or dummy at one: {learner}, by {known}");
+    let name = |learner: &str, known: &str| format!("true or dummy at one: {learner}, by {known}");
     let [line, layer] = ["logistic regression", "hidden layer"];
     let [sound, words] = ["sound", "sound and words"];
-    assert_eq!(names, [of(line, sound), of(layer, sound), of(line, words), of(layer, words)]);
+    assert_eq!(names, [name(line, sound), name(layer, sound), name(line, words), name(layer, words)]);
     for attack in &outcome.attacks {
         let [low, high] = attack.interval;
         assert!(0.0 <= low && low <= attack.accuracy && attack.accuracy <= high && high <= 1.0 && low < high);
@@ -226,16 +232,16 @@ fn each_adversary_is_played_on_what_its_provider_heard_and_the_server_hears_noth
     }
     assert!(outcome.stages.iter().any(|stage| stage.name == "attacks"));
     assert!(outcome.untried.is_empty());
-    assert!(place.report().is_some_and(|report| report.outcome.is_none()), "the recordings are not public");
+    assert!(job.report().is_some_and(|report| report.outcome.is_none()), "the recordings are not public");
 }
 
 /// Needs flite; passes without.
 #[test]
-fn of_too_few_answers_nothing_is_learned_and_the_report_says_so() {
-    let Some(place) = Place::saying(6, attacked) else { return };
-    place.refuse(0);
-    place.live().unwrap();
-    let outcome = place.outcome();
+fn too_few_answers_leave_the_attack_untried() {
+    let Some(job) = TestTranscription::with_repeats(6, with_one_provider) else { return };
+    job.reject_key(0);
+    job.run_process().unwrap();
+    let outcome = job.outcome();
     assert!(outcome.attacks.is_empty());
     let [untried] = outcome.untried.as_slice() else { panic!("{:?}", outcome.untried) };
     assert_eq!(untried.provider, "one");
@@ -244,35 +250,35 @@ fn of_too_few_answers_nothing_is_learned_and_the_report_says_so() {
 
 /// Needs flite; passes without.
 #[test]
-fn a_provider_that_refuses_leaves_its_pieces_the_offline_words() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.refuse(0);
-    place.live().unwrap();
-    let outcome = place.outcome();
-    assert_eq!((place.paid(), outcome.unanswered), (1, outcome.providers[0].pieces));
-    let unanswered = place.words().iter().filter(|word| word["why"] == "unanswered").count() as u64;
+fn pieces_of_a_refusing_provider_keep_the_offline_words() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.reject_key(0);
+    job.run_process().unwrap();
+    let outcome = job.outcome();
+    assert_eq!((job.payments(), outcome.unanswered), (1, outcome.providers[0].pieces));
+    let unanswered = job.transcript_words().iter().filter(|word| word["why"] == "unanswered").count() as u64;
     assert!(unanswered <= outcome.unanswered);
 }
 
 /// Needs flite; passes without.
 #[test]
-fn of_public_recordings_everything_is_told() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.publish();
-    place.live().unwrap();
-    let told = place.report().unwrap();
-    assert_eq!(told.outcome.as_deref(), Some(&place.outcome()));
-    assert_eq!(told, Report::from_plan(&place.spec()).unwrap().with_outcome(place.outcome()));
+fn outcome_of_public_recordings_is_reported() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.publish();
+    job.run_process().unwrap();
+    let report = job.report().unwrap();
+    assert_eq!(report.outcome.as_deref(), Some(&job.outcome()));
+    assert_eq!(report, Report::from_plan(&job.spec()).unwrap().with(job.outcome()));
 }
 
 /// Needs flite; passes without.
 #[test]
-fn what_the_site_is_not_set_up_for_is_refused_before_anything_is_heard_or_paid() {
+fn job_that_the_site_cannot_do_is_refused_before_any_cost() {
     type Change = fn(&mut Spec);
     let changes: [(Change, &str); 9] = [
         (|spec| spec.participant.distance = NonZeroU32::new(5).unwrap(), "one spoken word changes up to 6 counts"),
         (|spec| spec.providers[0].name = "three".to_owned(), "three"),
-        (|spec| spec.providers[0].protocol = ProviderProtocol::Google, "asked otherwise"),
+        (|spec| spec.providers[0].protocol = ProviderProtocol::Google, "another protocol"),
         (|spec| spec.voice = undertone_api::job::transcription::OutputVoice::Url, "[transcription.voice]"),
         (|spec| spec.voice = undertone_api::job::transcription::OutputVoice::Cloned, "{reference}"),
         (|spec| spec.recognizer = undertone_api::job::transcription::SiteRecognizer::Pocketsphinx, "recognizer"),
@@ -281,44 +287,46 @@ fn what_the_site_is_not_set_up_for_is_refused_before_anything_is_heard_or_paid()
         (|spec| spec.language = "de".to_owned(), "transcription.sensitive.languages"),
         (|spec| spec.dummies.corpus = undertone_api::job::transcription::DummyCorpus::Site, "[transcription.dummies]"),
     ];
-    for (change, named) in changes {
-        let Some(place) = Place::new(change) else { return };
-        let Err(RunError::Refused(said)) = place.live() else { panic!("{named}") };
-        assert!(said.contains(named), "{said}");
-        assert_eq!((place.paid(), place.heard_at_the_site(), place.received().concat().len()), (0, 0, 0));
+    for (change, part) in changes {
+        let Some(job) = TestTranscription::new(change) else { return };
+        let Err(RunError::Refused(problem)) = job.run_process() else { panic!("{part}") };
+        assert!(problem.to_string().contains(part), "{problem}");
+        assert_eq!((job.payments(), job.recognizer_requests(), job.provider_sounds().concat().len()), (0, 0, 0));
     }
 }
 
 /// Needs flite; passes without.
 #[test]
-fn a_manifest_that_charges_another_release_is_refused() {
-    let Some(place) = Place::new(|_| ()) else { return };
-    place.charge_otherwise();
-    assert!(matches!(place.live(), Err(RunError::Refused(said)) if said.contains("another release")));
-    assert_eq!((place.paid(), place.received().concat().len()), (0, 0));
+fn manifest_that_charges_another_release_is_refused() {
+    let Some(job) = TestTranscription::new(|_| ()) else { return };
+    job.set_other_charge();
+    assert!(
+        matches!(job.run_process(), Err(RunError::Refused(problem)) if problem.to_string().contains("another release"))
+    );
+    assert_eq!((job.payments(), job.provider_sounds().concat().len()), (0, 0));
 }
 
 /// Needs PocketSphinx (`UNDERTONE_ALIGNER`), flite and espeak-ng; passes without.
 #[test]
-fn with_a_real_recognizer_and_another_speaker_numbers_stay_at_the_site() {
+fn numbers_stay_at_a_site_with_a_real_recognizer() {
     let Some(aligner) = crate::speech::fixture::aligner() else { return };
     if std::process::Command::new("espeak-ng").arg("--version").output().is_err() {
         return;
     }
     let real = |spec: &mut Spec| spec.recognizer = undertone_api::job::transcription::SiteRecognizer::Pocketsphinx;
-    let Some(place) = Place::new(real) else { return };
-    let place = place.hearing_with(aligner);
-    place.live().unwrap();
-    assert_eq!((place.paid(), place.heard_at_the_site()), (1, 0));
-    let words = place.words();
-    let ten = words.iter().find(|word| word["word"] == "ten").expect("\"go forward ten meters\" is what it hears best");
+    let Some(job) = TestTranscription::new(real) else { return };
+    let job = job.with_aligner(aligner);
+    job.run_process().unwrap();
+    assert_eq!((job.payments(), job.recognizer_requests()), (1, 0));
+    let words = job.transcript_words();
+    let ten = words.iter().find(|word| word["word"] == "ten").expect("it recognizes \"go forward ten meters\" best");
     assert!(ten["sensitive"] == true && ten["source"] == "offline", "{ten}");
-    let outcome = place.outcome();
+    let outcome = job.outcome();
     assert!(outcome.sensitive > 0 && outcome.providers.iter().all(|provider| provider.dummies > 0));
 }
 
 #[test]
-fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
+fn drawn_noise_equals_the_charged_noise_to_the_bit() {
     for (epsilon, delta, distance, providers, colluding) in [
         (0.1, 1e-6, 1, 1, 1),
         (1.0, 1e-5, 4, 3, 1),
@@ -327,7 +335,7 @@ fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
         (8.0, 1e-2, 2, 16, 7),
     ] {
         let count = |count| NonZeroU32::new(count).unwrap();
-        let mut spec = place::spec();
+        let mut spec = transcription::spec();
         spec.participant.epsilon = Epsilon::new(epsilon).unwrap();
         spec.participant.delta = Delta::new(delta).unwrap();
         spec.participant.distance = count(distance);
@@ -335,10 +343,10 @@ fn the_noise_that_is_drawn_is_the_noise_that_is_charged_to_the_bit() {
         spec.providers = (0..providers)
             .map(|number| Provider { name: format!("p{number}"), protocol: ProviderProtocol::Openai, price: None })
             .collect();
-        let made = mechanism(&spec).unwrap();
+        let mechanism = make_mechanism(&spec).unwrap();
         let party = spec.participant;
         let calibrated =
             DummyMechanism::calibrated(party.epsilon, party.delta, party.distance, spec.partition().unwrap()).unwrap();
-        assert_eq!((made, made.event(WordDisclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
+        assert_eq!((mechanism, mechanism.event(WordDisclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
     }
 }

@@ -1,14 +1,16 @@
 //! The tools that a job needs from its site, started before anything else: a missing one is reported before hours of
 //! work.
 
+use std::path::Path;
+
 use undertone_api::job::transcription::{
-    DummyCorpus as Which, OutputVoice as Spoken, SiteRecognizer as Asked, Spec, Tariff,
+    DummyCorpus as CorpusSpec, OutputVoice as VoiceSpec, Provider, SiteRecognizer as RecognizerSpec, Spec, Tariff,
 };
 use url::Url;
 
-use super::failed;
-use crate::config::transcription::{RecognizerSettings as Configured, RecordedSource, TranscriptionSettings};
-use crate::run::{RunError, Transcribing};
+use super::TranscriptionError;
+use crate::config::transcription::{RecognizerSettings, RecordedSource, TranscriptionSettings};
+use crate::run::TranscriptionSite;
 use crate::speech::transcribe::dummy::ngram::{MOST_BYTES, TextCorpus};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::provider::settings::ProviderSettings;
@@ -22,8 +24,8 @@ use crate::speech::transcribe::voice::original::OriginalVoice;
 use crate::speech::transcribe::voice::{OneVoice, VoiceConfig};
 
 /// The tools of one job.
-pub(super) struct Tools {
-    pub(super) ears: RecognizerPool,
+pub(super) struct JobTools {
+    pub(super) recognizer: RecognizerPool,
     pub(super) finder: SensitiveFinder,
     pub(super) language: StemmingLanguage,
     /// The usual frequencies, for a vocabulary of public data.
@@ -41,47 +43,45 @@ pub(super) struct Tools {
     pub(super) tariffs: Vec<Option<Tariff>>,
 }
 
-impl Tools {
+impl JobTools {
     /// Starts all tools, by spec and configuration.
     ///
     /// # Errors
-    /// [`RunError::Refused`] if the site is not configured for the job, [`RunError::Failed`] if a tool does not start.
-    pub(super) fn new(spec: &Spec, site: &Transcribing) -> Result<Self, RunError> {
+    /// A refusal if the site is not configured for the job, a failure if a tool does not start.
+    pub(super) fn new(spec: &Spec, site: &TranscriptionSite) -> Result<Self, TranscriptionError> {
         let settings = &site.settings;
-        let named = spec.providers.iter().map(|asked| {
-            let found = settings.providers.iter().find(|known| known.name == asked.name);
-            let known = found
-                .ok_or_else(|| refused(format!("no provider `{}` is in [[transcription.providers]]", asked.name)))?;
-            if known.protocol == asked.protocol {
-                Ok(known)
+        let provider = |provider: &Provider| {
+            let configured = settings.providers.iter().find(|configured| configured.name == provider.name);
+            let configured = configured.ok_or_else(|| TranscriptionError::NoProvider(provider.name.clone()))?;
+            if configured.protocol == provider.protocol {
+                Ok(configured)
             } else {
-                Err(refused(format!("the provider `{}` is asked otherwise at this site than the job says", asked.name)))
+                Err(TranscriptionError::OtherProtocol(provider.name.clone()))
             }
-        });
-        let providers: Vec<&ProviderSettings> = named.collect::<Result<_, _>>()?;
-        let line =
-            |known: &&ProviderSettings| known.line(&site.site, site.environment, site.clock.clone()).map_err(failed);
+        };
+        let providers: Vec<&ProviderSettings> = spec.providers.iter().map(provider).collect::<Result<_, _>>()?;
+        let line = |provider: &&ProviderSettings| provider.line(&site.site, site.environment, site.clock.clone());
         let lines = providers.iter().map(line).collect::<Result<_, _>>()?;
-        let tariffs = providers.iter().map(|known| known.tariff().map_err(failed)).collect::<Result<_, _>>()?;
-        let addresses: Vec<Url> = providers.iter().filter_map(|known| Url::parse(&known.url).ok()).collect();
-        let language = StemmingLanguage::new(&spec.language).map_err(failed)?;
+        let tariffs = providers.iter().map(|provider| provider.tariff()).collect::<Result<_, _>>()?;
+        let addresses: Vec<Url> = providers.iter().filter_map(|provider| Url::parse(&provider.url).ok()).collect();
+        let language = StemmingLanguage::new(&spec.language)?;
         Ok(Self {
-            ears: ears(spec, site)?,
-            finder: finder(&spec.language, site)?,
+            recognizer: start_recognizer(spec, site)?,
+            finder: load_finder(&spec.language, site)?,
             language,
-            baseline: baseline(language, site)?,
-            corpus: corpus(spec.dummies.corpus, site)?,
-            hosts: hosts(&addresses),
+            baseline: load_baseline(language, site)?,
+            corpus: load_corpus(spec.dummies.corpus, site)?,
+            hosts: list_hosts(&addresses),
             recorded: settings.speech.recorded(),
-            engine: settings.engine(&site.site, &addresses).map_err(failed)?,
-            voice: voice(spec, settings)?,
+            engine: settings.engine(&site.site, &addresses)?,
+            voice: start_voice(spec, settings)?,
             lines,
             tariffs,
         })
     }
 
     /// Returns the source of spoken dummies.
-    fn speech(&self) -> String {
+    fn speech_source(&self) -> String {
         let engine = self.engine.as_ref().map(SpeechEngine::name);
         match (&self.recorded, engine) {
             (None, engine) => engine.unwrap_or_default(),
@@ -92,79 +92,76 @@ impl Tools {
 
     /// Returns the names of the tools, for the site's report.
     pub(super) fn names(&self) -> [(&'static str, String); 3] {
-        [("recognizer", self.ears.name().to_owned()), ("speech", self.speech()), ("voice", self.voice.name())]
+        [
+            ("recognizer", self.recognizer.name().to_owned()),
+            ("speech", self.speech_source()),
+            ("voice", self.voice.name()),
+        ]
     }
 }
 
 /// Returns the hosts of these addresses, each once.
-pub(super) fn hosts(addresses: &[Url]) -> Vec<String> {
+pub(super) fn list_hosts(addresses: &[Url]) -> Vec<String> {
     let mut hosts: Vec<String> = addresses.iter().filter_map(Url::host_str).map(str::to_owned).collect();
     hosts.sort();
     hosts.dedup();
     hosts
 }
 
-fn ears(spec: &Spec, site: &Transcribing) -> Result<RecognizerPool, RunError> {
-    let configured = site.settings.recognizer.as_ref();
-    let configured = configured.ok_or_else(|| refused("the site has no [transcription.recognizer]".to_owned()))?;
-    let fits = match spec.recognizer {
-        Asked::Site => true,
-        Asked::Pocketsphinx => matches!(configured, Configured::Pocketsphinx { .. }),
-        Asked::Server => matches!(configured, Configured::Server { .. }),
+fn start_recognizer(spec: &Spec, site: &TranscriptionSite) -> Result<RecognizerPool, TranscriptionError> {
+    let configured = site.settings.recognizer.as_ref().ok_or(TranscriptionError::NoRecognizer)?;
+    let is_permitted = match spec.recognizer {
+        RecognizerSpec::Site => true,
+        RecognizerSpec::Pocketsphinx => matches!(configured, RecognizerSettings::Pocketsphinx { .. }),
+        RecognizerSpec::Server => matches!(configured, RecognizerSettings::Server { .. }),
     };
-    if !fits {
-        return Err(refused(format!("the site's recognizer is not the job's (`{}`)", spec.recognizer.word())));
+    if !is_permitted {
+        return Err(TranscriptionError::OtherRecognizer(spec.recognizer.word()));
     }
-    configured.start_pool(&site.site, &spec.language).map_err(failed)
-}
-
-fn refused(reason: String) -> RunError {
-    RunError::Refused(reason)
+    Ok(configured.start_pool(&site.site, &spec.language)?)
 }
 
 /// Reads a text that the configuration names, below the site's folder.
-fn text(site: &Transcribing, field: &str, path: &std::path::Path, most: u64) -> Result<String, RunError> {
+fn read_text(
+    site: &TranscriptionSite,
+    field: &'static str,
+    path: &Path,
+    most: u64,
+) -> Result<String, TranscriptionError> {
     let path = site.site.join(path);
-    let long = std::fs::metadata(&path).is_ok_and(|about| about.len() > most);
-    if long {
-        return Err(failed(format!("{field}: {} has more than {most} bytes", path.display())));
+    if std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > most) {
+        return Err(TranscriptionError::LongText { field, path, most });
     }
-    std::fs::read_to_string(&path)
-        .map_err(|error| failed(format!("{field}: {} cannot be read: {error}", path.display())))
+    std::fs::read_to_string(&path).map_err(|source| TranscriptionError::ReadText { field, path, source })
 }
 
 /// The largest file of sensitive words or document frequencies, bytes.
 pub(crate) const MOST_TEXT: u64 = 64 << 20;
 
-/// Returns the finder of sensitive words in `asked`, a language by ISO 639-1.
+/// Returns the finder of sensitive words in a job's language, by ISO 639-1.
 ///
 /// # Errors
-/// [`RunError::Refused`] for a language that this site's recordings do not have, [`RunError::Failed`] for an invalid
-/// file.
-pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<SensitiveFinder, RunError> {
-    let said = &site.settings.sensitive;
+/// A refusal for a language that this site's recordings do not have, a failure for an invalid file.
+pub(super) fn load_finder(job: &str, site: &TranscriptionSite) -> Result<SensitiveFinder, TranscriptionError> {
+    let configured = &site.settings.sensitive;
     // The proposer reads a refusal: an error in the site's own file is for the site's log.
-    let language = match &said.language {
+    let lexicon = match &configured.language {
         Some(path) => {
-            let text = text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
-            SensitiveLexicon::parse(&text).map_err(|error| failed(format!("transcription.sensitive: {error}")))?
+            let text = read_text(site, "transcription.sensitive.language", path, MOST_TEXT)?;
+            SensitiveLexicon::parse(&text).map_err(TranscriptionError::Sensitive)?
         }
         // The proposer states the job's language, and must not choose the sensitive words by it.
-        None if !said.languages.iter().any(|known| known == asked) => {
-            return Err(refused(format!(
-                "transcription.sensitive.languages: this site has no recordings in `{asked}`"
-            )));
+        None if !configured.languages.iter().any(|language| language == job) => {
+            return Err(TranscriptionError::OtherRecordingLanguage(job.to_owned()));
         }
-        None => {
-            SensitiveLexicon::bundled(asked).map_err(|error| refused(format!("transcription.sensitive: {error}")))?
-        }
+        None => SensitiveLexicon::bundled(job).map_err(TranscriptionError::SensitiveLanguage)?,
     };
-    if language.code() != asked {
-        let reason = format!("transcription.sensitive.language is of `{}`, the job of `{asked}`", language.code());
-        return Err(refused(reason));
+    if lexicon.code() != job {
+        let list = lexicon.code().to_owned();
+        return Err(TranscriptionError::OtherSensitiveLanguage { list, job: job.to_owned() });
     }
-    let list = match &said.list {
-        Some(path) => text(site, "transcription.sensitive.list", path, MOST_TEXT)?,
+    let list = match &configured.list {
+        Some(path) => read_text(site, "transcription.sensitive.list", path, MOST_TEXT)?,
         None => String::new(),
     };
     let settings = SensitiveSettings {
@@ -174,57 +171,47 @@ pub(super) fn finder(asked: &str, site: &Transcribing) -> Result<SensitiveFinder
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .map(str::to_owned)
             .collect(),
-        patterns: said.patterns.clone(),
-        doubtful: said.doubtful,
-        least_confidence: said.least_confidence,
+        patterns: configured.patterns.clone(),
+        doubtful: configured.doubtful,
+        least_confidence: configured.least_confidence,
     };
-    SensitiveFinder::new(language, &settings).map_err(|error| failed(format!("transcription.sensitive: {error}")))
+    SensitiveFinder::new(lexicon, &settings).map_err(TranscriptionError::Sensitive)
 }
 
-fn baseline(language: StemmingLanguage, site: &Transcribing) -> Result<BaselineCounts, RunError> {
+fn load_baseline(language: StemmingLanguage, site: &TranscriptionSite) -> Result<BaselineCounts, TranscriptionError> {
     match &site.settings.vocabulary.baseline {
         Some(path) => {
-            BaselineCounts::parse(&text(site, "transcription.vocabulary.baseline", path, MOST_TEXT)?, language)
-                .map_err(failed)
+            let text = read_text(site, "transcription.vocabulary.baseline", path, MOST_TEXT)?;
+            Ok(BaselineCounts::parse(&text, language)?)
         }
         None => Ok(BaselineCounts::count([], language)),
     }
 }
 
-fn corpus(asked: Which, site: &Transcribing) -> Result<TextCorpus, RunError> {
-    match (asked, &site.settings.dummies.corpus) {
-        (Which::Bundled, _) => TextCorpus::bundled().map_err(failed),
-        (Which::Site, Some(path)) => {
-            TextCorpus::parse(&text(site, "transcription.dummies.corpus", path, MOST_BYTES as u64)?).map_err(failed)
+fn load_corpus(corpus: CorpusSpec, site: &TranscriptionSite) -> Result<TextCorpus, TranscriptionError> {
+    match (corpus, &site.settings.dummies.corpus) {
+        (CorpusSpec::Bundled, _) => Ok(TextCorpus::bundled()?),
+        (CorpusSpec::Site, Some(path)) => {
+            let text = read_text(site, "transcription.dummies.corpus", path, MOST_BYTES as u64)?;
+            Ok(TextCorpus::parse(&text)?)
         }
-        (Which::Site, None) => {
-            Err(refused("the job asks for the site's corpus, and [transcription.dummies] names none".to_owned()))
-        }
+        (CorpusSpec::Site, None) => Err(TranscriptionError::NoCorpus),
     }
 }
 
-fn voice(spec: &Spec, settings: &TranscriptionSettings) -> Result<Box<dyn OneVoice>, RunError> {
+fn start_voice(spec: &Spec, settings: &TranscriptionSettings) -> Result<Box<dyn OneVoice>, TranscriptionError> {
     let configured = match (spec.voice, &settings.voice) {
-        (Spoken::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
-        (Spoken::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
-        (Spoken::Cloned, _) if settings.clones() => return Ok(Box::new(OriginalVoice)),
-        (Spoken::Cloned, _) => {
-            return Err(refused(
-                "the job asks for dummies in imitated voices, and [transcription.speech] imitates none: it must be of the kind \
-                 `command`, with `{reference}` among its arguments"
-                    .to_owned(),
-            ));
-        }
-        (Spoken::Command, Some(voice @ VoiceConfig::Command { .. }))
-        | (Spoken::Url, Some(voice @ VoiceConfig::Url { .. })) => voice.clone(),
-        (asked @ (Spoken::Command | Spoken::Url), _) => {
-            return Err(refused(format!(
-                "[transcription.voice] is not of the kind that the job asks for: {}",
-                asked.label()
-            )));
+        (VoiceSpec::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
+        (VoiceSpec::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
+        (VoiceSpec::Cloned, _) if settings.clones() => return Ok(Box::new(OriginalVoice)),
+        (VoiceSpec::Cloned, _) => return Err(TranscriptionError::NoImitatedVoices),
+        (VoiceSpec::Command, Some(voice @ VoiceConfig::Command { .. }))
+        | (VoiceSpec::Url, Some(voice @ VoiceConfig::Url { .. })) => voice.clone(),
+        (voice @ (VoiceSpec::Command | VoiceSpec::Url), _) => {
+            return Err(TranscriptionError::OtherVoice(voice.label()));
         }
     };
-    configured.start().map_err(failed)
+    Ok(configured.start()?)
 }
 
 #[cfg(test)]
@@ -233,13 +220,13 @@ mod tests {
 
     use std::path::Path;
 
-    use super::{MOST_TEXT, text};
-    use crate::run::Transcribing;
+    use super::{MOST_TEXT, read_text};
+    use crate::run::TranscriptionSite;
 
     #[test]
-    fn a_text_of_the_configuration_has_its_size_and_no_more() {
+    fn text_of_the_configuration_above_its_size_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let site = Transcribing {
+        let site = TranscriptionSite {
             settings: crate::config::transcription::TranscriptionSettings::default(),
             site: folder.path().to_owned(),
             results: folder.path().join("results"),
@@ -247,11 +234,11 @@ mod tests {
             clock: crate::fixture::clock(),
         };
         let file = std::fs::File::create(folder.path().join("list.txt")).unwrap();
-        let read = || text(&site, "transcription.sensitive.list", Path::new("list.txt"), MOST_TEXT);
+        let read = || read_text(&site, "transcription.sensitive.list", Path::new("list.txt"), MOST_TEXT);
         file.set_len(MOST_TEXT).unwrap();
         assert_eq!(read().unwrap().len() as u64, MOST_TEXT);
         file.set_len(MOST_TEXT + 1).unwrap();
-        let refused = read().unwrap_err().to_string();
-        assert!(refused.contains("more than 67108864 bytes"), "{refused}");
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("more than 67108864 bytes"), "{error}");
     }
 }

@@ -9,8 +9,8 @@ use undertone_api::signed::Manifest;
 use super::super::super::format_error;
 use super::{CHECK, CheckResults};
 use crate::config::transcription::TranscriptionSettings;
-use crate::run::transcription::{Coverage, coverage};
-use crate::run::{RunError, Transcribing};
+use crate::run::transcription::{SpeechCoverage, coverage};
+use crate::run::{RunError, TranscriptionSite};
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 use crate::site::jobs::{self, JobRecord};
@@ -55,7 +55,7 @@ pub(super) fn check_recorded_speech(
         }
         Err(error) => return results.fail(CHECK, format_error(&error), "restore the newest copy of spoken.jsonl"),
     }
-    let site = Transcribing {
+    let site = TranscriptionSite {
         settings: settings.clone(),
         site: folder.root().to_owned(),
         results: folder.root().to_owned(),
@@ -82,7 +82,7 @@ fn is_open(job: &JobRecord) -> bool {
 /// Reports whether the recorded speech covers a job.
 fn report_coverage(
     job: &str,
-    coverage: Result<Option<Coverage>, RunError>,
+    coverage: Result<Option<SpeechCoverage>, RunError>,
     settings: &TranscriptionSettings,
     results: &mut CheckResults,
 ) {
@@ -115,6 +115,6 @@ fn report_coverage(
                 format!("{effect}: add recordings with `data index-speech --input FOLDER --replace`"),
             );
         }
-        Err(error) => results.fail(CHECK, error.to_string(), "correct this before a job needs recorded speech"),
+        Err(error) => results.fail(CHECK, format_error(&error), "correct this before a job needs recorded speech"),
     }
 }

@@ -1,13 +1,12 @@
-//! Membership inference against the finished model, on made-up recordings only: an attack's result on people's
+//! Membership inference against the finished model, on synthetic recordings only: an attack's result on people's
 //! recordings would be a release of theirs.
 
 use undertone_api::job::audit::{AttackMethod, MembershipAttack, OperatingPoint};
 use undertone_privacy::audit::SHOWN;
 use undertone_privacy::membership::{Auc, threshold};
 
-use super::canary::Recordings;
-use crate::run::dp_sgd::go_on;
-use crate::run::{Exchange, RunError};
+use super::canary::SyntheticRecordings;
+use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Unit};
 
@@ -15,47 +14,49 @@ use crate::speech::model::gradient::{Engine, Unit};
 const AIMED: [f64; 2] = [0.001, 0.01];
 
 /// A model's losses on the canaries, and on shadows that are never members.
-pub(super) struct Look {
+pub(super) struct ModelLosses {
     /// Mean losses.
     canaries: Vec<f64>,
     shadows: Vec<f64>,
 }
 
-/// Computes the losses of every canary and every shadow under a finished model. It accepts [`Recordings`] only, which
-/// are random ([`Recordings::make`] takes no person's data), so the result concerns no person.
+/// Computes the losses of every canary and every shadow under a finished model. It accepts [`SyntheticRecordings`]
+/// only, which are random ([`SyntheticRecordings::make`] takes no person's data), so the result concerns no person.
 ///
 /// # Errors
 /// [`RunError::Stopped`] when the exchange is stopped.
-pub(super) fn look(
-    recordings: &Recordings,
+pub(super) fn compute_losses(
+    recordings: &SyntheticRecordings,
     model: &Model,
     engine: &mut Engine,
-    exchange: &dyn Exchange,
-) -> Result<Look, RunError> {
+    exchange: &dyn RunContext,
+) -> Result<ModelLosses, RunError> {
     let mut losses = |units: Vec<Unit<'_>>| -> Result<Vec<f64>, RunError> {
-        let one = |unit: &Unit<'_>| {
-            go_on(exchange)?;
+        let loss = |unit: &Unit<'_>| {
+            check_cancelled(exchange)?;
             Ok(engine.score(model, unit).mean_loss())
         };
-        units.iter().map(one).collect()
+        units.iter().map(loss).collect()
     };
-    Ok(Look { canaries: losses(recordings.canaries().collect())?, shadows: losses(recordings.shadows().collect())? })
+    let canaries = losses(recordings.canaries().collect())?;
+    let shadows = losses(recordings.shadows().collect())?;
+    Ok(ModelLosses { canaries, shadows })
 }
 
-impl Look {
+impl ModelLosses {
     /// Returns the attack that predicts membership from a low loss.
     pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> MembershipAttack {
         let low = |losses: &[f64]| losses.iter().map(|loss| -loss).collect();
-        let scores =
-            Scores { method: AttackMethod::LossThreshold, canaries: low(&self.canaries), shadows: low(&self.shadows) };
-        scores.attack(series, coins)
+        let canaries = low(&self.canaries);
+        let shadows = low(&self.shadows);
+        MembershipScores { method: AttackMethod::LossThreshold, canaries, shadows }.attack(series, coins)
     }
 
     /// Returns the excess of the model's confidence over its expectation from the earlier model.
-    pub(super) fn beyond(&self, start: &Self) -> Scores {
-        let fit = Fit::of(&start.shadows, &self.shadows);
+    pub(super) fn excess_over(&self, start: &Self) -> MembershipScores {
+        let fit = ShadowFit::fit(&start.shadows, &self.shadows);
         let ratios = |start: &[f64], end: &[f64]| start.iter().zip(end).map(|(s, e)| fit.score(*s, *e)).collect();
-        Scores {
+        MembershipScores {
             method: AttackMethod::LikelihoodRatio,
             canaries: ratios(&start.canaries, &self.canaries),
             shadows: ratios(&start.shadows, &self.shadows),
@@ -64,24 +65,26 @@ impl Look {
 }
 
 /// Scores; a higher one predicts membership.
-pub(super) struct Scores {
+pub(super) struct MembershipScores {
     method: AttackMethod,
     canaries: Vec<f64>,
     shadows: Vec<f64>,
 }
 
-impl Scores {
+impl MembershipScores {
     /// Returns the canaries' scores in the order of the coins.
-    pub(super) fn of_canaries(&self) -> &[f64] {
+    pub(super) fn canaries(&self) -> &[f64] {
         &self.canaries
     }
 
     /// Evaluates the attack on the model of a series against the coins; `None` for the audited series.
     pub(super) fn attack(&self, series: Option<&String>, coins: &[bool]) -> MembershipAttack {
-        let of = |is_in: bool| -> Vec<f64> {
-            self.canaries.iter().zip(coins).filter(|(_, coin)| **coin == is_in).map(|(score, _)| *score).collect()
+        let scores = |is_member: bool| -> Vec<f64> {
+            let pairs = self.canaries.iter().zip(coins);
+            pairs.filter(|(_, coin)| **coin == is_member).map(|(score, _)| *score).collect()
         };
-        let (members, nonmembers) = (of(true), of(false));
+        let members = scores(true);
+        let nonmembers = scores(false);
         let above = |scores: &[f64], threshold: f64| scores.iter().filter(|score| **score > threshold).count() as u32;
         let points = AIMED.map(|aimed| {
             // The threshold is fixed before any canary is evaluated.
@@ -113,19 +116,20 @@ fn logit(loss: f64) -> f64 {
 }
 
 /// The finished model's view of nonmembers as a function of the first model's: a line and its scatter.
-struct Fit {
+struct ShadowFit {
     slope: f64,
     offset: f64,
     scatter: f64,
 }
 
-impl Fit {
+impl ShadowFit {
     /// Fits by least squares over the shadows.
-    fn of(start: &[f64], end: &[f64]) -> Self {
+    fn fit(start: &[f64], end: &[f64]) -> Self {
         let pairs: Vec<(f64, f64)> = start.iter().zip(end).map(|(s, e)| (logit(*s), logit(*e))).collect();
         let n = pairs.len().max(1) as f64;
-        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
-        let (x, y) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+        let mean = |value: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(value).sum::<f64>() / n;
+        let x = mean(&|pair| pair.0);
+        let y = mean(&|pair| pair.1);
         let spread = mean(&|pair| (pair.0 - x).powi(2));
         let slope = if spread > 0.0 { mean(&|pair| (pair.0 - x) * (pair.1 - y)) / spread } else { 0.0 };
         let offset = y - slope * x;

@@ -17,27 +17,27 @@ const WIDTH: usize = 64;
 const LOUDNESS: f64 = 256.0;
 /// The number of coordinates of canaries' gradients in memory at a time.
 const TOGETHER: usize = 1 << 24;
-/// The number of sounds in a made-up recording.
+/// The number of sounds in a synthetic recording.
 const SOUNDS: usize = 5;
 /// The number of frames of a sound.
 const FRAMES: usize = 8;
-/// The number of recordings of a made-up speaker.
+/// The number of recordings of a synthetic speaker.
 pub(super) const UTTERANCES: usize = 4;
-/// The number of made-up recordings (or speakers) that are never members: thresholds are fixed on them.
+/// The number of synthetic recordings (or speakers) that are never members: thresholds are fixed on them.
 const SHADOWS: usize = 1000;
 
 /// Tosses fair, independent coins.
-pub(super) fn coins(count: usize, rng: &mut ChaCha20Rng) -> Vec<bool> {
+pub(super) fn toss_coins(count: usize, rng: &mut ChaCha20Rng) -> Vec<bool> {
     (0..count).map(|_| rng.next_u32() & 1 == 1).collect()
 }
 
 /// Returns the numbers of the selected canaries.
-fn members(coins: &[bool]) -> Vec<usize> {
-    coins.iter().enumerate().filter(|(_, is_in)| **is_in).map(|(number, _)| number).collect()
+fn member_numbers(coins: &[bool]) -> Vec<usize> {
+    coins.iter().enumerate().filter(|(_, is_member)| **is_member).map(|(number, _)| number).collect()
 }
 
 /// Canaries in the form of gradients: each of ± on separate coordinates, so that no two share one.
-pub(super) struct Directions {
+pub(super) struct CanaryDirections {
     coins: Vec<bool>,
     members: Vec<usize>,
     /// `[canaries, width]`, all different.
@@ -48,19 +48,19 @@ pub(super) struct Directions {
     length: usize,
 }
 
-impl Directions {
+impl CanaryDirections {
     /// Draws one for every coin, among `length` parameters; at most as many as these.
     pub(super) fn draw(coins: Vec<bool>, length: usize, rng: &mut ChaCha20Rng) -> Self {
         let width = (length / coins.len().max(1)).clamp(1, WIDTH);
         let mut all: Vec<u32> = (0..length as u32).collect();
-        let taken = (width * coins.len()).min(length);
+        let count = (width * coins.len()).min(length);
         // Fisher and Yates, as far as needed; a bias of 2⁻³² in the coordinates of canaries is harmless.
-        for place in 0..taken {
+        for place in 0..count {
             all.swap(place, place + (rng.next_u64() % (length - place) as u64) as usize);
         }
-        all.truncate(taken);
-        let signs = (0..taken).map(|_| if rng.next_u32() & 1 == 1 { 1.0 } else { -1.0 }).collect();
-        Self { members: members(&coins), coins, coordinates: all, signs, width, length }
+        all.truncate(count);
+        let signs = (0..count).map(|_| if rng.next_u32() & 1 == 1 { 1.0 } else { -1.0 }).collect();
+        Self { members: member_numbers(&coins), coins, coordinates: all, signs, width, length }
     }
 
     /// Returns the coins.
@@ -73,7 +73,8 @@ impl Directions {
         self.members.len()
     }
 
-    fn of(&self, canary: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
+    /// Returns the coordinates of a canary, with their signs.
+    fn direction(&self, canary: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
         let range = canary * self.width..(canary + 1) * self.width;
         self.coordinates[range.clone()].iter().map(|at| *at as usize).zip(self.signs[range].iter().copied())
     }
@@ -81,10 +82,10 @@ impl Directions {
     /// Returns the gradients of some members, longer than the clip, in micro-batches.
     pub(super) fn gradients<'a>(&'a self, members: &'a [usize], clip: f64) -> impl Iterator<Item = PerUnit> + 'a {
         let height = (LOUDNESS * clip / (self.width as f64).sqrt()) as f32;
-        members.chunks((TOGETHER / self.length).max(1)).map(move |some| {
-            let mut gradients = vec![0.0_f32; some.len() * self.length];
-            for (row, member) in gradients.chunks_exact_mut(self.length).zip(some) {
-                for (at, sign) in self.of(self.members[*member]) {
+        members.chunks((TOGETHER / self.length).max(1)).map(move |chunk| {
+            let mut gradients = vec![0.0_f32; chunk.len() * self.length];
+            for (row, member) in gradients.chunks_exact_mut(self.length).zip(chunk) {
+                for (at, sign) in self.direction(self.members[*member]) {
                     row[at] = sign * height;
                 }
             }
@@ -94,64 +95,66 @@ impl Directions {
 
     /// Returns the amount of each canary in a released mean gradient, in clips: about 1 in a round that drew it, else
     /// about 0, plus the noise of one coordinate.
-    pub(super) fn seen<'a>(&'a self, released: &'a [f32], in_clips: f64) -> impl Iterator<Item = f64> + 'a {
+    pub(super) fn amounts<'a>(&'a self, released: &'a [f32], in_clips: f64) -> impl Iterator<Item = f64> + 'a {
         let worth = in_clips / (self.width as f64).sqrt();
-        (0..self.coins.len())
-            .map(move |canary| self.of(canary).map(|(at, sign)| f64::from(released[at] * sign)).sum::<f64>() * worth)
+        (0..self.coins.len()).map(move |canary| {
+            self.direction(canary).map(|(at, sign)| f64::from(released[at] * sign)).sum::<f64>() * worth
+        })
     }
 }
 
-/// A made-up utterance.
-pub(super) struct Made {
+/// A synthetic utterance.
+pub(super) struct SyntheticUtterance {
     features: Vec<f32>,
     labels: Vec<u16>,
 }
 
-impl Made {
-    /// Makes random sounds, each held for a while under a random label.
-    fn up(model: &Model, rng: &mut ChaCha20Rng) -> Self {
-        let (normalizer, classes) = (model.normalizer(), model.shape().classes as u64);
-        let mut made = Self { features: Vec::new(), labels: Vec::new() };
+impl SyntheticUtterance {
+    /// Draws random sounds, each held for a while under a random label.
+    fn draw(model: &Model, rng: &mut ChaCha20Rng) -> Self {
+        let normalizer = model.normalizer();
+        let classes = model.shape().classes as u64;
+        let mut utterance = Self { features: Vec::new(), labels: Vec::new() };
         for _ in 0..SOUNDS {
             let label = (rng.next_u64() % classes) as u16;
-            let sound: Vec<f32> = normalizer.mean.iter().map(|_| bell(rng)).collect();
+            let sound: Vec<f32> = normalizer.mean.iter().map(|_| draw_normal(rng)).collect();
             for _ in 0..FRAMES {
-                made.labels.push(label);
+                utterance.labels.push(label);
                 for ((mean, deviation), level) in normalizer.mean.iter().zip(&normalizer.deviation).zip(&sound) {
-                    made.features.push(mean + deviation * (level + 0.3 * bell(rng)));
+                    utterance.features.push(mean + deviation * (level + 0.3 * draw_normal(rng)));
                 }
             }
         }
-        made
+        utterance
     }
 
-    fn example(&self) -> Example<'_> {
+    fn as_example(&self) -> Example<'_> {
         Example { features: &self.features, labels: &self.labels }
     }
 }
 
 /// Canaries in the form of recordings, or of speakers with several: random sounds under random labels.
-pub(super) struct Recordings {
+pub(super) struct SyntheticRecordings {
     coins: Vec<bool>,
     members: Vec<usize>,
-    canaries: Vec<Vec<Made>>,
-    shadows: Vec<Vec<Made>>,
+    canaries: Vec<Vec<SyntheticUtterance>>,
+    shadows: Vec<Vec<SyntheticUtterance>>,
 }
 
-impl Recordings {
+impl SyntheticRecordings {
     /// Makes one of `utterances` utterances for every coin; as loud and varied as the public data that `model` was
     /// normalized by.
     pub(super) fn make(coins: Vec<bool>, utterances: usize, model: &Model, secret: &Randomness) -> Self {
         let unit = |index: u32| {
             let mut rng = secret.stream(index);
-            (0..utterances).map(|_| Made::up(model, &mut rng)).collect()
+            (0..utterances).map(|_| SyntheticUtterance::draw(model, &mut rng)).collect()
         };
-        let some = |first: u32, count: usize| (first..).take(count).map(unit).collect();
+        let units = |first: u32, count: usize| (first..).take(count).map(unit).collect();
         let shadows = if coins.is_empty() { 0 } else { SHADOWS };
         Self {
-            members: members(&coins),
-            canaries: some(stream::RECORDINGS, coins.len()),
-            shadows: some(stream::SHADOWS, shadows),
+            members: member_numbers(&coins),
+            canaries: units(stream::RECORDINGS, coins.len()),
+            shadows: units(stream::SHADOWS, shadows),
             coins,
         }
     }
@@ -168,22 +171,22 @@ impl Recordings {
 
     /// Returns a member.
     pub(super) fn member(&self, number: usize) -> Unit<'_> {
-        self.canaries[self.members[number]].iter().map(Made::example).collect()
+        self.canaries[self.members[number]].iter().map(SyntheticUtterance::as_example).collect()
     }
 
     /// Returns every canary, in the order of the coins.
     pub(super) fn canaries(&self) -> impl Iterator<Item = Unit<'_>> {
-        self.canaries.iter().map(|made| made.iter().map(Made::example).collect())
+        self.canaries.iter().map(|unit| unit.iter().map(SyntheticUtterance::as_example).collect())
     }
 
     /// Returns the recordings that are never members.
     pub(super) fn shadows(&self) -> impl Iterator<Item = Unit<'_>> {
-        self.shadows.iter().map(|made| made.iter().map(Made::example).collect())
+        self.shadows.iter().map(|unit| unit.iter().map(SyntheticUtterance::as_example).collect())
     }
 }
 
 /// Draws an approximately normal number: the sum of four uniform numbers, with mean 0 and variance 1.
-fn bell(rng: &mut impl Rng) -> f32 {
+fn draw_normal(rng: &mut impl Rng) -> f32 {
     let sum: f32 = (0..4).map(|_| rng.next_u32() as f32 / u32::MAX as f32 - 0.5).sum();
     sum * 3.0_f32.sqrt()
 }

@@ -9,8 +9,9 @@ use undertone_api::job::audit::{AuditTrial, TrialResult};
 pub(super) fn evidence(x: f64, q: f64, z: f64) -> f64 {
     let gain = (2.0 * x - 1.0) / (2.0 * z * z);
     // ln(1 − q + q e^gain), from the larger term.
-    let (drawn, not) = (q.ln() + gain, (-q).ln_1p());
-    let (large, small) = if drawn > not { (drawn, not) } else { (not, drawn) };
+    let present = q.ln() + gain;
+    let absent = (-q).ln_1p();
+    let (large, small) = if present > absent { (present, absent) } else { (absent, present) };
     large + (small - large).exp().ln_1p()
 }
 
@@ -25,7 +26,7 @@ pub(super) fn guess(trial: AuditTrial, scores: &[f64], coins: &[bool]) -> TrialR
     let mut order: Vec<usize> = (0..canaries).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     let half = trial.guesses as usize / 2;
-    let said_in = order[..half].iter().filter(|canary| coins[**canary]);
-    let said_out = order[canaries - half..].iter().filter(|canary| !coins[**canary]);
-    TrialResult { trial, correct: (said_in.count() + said_out.count()) as u32 }
+    let correct_in = order[..half].iter().filter(|canary| coins[**canary]);
+    let correct_out = order[canaries - half..].iter().filter(|canary| !coins[**canary]);
+    TrialResult { trial, correct: (correct_in.count() + correct_out.count()) as u32 }
 }

@@ -9,42 +9,38 @@ use zeroize::Zeroizing;
 
 use crate::dp::randomness::Randomness;
 use crate::run::RunError;
+use crate::run::dp_sgd::TrainingError;
 use crate::site::folder::write_durably;
 
-fn failed(error: impl std::fmt::Display) -> RunError {
-    RunError::Failed(error.to_string())
-}
-
-/// Returns the secret of the canaries: the stored one, or a fresh one that is on disk when this returns. With `begun`,
-/// rounds were released already, and a fresh one would not match them.
+/// Returns the secret of the canaries: the stored one, or a fresh one that is on disk when this returns. With
+/// `has_begun`, rounds were released already, and a fresh one would not match them.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses, or the secret of released rounds is gone.
-pub(super) fn secret(folder: &Path, begun: bool, fresh: impl FnOnce() -> Randomness) -> Result<Randomness, RunError> {
+pub(super) fn load_secret(
+    folder: &Path,
+    has_begun: bool,
+    fresh: impl FnOnce() -> Randomness,
+) -> Result<Randomness, RunError> {
     let path = folder.join("canaries.secret");
-    let begun = begun || folder.join("canaries.journal").exists();
+    let has_begun = has_begun || folder.join("canaries.journal").exists();
     match fs::read(&path).map(Zeroizing::new) {
-        Ok(kept) => {
-            let seed = <[u8; 32]>::try_from(kept.as_slice()).map_err(|_| {
-                failed(format!("{} is damaged: the audit of this job cannot be finished", path.display()))
-            })?;
+        Ok(bytes) => {
+            let seed = <[u8; 32]>::try_from(bytes.as_slice()).map_err(|_| TrainingError::DamagedAudit(path))?;
             Ok(Randomness::restore_canaries(Zeroizing::new(seed)))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !begun => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !has_begun => {
             let fresh = fresh();
-            let seed = fresh.canary_secret().ok_or_else(|| failed("only the secret of canaries may be kept"))?;
-            write_durably(&path, seed.as_slice()).map_err(RunError::from_failure)?;
+            let seed = fresh.canary_secret().ok_or(TrainingError::NotCanarySecret)?;
+            write_durably(&path, seed.as_slice())?;
             Ok(fresh)
         }
-        Err(error) => Err(failed(format!(
-            "{} cannot be read ({error}), and rounds were released with its canaries: the audit of this job cannot be finished",
-            path.display()
-        ))),
+        Err(source) => Err(TrainingError::LostSecret { path, source }.into()),
     }
 }
 
 /// The evidence about each canary, summed over rounds.
-pub(super) struct Journal {
+pub(super) struct EvidenceJournal {
     path: PathBuf,
     /// The last recorded round; 0 before the first.
     last: u32,
@@ -54,7 +50,7 @@ pub(super) struct Journal {
     latest: Vec<f64>,
 }
 
-impl Journal {
+impl EvidenceJournal {
     /// Opens the journal in `folder`, empty if there is none.
     ///
     /// # Errors
@@ -62,13 +58,11 @@ impl Journal {
     pub(super) fn open(folder: &Path, canaries: usize) -> Result<Self, RunError> {
         let path = folder.join("canaries.journal");
         match fs::read(&path) {
-            Ok(file) => Self::read(&path, &file, canaries).ok_or_else(|| {
-                failed(format!("{} is damaged: the audit of this job cannot be finished", path.display()))
-            }),
+            Ok(file) => Ok(Self::read(&path, &file, canaries).ok_or(TrainingError::DamagedAudit(path))?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(Self { path, last: 0, before: vec![0.0; canaries], latest: vec![0.0; canaries] })
             }
-            Err(error) => Err(failed(format!("{} cannot be read: {error}", path.display()))),
+            Err(source) => Err(TrainingError::AuditFile { path, source }.into()),
         }
     }
 
@@ -89,18 +83,19 @@ impl Journal {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses, or the round is before the last.
-    pub(super) fn note(&mut self, round: u32, seen: Vec<f64>) -> Result<(), RunError> {
+    pub(super) fn record(&mut self, round: u32, evidence: Vec<f64>) -> Result<(), RunError> {
         if round < self.last {
-            return Err(failed(format!("the audit knows round {} already and is told of round {round}", self.last)));
+            return Err(TrainingError::EvidenceOrder { last: self.last, round }.into());
         }
         if round > self.last {
             self.before.iter_mut().zip(&self.latest).for_each(|(before, latest)| *before += latest);
         }
-        (self.last, self.latest) = (round, seen);
+        self.last = round;
+        self.latest = evidence;
         let mut body = self.last.to_le_bytes().to_vec();
         body.extend(self.before.iter().chain(&self.latest).flat_map(|number| number.to_le_bytes()));
         let file = [Sha256::digest(&body).as_slice(), &body].concat();
-        write_durably(&self.path, &file).map_err(RunError::from_failure)
+        Ok(write_durably(&self.path, &file)?)
     }
 
     /// Returns each canary's score.

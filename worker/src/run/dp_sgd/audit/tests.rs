@@ -4,9 +4,9 @@
 use undertone_api::job::audit::{Assessment, AuditTrial, AuditVerdict, CanaryFamily, TrialResult};
 use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 
-use super::canary::{Directions, coins};
+use super::canary::{CanaryDirections, toss_coins};
 use super::guess::{evidence, guess};
-use super::journal::{Journal, secret};
+use super::journal::{EvidenceJournal, load_secret};
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::per_unit::PerUnit;
 use crate::dp::randomness::{Purpose, Randomness};
@@ -21,78 +21,79 @@ const ROUNDS: u32 = 40;
 const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 400, guesses: 200 };
 
 /// Runs forty rounds of fifty real units, each with its own gradient, and the canaries among them.
-fn run(q: f64, z: f64, seed: u8, broken: Option<Sabotage>) -> (TrialResult, Assessment) {
-    sabotage::on_this_thread(broken);
-    let (rate, noise) = (SamplingRate::new(q).unwrap(), NoiseMultiplier::new(z).unwrap());
+fn run_audit(q: f64, z: f64, seed: u8, sabotage: Option<Sabotage>) -> (TrialResult, Assessment) {
+    sabotage::on_this_thread(sabotage);
+    let rate = SamplingRate::new(q).unwrap();
+    let noise = NoiseMultiplier::new(z).unwrap();
     let clip = Clip::new(0.7, noise).unwrap();
-    let chance = Randomness::in_test(Purpose::Canaries, seed);
-    let fair = coins(TRIAL.canaries as usize, &mut chance.stream(0));
-    let canaries = Directions::draw(fair, LENGTH, &mut chance.stream(1));
+    let randomness = Randomness::in_test(Purpose::Canaries, seed);
+    let fair = toss_coins(TRIAL.canaries as usize, &mut randomness.stream(0));
+    let canaries = CanaryDirections::draw(fair, LENGTH, &mut randomness.stream(1));
     let mut scores = vec![0.0; TRIAL.canaries as usize];
     for round in 0..ROUNDS {
         let own = seed.wrapping_mul(41).wrapping_add(round as u8);
         let batch = Sampler::new(UNITS + canaries.members(), rate).draw(&Randomness::in_test(Purpose::Sampling, own));
         let mut sum = ClippedSum::begin(&batch, clip, LENGTH);
-        let (real, drawn): (Vec<usize>, Vec<usize>) = batch.units().iter().partition(|unit| **unit < UNITS);
+        let (real, numbers): (Vec<usize>, Vec<usize>) = batch.units().iter().partition(|unit| **unit < UNITS);
         for unit in real {
             let gradient: Vec<f32> =
                 (0..LENGTH).map(|at: usize| ((unit * 7919 + at * 31) % 17) as f32 * 0.01 - 0.08).collect();
             sum.add(PerUnit::new(gradient, LENGTH));
         }
-        let drawn: Vec<usize> = drawn.into_iter().map(|number| number - UNITS).collect();
-        for gradients in canaries.gradients(&drawn, clip.bound()) {
+        let members: Vec<usize> = numbers.into_iter().map(|number| number - UNITS).collect();
+        for gradients in canaries.gradients(&members, clip.bound()) {
             sum.add(gradients);
         }
         let expected = q * UNITS as f64;
-        let cleared = Clearance::Public(PublicProof::in_test());
-        let release = sum.release(expected, cleared, &Randomness::in_test(Purpose::Noise, own)).unwrap();
+        let clearance = Clearance::Public(PublicProof::in_test());
+        let release = sum.release(expected, clearance, &Randomness::in_test(Purpose::Noise, own)).unwrap();
         let vector = Outgoing::from(release);
-        let seen = canaries.seen(vector.vector(), expected / clip.bound());
-        scores.iter_mut().zip(seen).for_each(|(score, x)| *score += evidence(x, q, z));
+        let amounts = canaries.amounts(vector.vector(), expected / clip.bound());
+        scores.iter_mut().zip(amounts).for_each(|(score, x)| *score += evidence(x, q, z));
     }
     sabotage::on_this_thread(None);
-    let guessed = guess(TRIAL, &scores, canaries.coins());
+    let guesses = guess(TRIAL, &scores, canaries.coins());
     let event = Event::PoissonSampledGaussian { sampling_rate: rate, noise_multiplier: noise };
-    let (adjacency, delta) = (Adjacency::ZeroOut, Delta::new(1e-5).unwrap());
-    (guessed, Assessment::assess(&[guessed], &event, adjacency, ROUNDS.into(), delta).unwrap())
+    let delta = Delta::new(1e-5).unwrap();
+    (guesses, Assessment::assess(&[guesses], &event, Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap())
 }
 
 #[test]
-fn an_honest_run_never_disproves_its_claim_and_gives_away_a_part_of_it() {
-    let all: Vec<_> = (1..=20).map(|seed| run(0.25, 1.0, seed, None)).collect();
-    for (guessed, assessed) in &all {
-        assert!(assessed.shown <= assessed.tight, "{guessed:?} {assessed:?}");
+fn honest_run_never_disproves_its_claim() {
+    let all: Vec<_> = (1..=20).map(|seed| run_audit(0.25, 1.0, seed, None)).collect();
+    for (guesses, assessment) in &all {
+        assert!(assessment.shown <= assessment.tight, "{guesses:?} {assessment:?}");
     }
     // An audit without power would be sound too. This one has power: in total far more correct guesses than by chance.
-    let right: u32 = all.iter().map(|(guessed, _)| guessed.correct).sum();
+    let right: u32 = all.iter().map(|(guesses, _)| guesses.correct).sum();
     assert!(right > 20 * 115, "{right} of {}", 20 * TRIAL.guesses);
-    assert!(all.iter().filter(|(_, assessed)| assessed.shown > 0.0).count() > 10);
+    assert!(all.iter().filter(|(_, assessment)| assessment.shown > 0.0).count() > 10);
 }
 
 #[test]
-fn noise_switched_off_is_caught_every_time() {
+fn missing_noise_is_always_disproved() {
     for seed in 1..=10 {
-        let (guessed, assessed) = run(0.1, 2.0, seed, Some(Sabotage::NoNoise));
-        assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
+        let (guesses, assessment) = run_audit(0.1, 2.0, seed, Some(Sabotage::NoNoise));
+        assert_eq!(assessment.verdict, AuditVerdict::Disproved, "{guesses:?} {assessment:?}");
     }
 }
 
 #[test]
-fn a_fifth_of_the_noise_is_caught() {
-    let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::LittleNoise(5)));
-    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
+fn fifth_of_the_noise_is_disproved() {
+    let (guesses, assessment) = run_audit(0.1, 2.0, 1, Some(Sabotage::LittleNoise(5)));
+    assert_eq!(assessment.verdict, AuditVerdict::Disproved, "{guesses:?} {assessment:?}");
 }
 
 #[test]
-fn a_clip_that_does_not_cut_is_caught() {
-    let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::NoClip));
-    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
+fn missing_clip_is_disproved() {
+    let (guesses, assessment) = run_audit(0.1, 2.0, 1, Some(Sabotage::NoClip));
+    assert_eq!(assessment.verdict, AuditVerdict::Disproved, "{guesses:?} {assessment:?}");
 }
 
 #[test]
-fn everybody_in_every_batch_is_caught() {
-    let (guessed, assessed) = run(0.1, 2.0, 1, Some(Sabotage::EveryUnit));
-    assert_eq!(assessed.verdict, AuditVerdict::Disproved, "{guessed:?} {assessed:?}");
+fn batch_of_every_unit_is_disproved() {
+    let (guesses, assessment) = run_audit(0.1, 2.0, 1, Some(Sabotage::EveryUnit));
+    assert_eq!(assessment.verdict, AuditVerdict::Disproved, "{guesses:?} {assessment:?}");
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn evidence_is_the_logarithm_of_a_likelihood_ratio() {
 }
 
 #[test]
-fn guesses_are_the_extremes_and_the_rest_abstains() {
+fn guesses_are_the_extreme_scores() {
     let trial = AuditTrial { family: CanaryFamily::Direction, canaries: 6, guesses: 4 };
     let scores = [5.0, -1.0, 0.0, 0.1, 4.0, -2.0];
     let correct = |coins: [bool; 6]| guess(trial, &scores, &coins).correct;
@@ -116,57 +117,57 @@ fn guesses_are_the_extremes_and_the_rest_abstains() {
 }
 
 #[test]
-fn directions_never_meet_and_coins_are_fair() {
-    let chance = Randomness::in_test(Purpose::Canaries, 9);
-    let fair = coins(4000, &mut chance.stream(0));
+fn directions_share_no_coordinate_and_coins_are_fair() {
+    let randomness = Randomness::in_test(Purpose::Canaries, 9);
+    let fair = toss_coins(4000, &mut randomness.stream(0));
     let up = fair.iter().filter(|coin| **coin).count();
     assert!((1850..=2150).contains(&up), "{up}");
-    let canaries = Directions::draw(fair[..300].to_vec(), 1000, &mut chance.stream(1));
+    let canaries = CanaryDirections::draw(fair[..300].to_vec(), 1000, &mut randomness.stream(1));
     let members: Vec<usize> = (0..canaries.members()).collect();
-    let mut touched = vec![0; 1000];
+    let mut uses = vec![0; 1000];
     let mut rows = 0;
     for gradients in canaries.gradients(&members, 1.0) {
         for row in gradients.in_test().chunks(1000) {
             rows += 1;
-            row.iter().zip(&mut touched).filter(|(value, _)| **value != 0.0).for_each(|(_, touched)| *touched += 1);
+            row.iter().zip(&mut uses).filter(|(value, _)| **value != 0.0).for_each(|(_, uses)| *uses += 1);
             let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt();
             assert!((norm - 256.0).abs() < 0.01, "longer than the clip: {norm}");
         }
     }
     assert_eq!(rows, canaries.members());
-    assert!(touched.iter().all(|times| *times <= 1));
+    assert!(uses.iter().all(|times| *times <= 1));
 }
 
 #[test]
-fn the_secret_is_kept_and_never_made_twice() {
+fn secret_is_stored_and_never_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let first = secret(dir.path(), false, || Randomness::from_os(Purpose::Canaries)).unwrap();
-    let again = secret(dir.path(), true, || unreachable!("it is on disk")).unwrap();
-    assert_eq!(coins(64, &mut first.stream(0)), coins(64, &mut again.stream(0)));
+    let first = load_secret(dir.path(), false, || Randomness::from_os(Purpose::Canaries)).unwrap();
+    let again = load_secret(dir.path(), true, || unreachable!("it is on disk")).unwrap();
+    assert_eq!(toss_coins(64, &mut first.stream(0)), toss_coins(64, &mut again.stream(0)));
     std::fs::write(dir.path().join("canaries.secret"), [1; 31]).unwrap();
-    assert!(secret(dir.path(), false, || unreachable!("a damaged one is not replaced")).is_err());
+    assert!(load_secret(dir.path(), false, || unreachable!("a damaged one is not replaced")).is_err());
     std::fs::remove_file(dir.path().join("canaries.secret")).unwrap();
-    assert!(secret(dir.path(), true, || unreachable!("rounds were released with another")).is_err());
-    assert!(secret(dir.path(), false, || Randomness::from_os(Purpose::Noise)).is_err(), "noise is never kept");
+    assert!(load_secret(dir.path(), true, || unreachable!("rounds were released with another")).is_err());
+    assert!(load_secret(dir.path(), false, || Randomness::from_os(Purpose::Noise)).is_err(), "noise is never stored");
 }
 
 #[test]
-fn a_round_that_is_made_anew_replaces_its_evidence() {
+fn repeated_round_replaces_its_evidence() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = Journal::open(dir.path(), 2).unwrap();
-    journal.note(1, vec![1.0, 10.0]).unwrap();
-    journal.note(2, vec![100.0, 0.0]).unwrap();
+    let mut journal = EvidenceJournal::open(dir.path(), 2).unwrap();
+    journal.record(1, vec![1.0, 10.0]).unwrap();
+    journal.record(2, vec![100.0, 0.0]).unwrap();
     drop(journal);
-    let mut journal = Journal::open(dir.path(), 2).unwrap();
-    journal.note(2, vec![0.0, 5.0]).unwrap();
+    let mut journal = EvidenceJournal::open(dir.path(), 2).unwrap();
+    journal.record(2, vec![0.0, 5.0]).unwrap();
     assert_eq!(journal.scores(), [1.0, 15.0]);
-    journal.note(4, vec![1.0, 1.0]).unwrap();
-    assert!(journal.note(3, vec![0.0, 0.0]).is_err());
-    assert_eq!(Journal::open(dir.path(), 2).unwrap().scores(), [2.0, 16.0]);
-    assert!(Journal::open(dir.path(), 3).is_err(), "of another audit");
+    journal.record(4, vec![1.0, 1.0]).unwrap();
+    assert!(journal.record(3, vec![0.0, 0.0]).is_err());
+    assert_eq!(EvidenceJournal::open(dir.path(), 2).unwrap().scores(), [2.0, 16.0]);
+    assert!(EvidenceJournal::open(dir.path(), 3).is_err(), "of another audit");
     let path = dir.path().join("canaries.journal");
     let mut file = std::fs::read(&path).unwrap();
     file[40] ^= 1;
     std::fs::write(&path, file).unwrap();
-    assert!(Journal::open(dir.path(), 2).is_err(), "damaged");
+    assert!(EvidenceJournal::open(dir.path(), 2).is_err(), "damaged");
 }

@@ -15,14 +15,14 @@ pub(super) fn rungs(rounds: u32, halvings: u32) -> Vec<u32> {
 
 /// Returns the better half of the results of a rung, rounded up, the best first: by accuracy, then by loss, then by the
 /// order of the search.
-pub(super) fn better_half(mut reached: Vec<(usize, f64, f64)>) -> Vec<usize> {
-    reached.sort_by(|a, b| order(*a, *b));
-    let keep = reached.len().div_ceil(2);
-    reached.into_iter().take(keep).map(|(number, ..)| number).collect()
+pub(super) fn better_half(mut results: Vec<(usize, f64, f64)>) -> Vec<usize> {
+    results.sort_by(|a, b| compare(*a, *b));
+    let count = results.len().div_ceil(2);
+    results.into_iter().take(count).map(|(number, ..)| number).collect()
 }
 
 /// Compares two results of (number, accuracy, loss), the better first.
-pub(super) fn order(a: (usize, f64, f64), b: (usize, f64, f64)) -> std::cmp::Ordering {
+pub(super) fn compare(a: (usize, f64, f64), b: (usize, f64, f64)) -> std::cmp::Ordering {
     b.1.total_cmp(&a.1).then(a.2.total_cmp(&b.2)).then(a.0.cmp(&b.0))
 }
 
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_better_half_goes_on() {
+    fn better_half_is_the_more_accurate_one() {
         assert_eq!(better_half(vec![(0, 0.5, 1.0), (1, 0.7, 2.0), (2, 0.7, 1.5), (3, 0.1, 0.1)]), [2, 1]);
         assert_eq!(better_half(vec![(3, 0.5, f64::NAN)]), [3]);
     }

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Setting, TuneError};
+use super::{TuneError, TuneSetting};
 use crate::site::journal;
 
 /// The result of one rung of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct TrialResult {
     /// Its place in the order of the search, from 0; the spec's own setting is 0.
     pub number: usize,
     /// The setting.
-    pub setting: Setting,
+    pub setting: TuneSetting,
     /// z of the first party that adds noise, in the real job.
     pub noise_multiplier: f64,
     /// The number of rounds before the measurement.
@@ -37,16 +37,16 @@ enum SearchLine {
     /// The first line: the identity of the search.
     Identity(String),
     /// A result.
-    Tried(Box<Tried>),
+    Trial(Box<TrialResult>),
 }
 
 /// The file.
-pub(super) struct Journal {
+pub(super) struct TuneJournal {
     file: journal::Journal<SearchLine>,
-    tried: Vec<Tried>,
+    results: Vec<TrialResult>,
 }
 
-impl Journal {
+impl TuneJournal {
     /// Opens the journal of the search that `identity` names, or begins it. An incomplete last line is ignored.
     ///
     /// # Errors
@@ -61,30 +61,30 @@ impl Journal {
             None => file.append(&SearchLine::Identity(identity.to_owned()))?,
         }
         let results = lines.map(|line| match line {
-            SearchLine::Tried(tried) => Ok(*tried),
+            SearchLine::Trial(result) => Ok(*result),
             SearchLine::Identity(_) => Err(foreign()),
         });
-        Ok(Self { file, tried: results.collect::<Result<_, _>>()? })
+        Ok(Self { file, results: results.collect::<Result<_, _>>()? })
     }
 
     /// Records a result; durable when this returns.
     ///
     /// # Errors
     /// [`TuneError::Folder`].
-    pub(super) fn note(&mut self, tried: Tried) -> Result<(), TuneError> {
-        self.file.append(&SearchLine::Tried(Box::new(tried.clone())))?;
-        self.tried.push(tried);
+    pub(super) fn record(&mut self, result: TrialResult) -> Result<(), TuneError> {
+        self.file.append(&SearchLine::Trial(Box::new(result.clone())))?;
+        self.results.push(result);
         Ok(())
     }
 
     /// Returns the result of a setting after `after` rounds, if it is known.
-    pub(super) fn found(&self, number: usize, after: u32) -> Option<Tried> {
-        self.tried.iter().find(|tried| tried.number == number && tried.after == after).cloned()
+    pub(super) fn find(&self, number: usize, after: u32) -> Option<TrialResult> {
+        self.results.iter().find(|result| result.number == number && result.after == after).cloned()
     }
 
     /// Returns all results.
-    pub(super) fn tried(&self) -> &[Tried] {
-        &self.tried
+    pub(super) fn results(&self) -> &[TrialResult] {
+        &self.results
     }
 }
 
@@ -96,11 +96,11 @@ mod tests {
 
     use undertone_api::job::dp_sgd::{Optimizer, Rounds};
 
-    use super::{Journal, Setting, Tried};
+    use super::{TrialResult, TuneJournal, TuneSetting};
 
-    fn tried(number: usize, after: u32) -> Tried {
-        let setting = Setting::of(&Rounds::new(10, Optimizer::Adam { learning_rate: 0.1 }));
-        Tried {
+    fn trial(number: usize, after: u32) -> TrialResult {
+        let setting = TuneSetting::from_rounds(&Rounds::new(10, Optimizer::Adam { learning_rate: 0.1 }));
+        TrialResult {
             number,
             setting,
             noise_multiplier: 1.25,
@@ -113,25 +113,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_is_found_again_and_half_a_line_is_not() {
+    fn journal_keeps_whole_lines_and_drops_a_half_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let mut journal = Journal::open(&path, "this search").unwrap();
-        journal.note(tried(0, 5)).unwrap();
-        journal.note(tried(1, 5)).unwrap();
+        let mut journal = TuneJournal::open(&path, "this search").unwrap();
+        journal.record(trial(0, 5)).unwrap();
+        journal.record(trial(1, 5)).unwrap();
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"number\":2,\"se").unwrap();
-        let mut again = Journal::open(&path, "this search").unwrap();
-        assert_eq!(again.tried(), [tried(0, 5), tried(1, 5)]);
-        assert!(again.found(1, 5).is_some() && again.found(1, 10).is_none());
-        again.note(tried(2, 5)).unwrap();
-        assert_eq!(Journal::open(&path, "this search").unwrap().tried().len(), 3, "the half line is gone");
+        let mut again = TuneJournal::open(&path, "this search").unwrap();
+        assert_eq!(again.results(), [trial(0, 5), trial(1, 5)]);
+        assert!(again.find(1, 5).is_some() && again.find(1, 10).is_none());
+        again.record(trial(2, 5)).unwrap();
+        assert_eq!(TuneJournal::open(&path, "this search").unwrap().results().len(), 3, "the half line is gone");
     }
 
     #[test]
-    fn the_journal_of_another_search_is_refused() {
+    fn journal_of_another_search_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        drop(Journal::open(&path, "one").unwrap());
-        assert!(Journal::open(&path, "other").is_err());
+        drop(TuneJournal::open(&path, "one").unwrap());
+        assert!(TuneJournal::open(&path, "other").is_err());
     }
 }

@@ -11,30 +11,28 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::DatasetId;
+use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::{Measurement, Report, Spec as AnySpec, dp_sgd};
 use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_privacy::PrivacyUnit;
 use undertone_proto::vector::{self, VectorForm};
 
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
-use crate::run::{Average, Exchange, Past, Run, RunError};
-use crate::site::clearance::Clearance;
+use crate::run::dp_sgd::TrainingError;
+use crate::run::{Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, StopReason};
+use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
 use crate::site::policy::DatasetRules;
 
-/// The stop reason of a participant that has reached the last requested round.
-const REACHED: &str = "the rehearsal ends here";
-/// The stop reason of all after a failure, or after the deadline.
-const OVER: &str = "the rehearsal is over";
-
 /// The period in which a waiting participant checks the clock.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_PERIOD: Duration = Duration::from_secs(1);
 
-/// A rehearsal of some rounds.
-pub(super) struct Rehearsal<'a> {
+/// The input of a rehearsal of some rounds.
+pub(super) struct RehearsalInput<'a> {
     pub(super) manifest: &'a Manifest,
     /// The weight of each participant in an average.
     pub(super) weights: Vec<f64>,
@@ -49,48 +47,57 @@ pub(super) struct Rehearsal<'a> {
     pub(super) until: u32,
     /// The time at which it is interrupted.
     pub(super) deadline: Option<Instant>,
-    state: Mutex<State>,
+}
+
+/// A rehearsal of some rounds.
+pub(super) struct JobRehearsal<'a> {
+    input: RehearsalInput<'a>,
+    state: Mutex<RehearsalState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct RehearsalState {
     /// The submissions of a round, by participant.
-    submitted: BTreeMap<u32, BTreeMap<usize, Vec<f32>>>,
+    submissions: BTreeMap<u32, BTreeMap<usize, Vec<f32>>>,
     /// The averages, and the number of participants that have fetched each.
     averages: BTreeMap<u32, (Vec<f32>, usize)>,
     files: HashMap<String, Vec<u8>>,
-    measured: Vec<Measurement>,
+    measurements: Vec<Measurement>,
     report: Option<Report>,
-    over: bool,
+    is_over: bool,
 }
 
 /// The result of a rehearsal.
-pub(super) struct Rehearsed {
+pub(super) struct RehearsalResult {
     /// The lead's measurements.
-    pub(super) measured: Vec<Measurement>,
+    pub(super) measurements: Vec<Measurement>,
     /// The lead's report, for a job that ran to its end.
     pub(super) report: Option<Report>,
 }
 
-impl<'a> Rehearsal<'a> {
-    #[expect(clippy::too_many_arguments, reason = "one call, one caller, and each is something else")]
-    pub(super) fn new(
-        manifest: &'a Manifest,
-        weights: Vec<f64>,
-        data: &'a HashMap<DatasetId, PathBuf>,
-        folder: &'a Path,
-        rules: &'a DatasetRules,
-        seed: u64,
-        until: u32,
-        deadline: Option<Instant>,
-    ) -> Self {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Self { manifest, weights, data, folder, rules, seed, until, deadline, state, changed }
+/// Ends the waits of the other participants when it is dropped, also by a panic.
+struct EndSignal<'r, 'a> {
+    rehearsal: &'r JobRehearsal<'a>,
+    is_armed: bool,
+}
+
+impl Drop for EndSignal<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_armed {
+            self.rehearsal.state().is_over = true;
+            self.rehearsal.changed.notify_all();
+        }
+    }
+}
+
+impl<'a> JobRehearsal<'a> {
+    pub(super) fn new(input: RehearsalInput<'a>) -> Self {
+        Self { input, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Returns the work folder of a participant.
-    pub(super) fn work(folder: &Path, participant: usize) -> PathBuf {
+    pub(super) fn work_folder(folder: &Path, participant: usize) -> PathBuf {
         folder.join(format!("work-{participant}"))
     }
 
@@ -98,83 +105,74 @@ impl<'a> Rehearsal<'a> {
     ///
     /// # Errors
     /// The first failure of a participant.
-    pub(super) fn play(self) -> Result<Option<Rehearsed>, RunError> {
-        let AnySpec::DpSgd(spec) = &self.manifest.spec else {
-            return Err(RunError::Failed("only a `dp_sgd` job is rehearsed".to_owned()));
-        };
+    pub(super) fn run(self) -> Result<Option<RehearsalResult>, RunError> {
+        let AnySpec::DpSgd(spec) = &self.input.manifest.spec else { return Err(TrainingError::OtherKind.into()) };
         let count = spec.participants.len();
         let ends: Vec<Result<(), RunError>> = std::thread::scope(|scope| {
             let this = &self;
-            let actors: Vec<_> = (0..count).map(|index| scope.spawn(move || this.act(spec, index))).collect();
-            let died = || RunError::Failed("a participant of the rehearsal died".to_owned());
-            actors.into_iter().map(|actor| actor.join().unwrap_or_else(|_| Err(died()))).collect()
+            let threads: Vec<_> =
+                (0..count).map(|index| scope.spawn(move || this.run_participant(spec, index))).collect();
+            let panic = || RunError::from(TrainingError::RehearsalPanic);
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panic()))).collect()
         });
-        let mut late = false;
+        let mut is_late = false;
         for end in ends {
             match end {
-                Ok(()) => {}
-                Err(RunError::Stopped(reason)) if reason == REACHED => {}
-                Err(RunError::Stopped(_)) => late = true,
+                Ok(()) | Err(RunError::Stopped(StopReason::RehearsalRound)) => {}
+                Err(RunError::Stopped(_)) => is_late = true,
                 Err(error) => return Err(error),
             }
         }
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((!late).then_some(Rehearsed { measured: state.measured, report: state.report }))
+        let result = RehearsalResult { measurements: state.measurements, report: state.report };
+        Ok((!is_late).then_some(result))
     }
 
-    fn act(&self, spec: &dp_sgd::Spec, index: usize) -> Result<(), RunError> {
-        /// Ends the waits of the others after any end of this one, including a panic.
-        struct Leave<'r, 'a>(&'r Rehearsal<'a>, bool);
-        impl Drop for Leave<'_, '_> {
-            fn drop(&mut self) {
-                if self.1 {
-                    self.0.state().over = true;
-                    self.0.changed.notify_all();
-                }
-            }
-        }
-        let mut leave = Leave(self, true);
-        let work = Self::work(self.folder, index);
+    fn run_participant(&self, spec: &dp_sgd::Spec, index: usize) -> Result<(), RunError> {
+        let mut signal = EndSignal { rehearsal: self, is_armed: true };
+        let work = Self::work_folder(self.input.folder, index);
         std::fs::create_dir_all(&work)
-            .map_err(|error| RunError::Failed(format!("{} cannot be made: {error}", work.display())))?;
-        let end = spec.run(&mut Actor { rehearsal: self, index, work, round: 0, draws: 0 });
-        leave.1 = match &end {
-            Ok(()) => false,
-            Err(RunError::Stopped(reason)) => reason != REACHED,
-            Err(_) => true,
-        };
+            .map_err(|source| TrainingError::RehearsalFolder { path: work.clone(), source })?;
+        let mut exchange = RehearsalExchange { rehearsal: self, index, work, round: 0, draws: 0 };
+        let end = crate::run::dp_sgd::run(spec, &mut exchange);
+        signal.is_armed = !matches!(end, Ok(()) | Err(RunError::Stopped(StopReason::RehearsalRound)));
         end
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RehearsalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn late(&self) -> bool {
+    fn is_late(&self) -> bool {
         // The clock limits the duration of the search, and changes no result.
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.input.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> Result<T, RunError> {
+    fn wait<T>(&self, mut ready: impl FnMut(&mut RehearsalState) -> Option<T>) -> Result<T, RunError> {
         let mut state = self.state();
         loop {
-            if let Some(found) = ready(&mut state) {
-                return Ok(found);
+            if let Some(value) = ready(&mut state) {
+                return Ok(value);
             }
-            if state.over {
-                return Err(RunError::Stopped(OVER.to_owned()));
+            if state.is_over {
+                return Err(RunError::Stopped(StopReason::RehearsalOver));
             }
             // The waiting thread has to check the clock periodically.
-            let waited = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
-            state.over |= self.late();
+            let (guard, _) = self.changed.wait_timeout(state, POLL_PERIOD).unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.is_over |= self.is_late();
         }
+    }
+
+    /// Returns the site's confirmation that the data are public.
+    fn confirm_public(&self) -> Result<PublicProof, RunError> {
+        Ok(gate::prove_public(self.input.rules).map_err(TrainingError::NotPublic)?)
     }
 }
 
-/// One participant.
-struct Actor<'r, 'a> {
-    rehearsal: &'r Rehearsal<'a>,
+/// The services of one participant.
+struct RehearsalExchange<'r, 'a> {
+    rehearsal: &'r JobRehearsal<'a>,
     index: usize,
     work: PathBuf,
     /// Its current round, and the number of draws in it: together with the seed they determine its randomness.
@@ -182,34 +180,21 @@ struct Actor<'r, 'a> {
     draws: u32,
 }
 
-impl Actor<'_, '_> {
-    fn reached(&self, round: u32) -> Result<(), RunError> {
-        if round > self.rehearsal.until { Err(RunError::Stopped(REACHED.to_owned())) } else { Ok(()) }
+impl RehearsalExchange<'_, '_> {
+    /// Ends the run after the last round of the rehearsal.
+    fn check_round(&self, round: u32) -> Result<(), RunError> {
+        let is_beyond = round > self.rehearsal.input.until;
+        if is_beyond { Err(RunError::Stopped(StopReason::RehearsalRound)) } else { Ok(()) }
     }
 }
 
-/// Encodes and decodes a vector as on the wire, in the precision of the job's vectors.
-fn travelled(
-    manifest: &Manifest,
-    numbers: &[f32],
-    mut chance: impl rand_chacha::rand_core::Rng,
-) -> Result<Vec<f32>, RunError> {
-    let AnySpec::DpSgd(spec) = &manifest.spec else {
-        return Err(RunError::Failed("only a `dp_sgd` job is rehearsed".to_owned()));
-    };
-    let precision = spec.private.map_or_else(Default::default, |rounds| rounds.exchange.precision);
-    let failed = |error: vector::VectorError| RunError::Failed(error.to_string());
-    let bytes = vector::write(numbers, precision, || chance.next_u32()).map_err(failed)?;
-    vector::read(&bytes, VectorForm::new(precision, numbers.len() as u64).map_err(failed)?).map_err(failed)
-}
-
-impl Exchange for Actor<'_, '_> {
+impl RunContext for RehearsalExchange<'_, '_> {
     fn manifest(&self) -> &Manifest {
-        self.rehearsal.manifest
+        self.rehearsal.input.manifest
     }
 
-    fn own(&self) -> &ManifestParticipant {
-        &self.rehearsal.manifest.participants[self.index]
+    fn participant(&self) -> &ManifestParticipant {
+        &self.rehearsal.input.manifest.participants[self.index]
     }
 
     fn folder(&self) -> &Path {
@@ -217,25 +202,30 @@ impl Exchange for Actor<'_, '_> {
     }
 
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
-        let place = self.rehearsal.data.get(&id).cloned();
-        place.ok_or_else(|| RunError::Failed("the rehearsal has no such dataset".to_owned()))
+        let path = self.rehearsal.input.data.get(&id).cloned();
+        Ok(path.ok_or(TrainingError::RehearsalDataset(id))?)
     }
 
-    fn past(&self, _: &str, round: u32) -> Result<Past, RunError> {
-        self.reached(round)?;
+    fn confirm_public(&self, _: DatasetId) -> Result<PublicProof, RunError> {
+        self.rehearsal.confirm_public()
+    }
+
+    fn round_progress(&self, key: RoundKey<'_>) -> Result<RoundProgress, RunError> {
+        self.check_round(key.round)?;
         let state = self.rehearsal.state();
-        let came = state.submitted.get(&round).is_some_and(|came| came.contains_key(&self.index));
-        Ok(if came || state.averages.contains_key(&round) { Past::Accepted } else { Past::Untouched })
+        let is_submitted =
+            state.submissions.get(&key.round).is_some_and(|submissions| submissions.contains_key(&self.index));
+        let is_accepted = is_submitted || state.averages.contains_key(&key.round);
+        Ok(if is_accepted { RoundProgress::Accepted } else { RoundProgress::Untouched })
     }
 
-    fn closed(&mut self, _: &str, round: u32) -> Result<bool, RunError> {
-        (self.round, self.draws) = (round, 0);
-        Ok(false)
+    fn fix_period(&mut self, _: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
+        Ok(())
     }
 
-    fn chance(&mut self, purpose: Purpose) -> Randomness {
+    fn draw_randomness(&mut self, purpose: Purpose) -> Randomness {
         self.draws += 1;
-        let Rehearsal { rules, seed, .. } = self.rehearsal;
+        let RehearsalInput { rules, seed, .. } = &self.rehearsal.input;
         let Ok(published) = gate::prove_public(rules) else {
             // This was checked before the rehearsal began; if the rules could change meanwhile, this would be the safe
             // result.
@@ -248,79 +238,108 @@ impl Exchange for Actor<'_, '_> {
         Randomness::rehearsed(&published, purpose, digest)
     }
 
-    fn clear(&mut self, _: &str, _: u32) -> Result<Clearance, RunError> {
-        let published =
-            gate::prove_public(self.rehearsal.rules).map_err(|error| RunError::Refused(error.to_string()))?;
-        Ok(Clearance::Public(published))
+    fn clear(&mut self, _: RoundKey<'_>) -> Result<Clearance, RunError> {
+        self.rehearsal.confirm_public().map(Clearance::Public)
     }
 
-    fn send(&mut self, _: &str, round: u32, vector: Outgoing) -> Result<(), RunError> {
-        let chance = self.chance(Purpose::Rounding).stream(0);
-        let numbers = travelled(self.rehearsal.manifest, vector.vector(), chance)?;
-        let weights = &self.rehearsal.weights;
+    fn submit_report(&mut self, report: Report) -> Result<(), RunError> {
+        self.rehearsal.state().report = Some(report);
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.rehearsal.is_late() || self.rehearsal.state().is_over
+    }
+}
+
+impl Averaging for RehearsalExchange<'_, '_> {
+    fn longest_unit(&self, _: PrivacyUnit) -> Option<usize> {
+        None
+    }
+
+    fn is_closed(&mut self, key: RoundKey<'_>) -> Result<bool, RunError> {
+        self.round = key.round;
+        self.draws = 0;
+        Ok(false)
+    }
+
+    fn send_vector(&mut self, key: RoundKey<'_>, vector: Outgoing) -> Result<(), RunError> {
+        let rounding = self.draw_randomness(Purpose::Rounding).stream(0);
+        let RehearsalInput { manifest, weights, seed, .. } = &self.rehearsal.input;
+        let numbers = transmit(manifest, vector.vector(), rounding)?;
         let mut state = self.rehearsal.state();
-        let came = state.submitted.entry(round).or_default();
-        came.insert(self.index, numbers);
-        if came.len() == weights.len() {
-            let came = state.submitted.remove(&round).unwrap_or_default();
+        let submissions = state.submissions.entry(key.round).or_default();
+        submissions.insert(self.index, numbers);
+        if submissions.len() == weights.len() {
+            let submissions = state.submissions.remove(&key.round).unwrap_or_default();
             // The result does not depend on the order of arrival.
-            let mut chance = ChaCha20Rng::seed_from_u64(self.rehearsal.seed);
-            chance.set_stream(u64::from(round));
-            let mean = travelled(self.rehearsal.manifest, &mean(&came, weights), chance)?;
-            state.averages.insert(round, (mean, 0));
+            let mut rounding = ChaCha20Rng::seed_from_u64(*seed);
+            rounding.set_stream(u64::from(key.round));
+            let mean = transmit(manifest, &weighted_mean(&submissions, weights), rounding)?;
+            state.averages.insert(key.round, (mean, 0));
             self.rehearsal.changed.notify_all();
         }
         Ok(())
     }
 
-    fn resend(&mut self, _: &str, _: u32) -> Result<(), RunError> {
-        Err(RunError::Failed("a rehearsal stores nothing".to_owned()))
+    fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
+        // Every vector reaches the server in memory at once, so none is ever stored.
+        Err(TrainingError::NothingStored { series: key.series.to_owned(), round: key.round }.into())
     }
 
-    fn average(&mut self, _: &str, round: u32) -> Result<Average, RunError> {
-        self.reached(round)?;
-        let count = self.rehearsal.weights.len();
+    fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
+        self.check_round(key.round)?;
+        let count = self.rehearsal.input.weights.len();
         let mean = self.rehearsal.wait(|state| {
-            let (mean, fetched) = state.averages.get_mut(&round)?;
-            *fetched += 1;
-            if *fetched < count {
+            let (mean, fetches) = state.averages.get_mut(&key.round)?;
+            *fetches += 1;
+            if *fetches < count {
                 return Some(mean.clone());
             }
-            state.averages.remove(&round).map(|(mean, _)| mean)
+            state.averages.remove(&key.round).map(|(mean, _)| mean)
         })?;
-        Ok(Average { mean, contributors: count as u32 })
+        Ok(RoundAverage { mean, contributors: count as u32 })
     }
 
-    fn put(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
+    fn promised_audit(&self) -> Option<AuditPlan> {
+        None
+    }
+
+    fn submit_finding(&mut self, _: AuditFinding) -> Result<(), RunError> {
+        Err(TrainingError::NoPromisedAudit.into())
+    }
+}
+
+impl Artifacts for RehearsalExchange<'_, '_> {
+    fn put_file(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
         self.rehearsal.state().files.insert(name.to_owned(), content);
         self.rehearsal.changed.notify_all();
         Ok(())
     }
 
-    fn get(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
+    fn fetch_file(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
         self.rehearsal.wait(|state| state.files.get(name).cloned())
     }
 
-    fn measure(&mut self, measurement: Measurement) -> Result<(), RunError> {
-        self.rehearsal.state().measured.push(measurement);
+    fn report_measurement(&mut self, measurement: Measurement) -> Result<(), RunError> {
+        self.rehearsal.state().measurements.push(measurement);
         Ok(())
-    }
-
-    fn report(&mut self, report: Report) -> Result<(), RunError> {
-        self.rehearsal.state().report = Some(report);
-        Ok(())
-    }
-
-    fn stopped(&self) -> bool {
-        self.rehearsal.late() || self.rehearsal.state().over
     }
 }
 
+/// Encodes and decodes a vector as on the wire, in the precision of the job's vectors.
+fn transmit(manifest: &Manifest, numbers: &[f32], mut rounding: impl Rng) -> Result<Vec<f32>, TrainingError> {
+    let AnySpec::DpSgd(spec) = &manifest.spec else { return Err(TrainingError::OtherKind) };
+    let precision = spec.private.map_or_else(Default::default, |rounds| rounds.exchange.precision);
+    let bytes = vector::write(numbers, precision, || rounding.next_u32())?;
+    Ok(vector::read(&bytes, VectorForm::new(precision, numbers.len() as u64)?)?)
+}
+
 /// Computes the weighted mean, in the order of the participants, independent of the order of arrival.
-fn mean(came: &BTreeMap<usize, Vec<f32>>, weights: &[f64]) -> Vec<f32> {
+fn weighted_mean(submissions: &BTreeMap<usize, Vec<f32>>, weights: &[f64]) -> Vec<f32> {
     let whole: f64 = weights.iter().sum();
-    let mut sum = vec![0.0_f64; came.values().next().map_or(0, Vec::len)];
-    for (index, numbers) in came {
+    let mut sum = vec![0.0_f64; submissions.values().next().map_or(0, Vec::len)];
+    for (index, numbers) in submissions {
         let weight = weights[*index] / whole;
         sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += weight * f64::from(*number));
     }

@@ -13,7 +13,7 @@ use super::TuneError;
 /// The parameters that the grid varies. Clip, rate, batch and rounds are factors of the spec's values; an empty list
 /// keeps the spec's.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Grid {
+pub struct SettingGrid {
     /// Factors of every party's clip.
     pub clip: Vec<f64>,
     /// Factors of the learning rate.
@@ -32,7 +32,7 @@ pub struct Grid {
 
 /// One point of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct TuneSetting {
     /// Factor of every party's clip.
     pub clip: f64,
     /// Factor of every party's q.
@@ -50,9 +50,9 @@ pub struct Setting {
     pub averaging: Option<Ema>,
 }
 
-impl Setting {
+impl TuneSetting {
     /// Returns the spec's own setting.
-    pub const fn of(rounds: &Rounds) -> Self {
+    pub const fn from_rounds(rounds: &Rounds) -> Self {
         let Rounds { rounds, optimizer, train, averaging, .. } = *rounds;
         Self { clip: 1.0, batch: 1.0, optimizer, rounds, train, averaging }
     }
@@ -68,10 +68,10 @@ impl Setting {
             if let Some(noise) = party.noise.as_mut() {
                 noise.clip *= self.clip;
             }
-            let wanted = (party.sampling_rate.get() * self.batch).min(1.0);
+            let product = (party.sampling_rate.get() * self.batch).min(1.0);
             // A product of two positive numbers, at most 1: a rate. An unchanged rate is not rounded again.
             if self.batch.to_bits() != 1.0_f64.to_bits()
-                && let Ok(rate) = SamplingRate::new(wanted)
+                && let Ok(rate) = SamplingRate::new(product)
             {
                 party.sampling_rate = rate;
             }
@@ -79,7 +79,7 @@ impl Setting {
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for TuneSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.optimizer {
             Optimizer::Sgd { .. } => "sgd",
@@ -99,22 +99,24 @@ impl fmt::Display for Setting {
     }
 }
 
-impl Grid {
+impl SettingGrid {
     /// Returns every point of the grid around the private arm of `spec`, and the spec's own, at most `most` of them.
     /// The spec's own is first; `seed` determines the order of the others.
     ///
     /// # Errors
     /// [`TuneError::Spec`] when a factor is not a positive finite number.
-    pub fn settings(&self, rounds: &Rounds, most: usize, seed: u64) -> Result<Vec<Setting>, TuneError> {
-        let own = Setting::of(rounds);
+    pub fn settings(&self, rounds: &Rounds, most: usize, seed: u64) -> Result<Vec<TuneSetting>, TuneError> {
+        let own = TuneSetting::from_rounds(rounds);
         let factors = |list: &[f64], name: &str| {
             if list.iter().any(|factor| !(factor.is_finite() && *factor > 0.0)) {
                 return Err(TuneError::Spec(format!("a factor of the {name} must be a finite number greater than 0")));
             }
             Ok(if list.is_empty() { vec![1.0] } else { list.to_vec() })
         };
-        let (clips, rates) = (factors(&self.clip, "clip")?, factors(&self.rate, "learning rate")?);
-        let (batches, lengths) = (factors(&self.batch, "batch")?, factors(&self.rounds, "number of rounds")?);
+        let clips = factors(&self.clip, "clip")?;
+        let rates = factors(&self.rate, "learning rate")?;
+        let batches = factors(&self.batch, "batch")?;
+        let lengths = factors(&self.rounds, "number of rounds")?;
         let optimizers: Vec<Optimizer> =
             std::iter::once(own.optimizer).chain(self.optimizers.iter().copied()).collect();
         let parts = if self.parts.is_empty() { vec![own.train] } else { self.parts.clone() };
@@ -130,7 +132,7 @@ impl Grid {
                     let optimizer = optimizer.with_learning_rate(optimizer.learning_rate() * rate);
                     let rounds = (f64::from(own.rounds) * length).round().max(1.0) as u32;
                     all.extend(parts.iter().flat_map(|train| {
-                        averaging.iter().map(move |averaging| Setting {
+                        averaging.iter().map(move |averaging| TuneSetting {
                             clip,
                             batch,
                             optimizer,
@@ -168,20 +170,26 @@ mod tests {
 
     use undertone_api::job::dp_sgd::{Optimizer, Rounds};
 
-    use super::{Grid, Setting};
+    use super::{SettingGrid, TuneSetting};
 
     const RULE: Optimizer = Optimizer::Sgd { learning_rate: 0.5, momentum: 0.9 };
 
-    fn grid() -> Grid {
+    fn grid() -> SettingGrid {
         let optimizers = vec![Optimizer::DpAdam { learning_rate: 0.01 }];
-        Grid { clip: vec![0.5, 1.0, 2.0], rate: vec![0.1, 1.0], rounds: vec![1.0, 2.5], optimizers, ..Grid::default() }
+        SettingGrid {
+            clip: vec![0.5, 1.0, 2.0],
+            rate: vec![0.1, 1.0],
+            rounds: vec![1.0, 2.5],
+            optimizers,
+            ..SettingGrid::default()
+        }
     }
 
     #[test]
-    fn the_specs_own_setting_comes_first_and_every_point_once() {
+    fn settings_begin_with_the_specs_own_and_have_no_duplicate() {
         let rounds = Rounds::new(10, RULE);
         let all = grid().settings(&rounds, 100, 7).unwrap();
-        assert_eq!(all[0], Setting::of(&rounds));
+        assert_eq!(all[0], TuneSetting::from_rounds(&rounds));
         assert_eq!(all.len(), 3 * 2 * 2 * 2, "its own is one of the points");
         for (index, setting) in all.iter().enumerate() {
             assert!(!all[..index].contains(setting), "{setting}");
@@ -191,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_decides_the_order_and_a_limit_keeps_the_first() {
+    fn seed_decides_the_order_and_limit_keeps_the_first() {
         let rounds = Rounds::new(10, RULE);
         let order = |most, seed| grid().settings(&rounds, most, seed).unwrap();
         assert_eq!(order(100, 1), order(100, 1));
@@ -200,9 +208,9 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_is_none_is_refused() {
+    fn factor_that_is_not_positive_is_refused() {
         for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let grid = Grid { rate: vec![factor], ..Grid::default() };
+            let grid = SettingGrid { rate: vec![factor], ..SettingGrid::default() };
             assert!(grid.settings(&Rounds::new(10, RULE), 9, 1).is_err(), "{factor}");
         }
     }

@@ -11,7 +11,7 @@ use crate::speech::dataset::{Dataset, Description, Split, Writer};
 
 /// The proportions of the split.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shares {
+pub(super) struct SplitShares {
     /// The fraction of the speakers for measurement only.
     pub(super) development: f64,
     /// The lead's lowest fraction of the other units.
@@ -22,7 +22,7 @@ pub(super) struct Shares {
 
 /// The parts, as datasets on disk.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct DataParts {
     /// The lead's, then each other participant's: its path, and its number of units.
     pub(super) participants: Vec<(PathBuf, u64)>,
     /// The part for measurement.
@@ -30,7 +30,7 @@ pub(super) struct Parts {
 }
 
 /// A speaker: its training utterances, and its units.
-struct Speaker {
+struct SpeakerUnits {
     utterances: Vec<usize>,
     units: u64,
 }
@@ -43,11 +43,11 @@ struct Speaker {
 pub(super) fn split(
     dataset: &Dataset,
     unit: PrivacyUnit,
-    shares: &Shares,
+    shares: &SplitShares,
     seed: u64,
     folder: &Path,
-) -> Result<Parts, TuneError> {
-    let mut speakers = speakers(dataset, unit);
+) -> Result<DataParts, TuneError> {
+    let mut speakers = list_speakers(dataset, unit);
     let needed = shares.parties.len() + 2;
     if speakers.len() < needed {
         return Err(TuneError::TooFew { speakers: speakers.len(), needed });
@@ -62,51 +62,55 @@ pub(super) fn split(
     let mut participants = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         let target = place(format!("part-{index}"));
-        write(dataset, part, Split::Train, &target)?;
+        write_part(dataset, part, Split::Train, &target)?;
         participants.push((target, part.iter().map(|speaker| speaker.units).sum()));
     }
     let target = place("development".to_owned());
-    write(dataset, &development.iter().collect::<Vec<_>>(), Split::Test, &target)?;
-    Ok(Parts { participants, development: target })
+    write_part(dataset, &development.iter().collect::<Vec<_>>(), Split::Test, &target)?;
+    Ok(DataParts { participants, development: target })
 }
 
 /// Returns the speakers of the training data, in the dataset's order.
-fn speakers(dataset: &Dataset, unit: PrivacyUnit) -> Vec<Speaker> {
-    let of = |utterances: Vec<usize>| {
+fn list_speakers(dataset: &Dataset, unit: PrivacyUnit) -> Vec<SpeakerUnits> {
+    let speaker = |utterances: Vec<usize>| {
         let units = if unit == PrivacyUnit::Record { utterances.len() as u64 } else { 1 };
-        Speaker { utterances, units }
+        SpeakerUnits { utterances, units }
     };
-    dataset.groups(PrivacyUnit::Speaker, Split::Train).into_iter().map(of).collect()
+    dataset.groups(PrivacyUnit::Speaker, Split::Train).into_iter().map(speaker).collect()
 }
 
 /// Assigns each speaker to the participant with the largest relative lack. The lead's target is its least share. The
 /// others' targets are their real numbers, or as much as the rest of the data allows, all shrunk alike. The remainder
 /// goes to the lead.
-fn assign<'a>(speakers: &'a [Speaker], shares: &Shares) -> Vec<Vec<&'a Speaker>> {
+fn assign<'a>(speakers: &'a [SpeakerUnits], shares: &SplitShares) -> Vec<Vec<&'a SpeakerUnits>> {
     let all: u64 = speakers.iter().map(|speaker| speaker.units).sum();
     let stated: u64 = shares.parties.iter().sum();
     let rest = all as f64 * (1.0 - shares.warm);
     let shrink = (rest / stated.max(1) as f64).min(1.0);
     let mut targets = vec![all as f64 - stated as f64 * shrink];
     targets.extend(shares.parties.iter().map(|units| *units as f64 * shrink));
-    let mut parts: Vec<Vec<&Speaker>> = vec![Vec::new(); targets.len()];
-    let mut held = vec![0.0; targets.len()];
+    let mut parts: Vec<Vec<&SpeakerUnits>> = vec![Vec::new(); targets.len()];
+    let mut units = vec![0.0; targets.len()];
     for (index, speaker) in speakers.iter().enumerate() {
-        let left = speakers.len() - index;
+        let remaining = speakers.len() - index;
         let empty = parts.iter().filter(|part| part.is_empty()).count();
         let lack = |part: usize| {
             // Every participant gets a speaker.
-            if left <= empty && !parts[part].is_empty() { f64::NEG_INFINITY } else { 1.0 - held[part] / targets[part] }
+            if remaining <= empty && !parts[part].is_empty() {
+                f64::NEG_INFINITY
+            } else {
+                1.0 - units[part] / targets[part]
+            }
         };
         let most = (0..targets.len()).max_by(|a, b| lack(*a).total_cmp(&lack(*b))).unwrap_or(0);
-        held[most] += speaker.units as f64;
+        units[most] += speaker.units as f64;
         parts[most].push(speaker);
     }
     parts
 }
 
 /// Writes some speakers as a separate dataset.
-fn write(dataset: &Dataset, speakers: &[&Speaker], split: Split, target: &Path) -> Result<(), TuneError> {
+fn write_part(dataset: &Dataset, speakers: &[&SpeakerUnits], split: Split, target: &Path) -> Result<(), TuneError> {
     if target.exists() {
         return Ok(());
     }
@@ -140,29 +144,29 @@ fn write(dataset: &Dataset, speakers: &[&Speaker], split: Split, target: &Path) 
 
 #[cfg(test)]
 mod tests {
-    use super::{Shares, Speaker, assign};
+    use super::{SpeakerUnits, SplitShares, assign};
 
-    fn speakers(units: &[u64]) -> Vec<Speaker> {
-        units.iter().map(|units| Speaker { utterances: Vec::new(), units: *units }).collect()
+    fn speakers(units: &[u64]) -> Vec<SpeakerUnits> {
+        units.iter().map(|units| SpeakerUnits { utterances: Vec::new(), units: *units }).collect()
     }
 
-    fn sizes(speakers: &[Speaker], parties: Vec<u64>) -> Vec<u64> {
-        let parts = assign(speakers, &Shares { development: 0.1, warm: 0.5, parties });
+    fn sizes(speakers: &[SpeakerUnits], parties: Vec<u64>) -> Vec<u64> {
+        let parts = assign(speakers, &SplitShares { development: 0.1, warm: 0.5, parties });
         parts.iter().map(|part| part.iter().map(|speaker| speaker.units).sum()).collect()
     }
 
     #[test]
-    fn where_there_is_enough_every_party_has_what_it_has_in_truth() {
+    fn enough_data_give_every_party_its_real_size() {
         assert_eq!(sizes(&speakers(&[1; 100]), vec![10, 20]), [70, 10, 20]);
     }
 
     #[test]
-    fn where_there_is_too_little_all_shrink_alike_and_the_lead_keeps_its_share() {
+    fn scarce_data_shrink_all_parties_alike_but_not_the_lead() {
         assert_eq!(sizes(&speakers(&[1; 40]), vec![1000, 3000]), [20, 5, 15]);
     }
 
     #[test]
-    fn nobody_stays_without_a_speaker() {
+    fn every_party_gets_a_speaker() {
         let sizes = sizes(&speakers(&[50, 3, 4]), vec![1, 1000]);
         assert!(sizes.iter().all(|units| *units > 0), "{sizes:?}");
     }

@@ -8,8 +8,8 @@ use undertone_api::job::active_learning::{FrequencyBin, Gate, PoolResult, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::mechanism;
 
-use super::failed;
-use super::learning::Learning;
+use super::AnnotationError;
+use super::learning::LearningState;
 use crate::queries::rehearsal::frequencies;
 use crate::queries::released::Released;
 use crate::run::RunError;
@@ -39,24 +39,24 @@ struct PoolLine<'a> {
     count: Option<u64>,
 }
 
-/// Returns the labels as JSON Lines, in the order in which they were asked.
+/// Writes the labels as JSON Lines, in the order in which they were asked.
 ///
 /// # Errors
 /// [`RunError::Failed`] when a line has no JSON form.
-pub(super) fn labels(learning: &Learning<'_>) -> Result<Vec<u8>, RunError> {
-    lines(learning.labelled().map(|(question, label)| LabelLine {
+pub(super) fn write_labels(learning: &LearningState<'_>) -> Result<Vec<u8>, RunError> {
+    write_lines(learning.labelled_questions().map(|(question, label)| LabelLine {
         question: question.id(),
         text: question.text(),
-        label: learning.name(label),
+        label: learning.label_name(label),
     }))
 }
 
-/// Returns the questions as JSON Lines, in the order of the pools.
+/// Writes the questions as JSON Lines, in the order of the pools.
 ///
 /// # Errors
 /// [`RunError::Failed`] when a line has no JSON form.
-pub(super) fn pool(released: &[Released]) -> Result<Vec<u8>, RunError> {
-    lines(released.iter().map(|question| PoolLine {
+pub(super) fn write_pool(questions: &[Released]) -> Result<Vec<u8>, RunError> {
+    write_lines(questions.iter().map(|question| PoolLine {
         question: question.id(),
         dataset: question.dataset(),
         text: question.text(),
@@ -64,13 +64,13 @@ pub(super) fn pool(released: &[Released]) -> Result<Vec<u8>, RunError> {
     }))
 }
 
-fn lines(items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, RunError> {
-    let mut all = Vec::new();
+fn write_lines(items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, RunError> {
+    let mut lines = Vec::new();
     for item in items {
-        serde_json::to_writer(&mut all, &item).map_err(failed)?;
-        all.push(b'\n');
+        serde_json::to_writer(&mut lines, &item)?;
+        lines.push(b'\n');
     }
-    Ok(all)
+    Ok(lines)
 }
 
 /// Returns the pools of all asking participants, in the order of the participants. Their costs follow from the charges
@@ -78,17 +78,21 @@ fn lines(items: impl Iterator<Item = impl Serialize>) -> Result<Vec<u8>, RunErro
 ///
 /// # Errors
 /// [`RunError::Failed`] when a charge has no price.
-pub(super) fn pools(spec: &Spec, manifest: &Manifest, released: &[Released]) -> Result<Vec<PoolResult>, RunError> {
+pub(super) fn pool_results(
+    spec: &Spec,
+    manifest: &Manifest,
+    questions: &[Released],
+) -> Result<Vec<PoolResult>, RunError> {
     let mut queries: BTreeMap<DatasetId, u64> = BTreeMap::new();
-    for question in released {
+    for question in questions {
         *queries.entry(question.dataset()).or_default() += 1;
     }
     let asking = spec.participants.iter().filter_map(|party| Some((party.dataset, party.gate?)));
-    let told = |(dataset, gate): (DatasetId, Gate)| -> Result<PoolResult, RunError> {
-        let named = |party: &&ManifestParticipant| party.dataset == dataset;
-        let charge = manifest.participants.iter().find(named).and_then(|party| party.charge.as_ref());
+    let result = |(dataset, gate): (DatasetId, Gate)| -> Result<PoolResult, RunError> {
+        let is_party = |party: &&ManifestParticipant| party.dataset == dataset;
+        let charge = manifest.participants.iter().find(is_party).and_then(|party| party.charge.as_ref());
         let cost = charge.map(|charge| mechanism::guarantee(&charge.event, charge.adjacency)).transpose();
-        let cost = cost.map_err(failed)?;
+        let cost = cost.map_err(AnnotationError::Price)?;
         Ok(PoolResult {
             dataset,
             sampling_rate: gate.sampling_rate.get(),
@@ -99,13 +103,13 @@ pub(super) fn pools(spec: &Spec, manifest: &Manifest, released: &[Released]) -> 
             queries: queries.get(&dataset).copied().unwrap_or(0),
         })
     };
-    asking.map(told).collect()
+    asking.map(result).collect()
 }
 
 /// Returns the number of queries for each number of occurrences: from released counts if there are any, else from the
 /// lead's public log.
-pub(super) fn frequency(released: &[Released], public: impl Iterator<Item = u64>) -> Vec<FrequencyBin> {
-    let shown: Vec<u64> = released.iter().filter_map(Released::count).collect();
-    let bins = if shown.is_empty() { frequencies(public) } else { frequencies(shown.into_iter()) };
+pub(super) fn count_frequencies(questions: &[Released], public: impl Iterator<Item = u64>) -> Vec<FrequencyBin> {
+    let counts: Vec<u64> = questions.iter().filter_map(Released::count).collect();
+    let bins = if counts.is_empty() { frequencies(public) } else { frequencies(counts.into_iter()) };
     bins.into_iter().map(|(occurrences, queries)| FrequencyBin { occurrences, queries }).collect()
 }

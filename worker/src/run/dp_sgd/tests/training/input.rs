@@ -1,4 +1,4 @@
-//! The input of the hub: a spec, its manifest, and data of four sounds.
+//! The input of the job: a spec, its manifest, and data of four sounds.
 
 use std::path::Path;
 

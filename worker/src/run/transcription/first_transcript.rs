@@ -7,9 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::tools::Tools;
-use super::{failed, go_on};
-use crate::run::{Exchange, RunError};
+use super::tools::JobTools;
+use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::recordings::{Recording, Recordings};
 use crate::speech::transcribe::piece::{Piece, Recognition};
 use crate::speech::transcribe::plan::load_or_create;
@@ -18,16 +17,18 @@ use crate::speech::transcribe::segment::{SegmentLimits, SpokenPiece, segment};
 /// The recognition of one recording.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct First {
+pub(super) struct FirstTranscript {
     /// The pieces in order of time, each with the words that were recognized in it alone, timed from the beginning of
     /// the recording.
     pub(super) pieces: Vec<(Piece, Recognition)>,
 }
 
-impl First {
+impl FirstTranscript {
     /// Returns all words, in order of time.
     pub(super) fn all_words(&self) -> Recognition {
-        Recognition { words: self.pieces.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() }
+        Recognition {
+            words: self.pieces.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect(),
+        }
     }
 }
 
@@ -35,30 +36,31 @@ impl First {
 ///
 /// # Errors
 /// [`RunError`] when one cannot be read or recognized, or the exchange is stopped.
-pub(super) fn all(
+pub(super) fn transcribe_all(
     recordings: &Recordings,
-    tools: &Tools,
+    tools: &JobTools,
     work: &Path,
-    exchange: &dyn Exchange,
-) -> Result<Vec<First>, RunError> {
-    let all = recordings.meta().recordings.iter().enumerate();
-    let one = |(number, recording)| {
-        load_or_create(&work.join(format!("heard-{number}.json")), || one(recordings, recording, tools, exchange))
+    exchange: &dyn RunContext,
+) -> Result<Vec<FirstTranscript>, RunError> {
+    let transcribe = |(number, recording)| {
+        load_or_create(&work.join(format!("heard-{number}.json")), || {
+            transcribe_recording(recordings, recording, tools, exchange)
+        })
     };
-    all.map(one).collect()
+    recordings.meta().recordings.iter().enumerate().map(transcribe).collect()
 }
 
-fn one(
+fn transcribe_recording(
     recordings: &Recordings,
     recording: &Recording,
-    tools: &Tools,
-    exchange: &dyn Exchange,
-) -> Result<First, RunError> {
-    let stream = recordings.stream(recording).map_err(RunError::from_failure)?;
-    let sounds = segment(stream, SegmentLimits::default()).map_err(failed)?.map(|sound| sound.map_err(failed));
-    let timed = |sound: SpokenPiece, heard: Recognition| {
+    tools: &JobTools,
+    exchange: &dyn RunContext,
+) -> Result<FirstTranscript, RunError> {
+    let stream = recordings.stream(recording)?;
+    let sounds = segment(stream, SegmentLimits::default())?.map(|sound| sound.map_err(RunError::from));
+    let timed = |sound: SpokenPiece, recognition: Recognition| {
         let start = sound.piece.start();
-        (sound.piece, Recognition { words: heard.words.iter().map(|word| word.later(start)).collect() })
+        (sound.piece, Recognition { words: recognition.words.iter().map(|word| word.later(start)).collect() })
     };
-    Ok(First { pieces: tools.ears.transcribe(sounds, &|| go_on(exchange), &timed)? })
+    Ok(FirstTranscript { pieces: tools.recognizer.transcribe(sounds, &|| check_cancelled(exchange), &timed)? })
 }

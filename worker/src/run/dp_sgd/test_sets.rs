@@ -3,10 +3,9 @@
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{PublicContent, Spec, TestResult, TestSet};
 
-use super::go_on;
-use super::site::{Site, check_model, example};
+use super::site::{TrainingSite, as_example, check_model};
 use crate::dp::layers::output::FrameScore;
-use crate::run::{Exchange, RunError};
+use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
@@ -15,18 +14,19 @@ use crate::speech::model::gradient::Engine;
 const UTTERANCES: usize = 32;
 
 /// The test sets of a job.
-pub(super) struct Exam {
+pub(super) struct SpeechTestSets {
+    /// The name of each, its data, and the utterances to measure on.
     sets: Vec<(String, Dataset, Vec<usize>)>,
     /// Their contents, in the same order.
     contents: Vec<PublicContent>,
 }
 
-impl Exam {
+impl SpeechTestSets {
     /// Opens all test sets.
     ///
     /// # Errors
     /// [`RunError::Failed`] when one is not at this site or not whole.
-    pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
+    pub(super) fn open(spec: &Spec, exchange: &dyn RunContext) -> Result<Self, RunError> {
         let open = |test: &TestSet| {
             let dataset = Dataset::open(&exchange.dataset(test.dataset)?)?;
             let held_out = dataset.split(Split::Test);
@@ -34,21 +34,21 @@ impl Exam {
             Ok((test.name.clone(), dataset, utterances))
         };
         let sets: Vec<(String, Dataset, Vec<usize>)> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
-        let content = |(test, set): (&TestSet, &(String, Dataset, Vec<usize>))| content(test.dataset, &set.1);
+        let content = |(test, set): (&TestSet, &(String, Dataset, Vec<usize>))| content_of(test.dataset, &set.1);
         let contents = spec.tests.iter().zip(&sets).map(content).collect();
         Ok(Self { sets, contents })
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
-    pub(super) fn contents(&self, spec: &Spec, lead: &Site) -> Vec<PublicContent> {
-        let own = spec.participants.first().map(|party| content(party.dataset, lead.dataset()));
-        let mut all: Vec<PublicContent> = own.into_iter().collect();
-        for known in &self.contents {
-            if !all.contains(known) {
-                all.push(known.clone());
+    pub(super) fn contents(&self, spec: &Spec, lead: &TrainingSite) -> Vec<PublicContent> {
+        let own = spec.participants.first().map(|party| content_of(party.dataset, lead.dataset()));
+        let mut contents: Vec<PublicContent> = own.into_iter().collect();
+        for content in &self.contents {
+            if !contents.contains(content) {
+                contents.push(content.clone());
             }
         }
-        all
+        contents
     }
 
     /// Checks that a model fits all of them.
@@ -67,14 +67,14 @@ impl Exam {
         &self,
         model: &Model,
         engine: &mut Engine,
-        exchange: &dyn Exchange,
+        exchange: &dyn RunContext,
     ) -> Result<Vec<TestResult>, RunError> {
         let mut results = Vec::with_capacity(self.sets.len());
         for (name, dataset, utterances) in &self.sets {
             let mut score = FrameScore::default();
-            for some in utterances.chunks(UTTERANCES) {
-                go_on(exchange)?;
-                let examples: Vec<_> = some.iter().map(|i| example(dataset, *i)).collect();
+            for chunk in utterances.chunks(UTTERANCES) {
+                check_cancelled(exchange)?;
+                let examples: Vec<_> = chunk.iter().map(|i| as_example(dataset, *i)).collect();
                 score = score.plus(engine.score(model, &examples));
             }
             results.push(TestResult {
@@ -88,6 +88,7 @@ impl Exam {
     }
 }
 
-fn content(dataset: DatasetId, data: &Dataset) -> PublicContent {
+/// Returns the content of a public dataset.
+fn content_of(dataset: DatasetId, data: &Dataset) -> PublicContent {
     PublicContent { dataset, digest: data.meta().digest.clone() }
 }

@@ -6,19 +6,19 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::Measurement;
 use undertone_api::job::active_learning::{CLASSIFIER, PublicContent, Spec, TestResult, TestSet};
 
-use super::{failed, go_on, log};
+use super::{AnnotationError, log};
 use crate::queries::classifier::{Classifier, Example, Visible};
 use crate::queries::dataset::Reader;
-use crate::run::{Exchange, RunError};
+use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
 use crate::site::clearance::PublicProof;
 
 /// The number of examples between two checks for a stop.
 const EXAMPLES: usize = 4096;
 
 /// The test sets of a job.
-pub(super) struct Exam(Vec<Set>);
+pub(super) struct QueryTestSets(Vec<QueryTestSet>);
 
-struct Set {
+struct QueryTestSet {
     name: String,
     published: PublicProof,
     /// Each (text, label) once, with its occurrences, in the order of the texts.
@@ -26,43 +26,43 @@ struct Set {
     content: PublicContent,
 }
 
-impl Exam {
+impl QueryTestSets {
     /// Opens all test sets.
     ///
     /// # Errors
     /// [`RunError`] when one is not at this site, not public or not whole, or has none of the job's labels.
-    pub(super) fn open(spec: &Spec, exchange: &dyn Exchange) -> Result<Self, RunError> {
+    pub(super) fn open(spec: &Spec, exchange: &dyn RunContext) -> Result<Self, RunError> {
         let open = |test: &TestSet| {
-            let published = exchange.published(test.dataset)?;
+            let published = exchange.confirm_public(test.dataset)?;
             let reader = Reader::open(&exchange.dataset(test.dataset)?)?;
             let mut rows: BTreeMap<(String, u16), u64> = BTreeMap::new();
-            for row in log::rows(&reader, log::measured(reader.meta()), spec) {
+            for row in log::read_rows(&reader, log::measurement_subset(reader.meta()), spec) {
                 if let (text, count, Some(label)) = row? {
                     *rows.entry((text, label)).or_default() += count;
                 }
             }
             if rows.is_empty() {
-                return Err(failed(format!("the test set `{}` has no row with a label of the job", test.name)));
+                return Err(AnnotationError::EmptyTestSet(test.name.clone()).into());
             }
             let rows = rows.into_iter().map(|((text, label), count)| (text, label, count)).collect();
-            Ok(Set { name: test.name.clone(), published, rows, content: content(test.dataset, &reader) })
+            Ok(QueryTestSet { name: test.name.clone(), published, rows, content: content_of(test.dataset, &reader) })
         };
         Ok(Self(spec.tests.iter().map(open).collect::<Result<_, RunError>>()?))
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
     pub(super) fn contents(&self, lead: PublicContent) -> Vec<PublicContent> {
-        let mut all = vec![lead];
+        let mut contents = vec![lead];
         for set in &self.0 {
-            if !all.contains(&set.content) {
-                all.push(set.content.clone());
+            if !contents.contains(&set.content) {
+                contents.push(set.content.clone());
             }
         }
-        all
+        contents
     }
 
     /// Returns the rows of the first test set, for a rehearsal.
-    pub(super) fn first(&self) -> impl Iterator<Item = (String, u64, u16)> {
+    pub(super) fn first_rows(&self) -> impl Iterator<Item = (String, u64, u16)> {
         self.0.first().into_iter().flat_map(|set| &set.rows).map(|(text, label, count)| (text.clone(), *count, *label))
     }
 
@@ -73,20 +73,22 @@ impl Exam {
     pub(super) fn measure(
         &self,
         classifier: &Classifier,
-        exchange: &dyn Exchange,
+        exchange: &dyn RunContext,
     ) -> Result<Vec<TestResult>, RunError> {
         let mut results = Vec::with_capacity(self.0.len());
         for set in &self.0 {
-            let (mut examples, mut right, mut loss) = (0_u64, 0_u64, 0.0);
-            for some in set.rows.chunks(EXAMPLES) {
-                go_on(exchange)?;
+            let mut examples = 0_u64;
+            let mut right = 0_u64;
+            let mut loss = 0.0;
+            for chunk in set.rows.chunks(EXAMPLES) {
+                check_cancelled(exchange)?;
                 let visible = |text| Visible::public(&set.published, text);
-                let some: Vec<(Example<'_>, u64)> =
-                    some.iter().map(|(text, label, count)| (Example::new(visible(text), *label), *count)).collect();
-                let exam = classifier.examine(&some);
-                examples += exam.examples;
-                right += exam.right;
-                loss += exam.loss;
+                let chunk: Vec<(Example<'_>, u64)> =
+                    chunk.iter().map(|(text, label, count)| (Example::new(visible(text), *label), *count)).collect();
+                let result = classifier.examine(&chunk);
+                examples += result.examples;
+                right += result.right;
+                loss += result.loss;
             }
             let all = examples.max(1) as f64;
             results.push(TestResult {
@@ -101,14 +103,14 @@ impl Exam {
 }
 
 /// Returns the content of a log.
-pub(super) fn content(dataset: DatasetId, reader: &Reader) -> PublicContent {
+pub(super) fn content_of(dataset: DatasetId, reader: &Reader) -> PublicContent {
     PublicContent { dataset, digest: reader.meta().digest.clone() }
 }
 
 /// Reports the measurements after a round to the server. A repetition changes nothing.
-pub(super) fn tell(round: u32, tests: &[TestResult], exchange: &mut dyn Exchange) -> Result<(), RunError> {
+pub(super) fn report_tests(round: u32, tests: &[TestResult], exchange: &mut dyn Artifacts) -> Result<(), RunError> {
     for test in tests {
-        exchange.measure(Measurement {
+        exchange.report_measurement(Measurement {
             series: CLASSIFIER.to_owned(),
             round,
             test: test.name.clone(),

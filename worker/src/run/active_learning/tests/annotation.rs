@@ -1,0 +1,239 @@
+//! A job of two sites on disk, of which one leads and one asks, with annotators in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use undertone_api::dataset::Visibility;
+use undertone_api::id::QuestionId;
+use undertone_api::job::active_learning::{POOL, Report, Spec};
+use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
+use undertone_api::question::Answer;
+use undertone_api::signed::Manifest;
+use uuid::Uuid;
+
+use crate::fixture::{self, LEAD as LEAD_DATASET, ORGANIZATION, OURS, WORKER, active_learning, local};
+use crate::queries::log::{ColumnMap, ReadOptions};
+use crate::queries::prepare::{PrepareOptions, prepare};
+use crate::queries::released::Released;
+use crate::run::active_learning::run;
+use crate::run::fake::{AnswerFn, CHOICES, CrashPoint, FakeRelease, FakeServer};
+use crate::run::{AnswerLine, RoundKey, RoundProgress, RunError};
+use crate::speech::progress::SilentProgress;
+
+pub(super) const LEAD: usize = 0;
+pub(super) const ASKER: usize = 1;
+/// The number of texts that pass the gate of the fixtures' job.
+pub(super) const FREQUENT_TEXTS: usize = 60;
+/// Calls of a lead to the server before it submits its files, for a job of two rounds.
+pub(super) const CALLS_BEFORE_FILES: u32 = 9;
+
+const POOL_KEY: RoundKey<'static> = RoundKey::new(POOL, 1);
+
+/// A job of a lead and of an asking participant.
+pub(super) struct TestAnnotation {
+    manifest: Manifest,
+    server: FakeServer,
+}
+
+/// Returns the true label of a text.
+pub(super) fn true_label(text: &str) -> &'static str {
+    if text.contains("invoice") { "billing" } else { "card" }
+}
+
+/// Returns `count` texts of each of both labels.
+fn texts(prefix: &str, count: usize) -> Vec<String> {
+    let pair = |n: usize| [format!("{prefix} {n}: mail me the invoice"), format!("{prefix} {n}: my card is lost")];
+    (0..count).flat_map(pair).collect()
+}
+
+fn write_log(folder: &Path, name: &str, csv: &str, has_labels: bool) {
+    let path = folder.join(format!("{name}.csv"));
+    std::fs::write(&path, csv).unwrap();
+    let column = |name: &str| Some(name.to_owned());
+    let mut columns = ColumnMap { count: column("count"), ..ColumnMap::text("text") };
+    if has_labels {
+        columns.label = column("label");
+        columns.subset = column("subset");
+    }
+    let mut options = PrepareOptions::new(vec![path], ReadOptions::new(columns), &folder.join(name), name, [7; _]);
+    if has_labels {
+        options.test = vec!["test".to_owned()];
+    }
+    prepare(&options, &SilentProgress).unwrap();
+}
+
+/// Returns annotators of whom those with `true` give the true label and the others the wrong one.
+fn annotators(honesty: &[bool]) -> Arc<AnswerFn> {
+    let honesty = honesty.to_vec();
+    Arc::new(move |question: QuestionId, pool: &[Released]| {
+        let text = pool.iter().find(|released| released.id() == question).unwrap().text();
+        let (right, wrong) = if true_label(text) == "billing" { ("billing", "card") } else { ("card", "billing") };
+        let answers = honesty.iter().zip(1..).map(|(is_honest, annotator)| {
+            let label = if *is_honest { right } else { wrong }.to_owned();
+            AnswerLine { question, annotator, answer: Answer::Label { label } }
+        });
+        answers.collect()
+    })
+}
+
+/// Returns annotators that give no usable label.
+fn useless_annotators() -> Arc<AnswerFn> {
+    Arc::new(|question: QuestionId, _: &[Released]| {
+        let other = QuestionId(Uuid::from_u128(1));
+        let strange = Answer::Label { label: "strange".to_owned() };
+        let answers = [
+            (question, 1, Answer::Unsure),
+            (question, 2, Answer::Skip),
+            (question, 3, strange),
+            (other, 4, Answer::Unsure),
+        ];
+        answers.map(|(question, annotator, answer)| AnswerLine { question, annotator, answer }).to_vec()
+    })
+}
+
+impl TestAnnotation {
+    /// Makes the fixtures' job after `change`, with logs on disk.
+    pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let row = |subset: &'static str| move |text: String| format!("{text},1,{},{subset}\n", true_label(&text));
+        let public: String = texts("public", 30)
+            .into_iter()
+            .map(row("train"))
+            .chain(texts("test", 10).into_iter().map(row("test")))
+            .collect();
+        write_log(folder.path(), "lead", &format!("text,count,label,subset\n{public}"), true);
+        let frequent = texts("patient", FREQUENT_TEXTS / 2).into_iter().map(|text| format!("{text},400\n"));
+        let rare = texts("secret", 20).into_iter().map(|text| format!("{text},1\n"));
+        let rows = frequent.chain(rare).collect::<String>();
+        write_log(folder.path(), "asker", &format!("text,count\n{rows}"), false);
+        let mut spec = active_learning();
+        change(&mut spec);
+        let spec = AnySpec::ActiveLearning(spec);
+        let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
+        let manifest = fixture::manifest(spec, charge);
+        let datasets = HashMap::from([(LEAD_DATASET, folder.path().join("lead")), (OURS, folder.path().join("asker"))]);
+        let server = FakeServer::new(folder, datasets);
+        server.state().public.insert(LEAD_DATASET);
+        server.state().answers = Some(annotators(&[true]));
+        Self { manifest, server }
+    }
+
+    /// Runs one process of one participant.
+    pub(super) fn run_process(&self, index: usize) -> Result<(), RunError> {
+        let AnySpec::ActiveLearning(spec) = &self.manifest.spec else { panic!("it is of another kind") };
+        run(spec, &mut self.server.start(index, self.manifest.clone()))
+    }
+
+    pub(super) fn change_spec(&mut self, change: impl FnOnce(&mut Spec)) {
+        let AnySpec::ActiveLearning(spec) = &mut self.manifest.spec else { panic!("it is of another kind") };
+        change(spec);
+    }
+
+    /// Crashes the lead after this number of calls to the server.
+    pub(super) fn crash_after_calls(&self, calls: u32) {
+        self.server.state().site(LEAD).crash_after_calls = Some(calls);
+    }
+
+    /// Crashes the lead when the server has received the choice of a round.
+    pub(super) fn crash_at_choice(&self, round: u32) {
+        self.server.state().site(LEAD).crash(CrashPoint::Accepted, RoundKey::new(CHOICES, round));
+    }
+
+    /// Crashes the asking participant between storing its pool and sending it.
+    pub(super) fn crash_before_sending(&self) {
+        self.server.state().site(ASKER).crash(CrashPoint::Stored, POOL_KEY);
+    }
+
+    pub(super) fn set_annotators(&self, honesty: &[bool]) {
+        self.server.state().answers = Some(annotators(honesty));
+    }
+
+    pub(super) fn set_useless_annotators(&self) {
+        self.server.state().answers = Some(useless_annotators());
+    }
+
+    /// Makes the lead's log private.
+    pub(super) fn close_lead_log(&self) {
+        self.server.state().public.clear();
+    }
+
+    /// Damages the private log on disk.
+    pub(super) fn damage_log(&self) {
+        let rows = self.server.folder().join("asker/rows");
+        let part = std::fs::read_dir(rows).unwrap().next().unwrap().unwrap().path();
+        std::fs::write(part, "not a log").unwrap();
+    }
+
+    pub(super) fn remove_rehearsal(&self) {
+        std::fs::remove_file(self.server.work_folder(LEAD).join("rehearsal.json")).unwrap();
+    }
+
+    /// Returns the names of the files in the work folders, except for the journal.
+    pub(super) fn work_files(&self) -> Vec<String> {
+        let folders = [LEAD, ASKER].map(|index| self.server.work_folder(index));
+        let items = folders.into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+        let names = items.map(|item| item.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| !name.starts_with("round-")).collect()
+    }
+
+    /// Returns the number of calls of the lead's last process.
+    pub(super) fn calls(&self) -> u32 {
+        self.server.state().site(LEAD).calls
+    }
+
+    pub(super) fn choices(&self) -> BTreeMap<u32, Vec<(QuestionId, f64)>> {
+        self.server.state().choices.clone()
+    }
+
+    pub(super) fn report(&self) -> Option<Report> {
+        match self.server.state().report.clone()? {
+            AnyReport::ActiveLearning(report) => Some(report),
+            _ => panic!("it is of another kind"),
+        }
+    }
+
+    pub(super) fn file(&self, name: &str) -> Vec<u8> {
+        self.server.state().files[name].clone()
+    }
+
+    pub(super) fn payments(&self) -> u32 {
+        self.server.state().site(ASKER).payments
+    }
+
+    /// Returns the pools at the server, in order of arrival.
+    pub(super) fn pools(&self) -> Vec<Vec<u8>> {
+        self.server.state().pools.iter().map(|(_, bytes)| bytes.clone()).collect()
+    }
+
+    /// Adds a pool of another process at the server.
+    pub(super) fn add_pool(&self, pool: Vec<u8>) {
+        self.server.state().pools.push((OURS, pool));
+    }
+
+    /// Returns the pool on the asking participant's disk.
+    pub(super) fn stored_pool(&self) -> Vec<u8> {
+        let state = &mut self.server.state();
+        let release = &state.site(ASKER).releases[&(POOL.to_owned(), 1)];
+        let FakeRelease::Pool(bytes) = release else { panic!("it is no pool") };
+        bytes.clone()
+    }
+
+    pub(super) fn progress(&self) -> RoundProgress {
+        self.server.state().site(ASKER).progress(POOL_KEY)
+    }
+
+    /// Returns the rounds after which the lead measured, in order; a repetition must report the same figures.
+    pub(super) fn measurement_rounds(&self) -> Vec<u32> {
+        let state = self.server.state();
+        let mut figures: Vec<&Measurement> = Vec::new();
+        for figure in &state.measurements {
+            let is_same = |other: &&Measurement| (other.round, &other.test) == (figure.round, &figure.test);
+            match figures.iter().copied().find(is_same) {
+                Some(other) => assert_eq!(other, figure, "a figure never changes"),
+                None => figures.push(figure),
+            }
+        }
+        figures.iter().map(|figure| figure.round).collect()
+    }
+}

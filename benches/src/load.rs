@@ -43,7 +43,7 @@ use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
-use undertone_worker::config::Server;
+use undertone_worker::config::ServerEndpoint;
 
 use crate::report::{Outcome, Report};
 use browser::Browser;
@@ -169,8 +169,8 @@ impl Ground {
     }
 
     /// Returns the address for workers.
-    fn server(&self) -> Staged<Server> {
-        Ok(Server::new(&format!("http://{}", self.grpc.address), None)?)
+    fn server(&self) -> Staged<ServerEndpoint> {
+        Ok(ServerEndpoint::new(&format!("http://{}", self.grpc.address), None)?)
     }
 }
 
@@ -308,7 +308,7 @@ async fn hire(
 }
 
 /// Returns the worker with this number.
-async fn come(ground: &Ground, server: &Server, sizes: Sizes, number: usize) -> Staged<Worker> {
+async fn come(ground: &Ground, server: &ServerEndpoint, sizes: Sizes, number: usize) -> Staged<Worker> {
     let site = &ground.stage.sites[number % ground.stage.sites.len()];
     let folder = if number < ground.stage.sites.len() {
         site.folder().to_owned()

@@ -65,7 +65,7 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
 
     stage.sites[1].stop()?;
     let said = stage.sites[1].command(&["restore", &file, "--replace"])?;
-    assert!(said.contains("0 receipts") && said.contains("What was here lies in"), "{said}");
+    assert!(said.contains("0 receipts") && said.contains("The replaced site is in"), "{said}");
     let found = doctor(&stage.sites[1])?;
     assert!(!is_ok(&found, "restored") && !is_ok(&found, "copy"), "{found:#}");
     assert!(stage.sites[1].command(&["ledger", "show"])?.contains("Nothing leaves until"));
@@ -73,7 +73,7 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     stage.sites[1].start(&[])?;
     wait_until_so("the receipts are back", || {
         stage.sites[1].command(&["ledger", "show"]).is_ok_and(|said| {
-            said.contains(&format!("{ROUNDS} receipts that it lacked came back"))
+            said.contains(&format!("the server returned {ROUNDS} receipts that it lacked"))
                 && !said.contains("Nothing leaves until")
         })
     })

@@ -87,14 +87,15 @@ pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|said| {
-                said.contains(&format!("({reason}); healed")) && !said.contains("does not have every receipt")
+                said.contains(&format!("({reason}); this site returned"))
+                    && !said.contains("does not have every receipt")
             })
         })
         .await?;
     }
     for site in scene::private_sites(&stage.sites) {
         let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(&format!("({reason}); healed {receipts} receipts")), "{shown}");
+        assert!(shown.contains(&format!("({reason}); this site returned {receipts} receipts")), "{shown}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
     }
@@ -105,8 +106,9 @@ pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged
 async fn reconcile(stage: &Stage) -> Staged<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
-            site.command(&["ledger", "show"])
-                .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
+            site.command(&["ledger", "show"]).is_ok_and(|shown| {
+                shown.contains("; this site returned ") && !shown.contains("does not have every receipt")
+            })
         })
         .await?;
     }

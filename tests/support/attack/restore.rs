@@ -76,7 +76,7 @@ pub(super) async fn pool() -> Staged<Vec<Attacked>> {
     let deadline = Instant::now() + JOB;
     let sent_again = loop {
         let said = stage.sites[1].said();
-        if said.contains("pool sent") {
+        if said.contains("the worker has sent a pool") {
             break true;
         }
         if said.contains("a second sample is never drawn") {

@@ -19,7 +19,7 @@ use undertone_server_core::service::offer::Offer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
 use undertone_worker::fault::{self, FailurePlan, SimulatedCrash};
-use undertone_worker::gateway::Work;
+use undertone_worker::gateway::OfferedWork;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::jobs::{self, RunOutcome};
 use undertone_worker::site::ledger::{self, LedgerError};
@@ -203,7 +203,7 @@ impl SiteProcess {
                 _ => return Ok(false),
             }
         }
-        let taken = self.live(|life| daemon::take_in(&life.site, &shown).map_err(|error| error.to_string()))?;
+        let taken = self.live(|life| daemon::import_receipts(&life.site, &shown).map_err(|error| error.to_string()))?;
         if self.told_of(network, "compared", taken).is_none() {
             return Ok(false);
         }
@@ -279,11 +279,11 @@ impl SiteProcess {
                 let Some(life) = self.life.as_mut() else { return Ok(true) };
                 let lease_time = std::time::Duration::from_mins(1);
                 let approval = approval.map(|approval| *approval);
-                let work = Work { manifest, dataset, lease, lease_time, steward, approval };
+                let work = OfferedWork { manifest, dataset, lease, lease_time, steward, approval };
                 if let Some(part) = life.parts.get_mut(&(job, dataset)) {
                     part.work.lease = work.lease;
                 } else {
-                    let part = Part { work, stage: Stage::Look, errand: None, done: 0 };
+                    let part = Part { work, stage: Stage::Look, session: None, done: 0 };
                     life.parts.insert((job, dataset), part);
                 }
             }
@@ -312,7 +312,7 @@ impl SiteProcess {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
-        let waiting = self.live(|life| daemon::untold(&life.site).unwrap_or_default())?.unwrap_or_default();
+        let waiting = self.live(|life| daemon::pending_decisions(&life.site).unwrap_or_default())?.unwrap_or_default();
         if waiting.is_empty() {
             return Ok(false);
         }
@@ -323,7 +323,7 @@ impl SiteProcess {
                 Heard::No(code, _) if transient(code) => return Ok(true),
                 Heard::Said(_) | Heard::No(..) => {}
             }
-            let told = self.live(|life| daemon::told(&life.site, &decided))?;
+            let told = self.live(|life| daemon::acknowledge(&life.site, &decided))?;
             self.told_of(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
         }
         Ok(true)
@@ -348,7 +348,7 @@ impl SiteProcess {
             let heard = network.carry(self.worker, Message::Renew { lease: lease.clone() }).await?;
             if let Heard::Said(Answer::GoesOn(false, reason)) = heard {
                 let outcome = RunOutcome::Stopped { reason };
-                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
                 if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
                 {
                     self.finish(network, job, dataset, lease, &outcome).await?;

@@ -6,7 +6,7 @@ use sea_orm::DbErr;
 use undertone_api::problem::{Code, Problem, Violation};
 
 use self::outage::Outage;
-use crate::nul;
+use crate::nul_bytes;
 
 /// An error of the service layer.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ impl Error {
         let code = self.code();
         match self {
             Self::Problem(problem) => *problem,
-            Self::Database(error) if holds_nul(&error) => Problem::new(code, nul::REFUSED),
+            Self::Database(error) if holds_nul(&error) => Problem::new(code, nul_bytes::REFUSED),
             failure => {
                 let chain = chain(&failure);
                 tracing::error!(error.chain = chain, error.code = code.slug(), "an operation failed on our side");

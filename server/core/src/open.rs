@@ -166,7 +166,7 @@ pub async fn open_tables(
 
 /// Refuses tables that are not those of this program.
 fn check_tables(applied: &[String]) -> Result<(), StartError> {
-    let known = Db::known_migrations();
+    let known = Db::list_migrations();
     let origin = if applied.iter().any(|one| !known.contains(one)) {
         "a later"
     } else if applied.len() < known.len() {

@@ -187,7 +187,7 @@ fn check(contents: &Contents, database: &str) -> Result<(), String> {
     if contents.database != database {
         return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
     }
-    let known = Db::known_migrations();
+    let known = Db::list_migrations();
     let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
     match applied.iter().find(|migration| !known.contains(migration)) {
         Some(newer) => {

@@ -54,7 +54,7 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %actor.id(), "a password was changed");
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! The lowest layer enforces it. `grpc::auth` reads the worker's row at each call; `session::actor_of` and
 //! `api_key::authenticate` read the account's row and the roles at each call. A retirement removes the roles and stores
 //! them in its own row, so each operation that requires a role refuses at once. Streams are checked after
-//! `Wake::ring_standings`.
+//! `ChangeNotifier::notify_standings`.
 //!
 //! Unfinished jobs: see `parts`. To retire another kind of subject: a `SubjectKind`, a file here, its rows in the
 //! policy table, and the check where the subject authenticates.
@@ -226,6 +226,6 @@ async fn give_roles_back(tx: &Tx, row: &retirement::Model) -> Result<Vec<StoredR
 
 /// Notifies the affected tasks of this process: waiting workers, watchers and streams.
 fn notify_all(ctx: &Ctx) {
-    ctx.wake().ring();
-    ctx.wake().ring_standings();
+    ctx.changes().notify();
+    ctx.changes().notify_standings();
 }

@@ -254,7 +254,7 @@ impl Incoming {
             Accepted::New => {
                 // Workers that wait for the round are notified of its end, not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring_watched_in(held.job);
+                ctx.changes().notify_job_display(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {

@@ -70,7 +70,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
             Ok(false)
         })
         .await?;
-    ctx.wake().ring_in(held.job);
+    ctx.changes().notify_job(held.job);
     Ok(repeated)
 }
 

@@ -150,7 +150,7 @@ impl Incoming {
         let (accepted, countersignatures) = taken?;
         match accepted {
             Accepted::New => {
-                ctx.wake().ring_in(held.job);
+                ctx.changes().notify_job(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => Ok(Taken { repeated: true, countersignatures }),
@@ -239,7 +239,7 @@ pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &
 pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -319,7 +319,7 @@ async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) -> 
             Ok(true)
         })
         .await?;
-    ctx.wake().ring_in(row.id.into());
+    ctx.changes().notify_job(row.id.into());
     Ok(closed)
 }
 

@@ -79,7 +79,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         if closed {
             tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
             // First notify the waiting workers, then clean up.
-            ctx.wake().ring_in(id);
+            ctx.changes().notify_job(id);
             for submission in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
             }

@@ -12,7 +12,7 @@ use undertone_api::session::SignIn;
 
 use super::{code, reason};
 use crate::auth::{Operation, Place, policy};
-use crate::ctx::Subject;
+use crate::ctx::StreamSubject;
 use crate::service::retirement::{
     list_accounts, list_retired_members, restore_account, restore_member, restore_organization, retire_account,
     retire_member, retire_organization,
@@ -85,7 +85,7 @@ on_both! {
     async fn retired_member_has_open_streams_ended_at_once(app: &TestApp) {
         let founded = app.founded().await;
         let ann = researcher(app, &founded.north, "Ann").await;
-        let subject = Subject::Consortium(founded.consortium);
+        let subject = StreamSubject::Consortium(founded.consortium);
         let actor = ann.actor(app).await;
         let mut stream = event::watch(&app.ctx, &actor, HERE, subject, Operation::ReadJob, None).await.unwrap();
         assert!(stream.next().await.is_some());

@@ -319,9 +319,9 @@ impl Config {
             of_file = Some((place, values));
         }
         let of_file = of_file.as_ref().map(|(place, values)| (place.as_str(), values));
-        let known = keys::known(environment)?;
-        let of_environment = config::Source::collect(&known)?;
-        let read = sources.add_source(known).build()?.try_deserialize::<Self>();
+        let variables = keys::collect_variables(environment)?;
+        let of_environment = config::Source::collect(&variables)?;
+        let read = sources.add_source(variables).build()?.try_deserialize::<Self>();
         let read = read.map_err(|error| culprit::explain(error, self, of_file, &of_environment))?;
         read.checked().map_err(|error| match error {
             ConfigError::Value { key, remedy } => match culprit::place_of(key, of_file, &of_environment) {

@@ -24,7 +24,7 @@ use crate::exchange::spool::{SpoolLimits, SpoolSlots};
 use crate::fairness::FairQueue;
 use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 
 pub use change_notifier::{ChangeNotifier, ChangeSubscription};
 pub use clock::{Clock, ManualClock};
@@ -70,7 +70,7 @@ pub struct Parts {
     /// The store of vectors and files.
     pub store: Store,
     /// The certificate of both listeners, if the server serves TLS itself.
-    pub tls: Option<Shown>,
+    pub tls: Option<ServedCertificate>,
     /// Counters and timings.
     pub metrics: Metrics,
     /// The addresses by which people and workers reach the server.

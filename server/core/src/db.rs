@@ -227,7 +227,7 @@ impl Db {
             let span = tracing::debug_span!("transaction", transaction.name = name);
             match self.attempt(is_concurrent, name, start, &work).instrument(span).await {
                 Err(Error::Database(error)) if attempt < TRIES && is_transient(&error) => {
-                    self.timings.retried(name);
+                    self.timings.count_retry(name);
                     tracing::debug!(
                         transaction.name = name,
                         transaction.attempt = attempt,
@@ -264,7 +264,7 @@ impl Db {
         }
         let waited = began.duration_since(start);
         let took = began.elapsed();
-        self.timings.ended(name, result.is_ok(), waited, took, statements);
+        self.timings.record_end(name, result.is_ok(), waited, took, statements);
         tracing::debug!(
             transaction.name = name,
             transaction.committed = result.is_ok(),

@@ -104,9 +104,9 @@ impl From<Problem> for Error {
 /// Returns whether PostgreSQL refused a text with a zero byte (22021, and 22P05 inside JSON): the caller's input, not a
 /// defect.
 fn holds_nul(error: &DbErr) -> bool {
-    let said = error.to_string();
-    said.contains("invalid byte sequence for encoding \"UTF8\": 0x00")
-        || said.contains("unsupported Unicode escape sequence")
+    let message = error.to_string();
+    message.contains("invalid byte sequence for encoding \"UTF8\": 0x00")
+        || message.contains("unsupported Unicode escape sequence")
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use super::process::Usage;
+use super::process::ProcessUsage;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::census::{self, Census};
@@ -29,7 +29,7 @@ pub struct Figures {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
+struct StateLabel {
     state: String,
 }
 
@@ -44,12 +44,13 @@ pub(super) struct CertificateDays {
 
 /// Queries all figures, at most once every [`FRESH`].
 pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
-    let mut known = ctx.metrics.0.figures.lock().await;
-    if let Some((_, figures)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+    let mut cache = ctx.metrics.0.figures.lock().await;
+    if let Some((_, figures)) = cache.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
         return Ok(figures.clone());
     }
     let census = census::take(ctx).await?;
-    let (mut objects, mut bytes) = (0, 0);
+    let mut objects = 0;
+    let mut bytes = 0;
     let mut listed = ctx.store.list(None);
     while let Some(object) =
         listed.try_next().await.map_err(|error| Error::internal("counting what is stored", error))?
@@ -58,7 +59,7 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
         bytes += object.size;
     }
     let figures = Figures { census, objects, bytes };
-    *known = Some((Instant::now(), figures.clone()));
+    *cache = Some((Instant::now(), figures.clone()));
     Ok(figures)
 }
 
@@ -82,7 +83,7 @@ pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, days: Cert
         let what = "Days until the server can sign no longer, because a certificate of its signing keys ends";
         number(all, "signing_certificate_days", what, days.max(0) as u64);
     }
-    let usage = Usage::now();
+    let usage = ProcessUsage::now();
     measured(
         all,
         "process_resident_memory",
@@ -96,9 +97,9 @@ pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, days: Cert
 }
 
 fn states(all: &mut Registry, name: &str, help: &str, counts: &BTreeMap<String, u64>) {
-    let family = Family::<State, Gauge<u64, AtomicU64>>::default();
+    let family = Family::<StateLabel, Gauge<u64, AtomicU64>>::default();
     for (state, count) in counts {
-        family.get_or_create(&State { state: state.clone() }).set(*count);
+        family.get_or_create(&StateLabel { state: state.clone() }).set(*count);
     }
     all.register(name, help, family);
 }

@@ -107,12 +107,12 @@ fn check_request<'a>(actor: &Actor, stated: &'a StatedReason) -> Result<&'a str,
 
 /// Returns the authority with which `actor` acts at an organization: the lowest that applies.
 fn authority_of(actor: &Actor, place: Place) -> &'static str {
-    if Standing::of(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
+    if Standing::list_for(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
 }
 
 /// Rejects an organization's admin for a retirement by the consortium or an operator.
 fn check_authority(actor: &Actor, place: Place, row: &retirement::Model) -> Result<(), Error> {
-    let standings = Standing::of(actor, place);
+    let standings = Standing::list_for(actor, place);
     let is_above = standings.contains(&Standing::ConsortiumAdmin) || standings.contains(&Standing::Operator);
     if row.authority == OWN || is_above {
         return Ok(());

@@ -1,4 +1,4 @@
-mod asked;
+mod coverage;
 mod stale;
 
 use std::collections::BTreeSet;
@@ -31,32 +31,32 @@ fn the_matrix_is_what_was_agreed() {
 
 /// Returns the text of every file of the service layer, except its tests.
 fn service() -> Vec<(String, String)> {
-    fn read(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+    fn read(folder: &std::path::Path, sources: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("the sources are there") {
             let path = entry.expect("an entry").path();
             let name = path.display().to_string();
             if path.is_dir() {
-                read(&path, found);
+                read(&path, sources);
             } else if !name.ends_with("tests.rs") {
-                found.push((name, std::fs::read_to_string(&path).expect("text")));
+                sources.push((name, std::fs::read_to_string(&path).expect("text")));
             }
         }
     }
-    let mut found = Vec::new();
-    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut found);
-    found
+    let mut sources = Vec::new();
+    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut sources);
+    sources
 }
 
 #[test]
 fn every_row_of_the_table_is_asked_by_some_operation() {
     let sources = service();
     for operation in Operation::ALL {
-        let asked = format!("Operation::{operation:?}");
+        let reference = format!("Operation::{operation:?}");
         let boundary = |text: &str| {
-            text.match_indices(&asked)
-                .any(|(at, _)| !text[at + asked.len()..].starts_with(|next: char| next.is_alphanumeric()))
+            text.match_indices(&reference)
+                .any(|(at, _)| !text[at + reference.len()..].starts_with(|next: char| next.is_alphanumeric()))
         };
-        assert!(sources.iter().any(|(_, text)| boundary(text)), "{asked} is asked nowhere");
+        assert!(sources.iter().any(|(_, text)| boundary(text)), "{reference} is asked nowhere");
     }
 }
 

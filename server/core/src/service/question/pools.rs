@@ -19,8 +19,8 @@ use super::{POOLS, led, of, pools};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Stored};
-use crate::exchange::object::{self, Upload};
+use crate::exchange::annotate::{self, StoredPool};
+use crate::exchange::object::{self, ObjectUpload};
 use crate::service::code::word;
 use crate::service::entity::{asking, job, participant, pool};
 use crate::service::job::state;
@@ -56,7 +56,7 @@ pub struct Incoming {
     worker: WorkerId,
     held: Held,
     object: Path,
-    upload: Upload,
+    upload: ObjectUpload,
 }
 
 /// An accepted pool.
@@ -116,7 +116,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     }
     lease::extend(ctx, &held, &header.lease).await?;
     let object = annotate::path(held.job, held.dataset, ctx.id::<Uuid>());
-    let upload = Upload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
+    let upload = ObjectUpload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
     Ok(Incoming { header, worker, held, object, upload })
 }
 
@@ -176,7 +176,7 @@ async fn take(
     held: &Held,
     object: &Path,
 ) -> Result<(Accepted, Vec<Signed>), Error> {
-    let pool = Stored { dataset: held.dataset, object: object.clone() };
+    let pool = StoredPool { dataset: held.dataset, object: object.clone() };
     let questions = annotate::count(&ctx.store, ctx.readings(), held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {

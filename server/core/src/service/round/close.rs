@@ -16,7 +16,7 @@ use super::{find, object_error, open};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::average::{self, Part};
+use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
 use crate::service::audit_log::By;
 use crate::service::code::from_json;
@@ -36,7 +36,7 @@ static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 struct Due {
     open: round::Model,
     submissions: Vec<submission::Model>,
-    parts: Vec<Part>,
+    parts: Vec<MeanPart>,
     length: u64,
 }
 
@@ -141,7 +141,7 @@ async fn due(
     let (mut submissions, mut parts) = (Vec::new(), Vec::new());
     for (dataset, weight) in &series.weights {
         if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
-            parts.push(Part { path: Path::from(submission.object.clone()), weight: *weight });
+            parts.push(MeanPart { path: Path::from(submission.object.clone()), weight: *weight });
             submissions.push(submission.clone());
         }
     }

@@ -81,7 +81,7 @@ pub async fn open(
         tracing::error!(%error, "the external signer does not sign: what needs a signature is answered with 503 until it does");
     }
     let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
-    let providers = Provider::all(&config)?;
+    let providers = Provider::load_all(&config)?;
     let db = Db::connect(&config.database()).await?;
     db.migrate().await?;
     let store = object::open(&config)?;

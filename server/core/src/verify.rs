@@ -371,7 +371,7 @@ impl Examiner {
         };
         let account = leaf.account().and_then(|id| self.accounts.get(&id));
         let result = self.sites.take(receipt, countersignature, &key, (position, &leaf), account, &self.manifests);
-        match judged {
+        match result {
             Ok(()) => self.report.receipts += 1,
             Err(Finding { place, what }) => self.add_finding(place, what),
         }

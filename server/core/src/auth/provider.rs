@@ -1,7 +1,7 @@
 //! Sign-in at an identity provider by OpenID Connect: the authorization code flow with PKCE, state and nonce. This
 //! module talks to the provider and verifies its responses; `service::oidc` maps the identity to a member.
 //!
-//! An [`SignInAttempt`] holds the values that must come back unchanged. It is stored encrypted in a cookie of the browser
+//! A [`SignInAttempt`] holds the values that must come back unchanged. It is stored encrypted in a cookie of the browser
 //! that began (see `rest::oidc`), so it works at every replica, and no other browser can finish the attempt.
 
 mod http;

@@ -6,7 +6,7 @@ fn environment(pairs: &[(&str, &str)]) -> config::Environment {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_and_the_file_over_what_is_built_in() {
+fn environment_overrides_file_and_file_overrides_built_in() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("server.toml");
     std::fs::write(&file, "http = \"127.0.0.1:1\"\naccess_minutes = 5\n[tls]\nmode = \"on\"\n").expect("written");

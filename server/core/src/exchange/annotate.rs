@@ -121,7 +121,7 @@ pub async fn rest(
 ) -> Result<Vec<PoolQuestion>, ObjectError> {
     let mut rest = Vec::new();
     let mut has_begun = after.is_none();
-    let excluded: Arc<HashSet<QuestionId>> = Arc::new(chosen.iter().copied().collect());
+    let excluded: Arc<HashSet<QuestionId>> = Arc::new(excluded.iter().copied().collect());
     for pool in pools {
         let remaining = limit - rest.len();
         let own = Arc::clone(&excluded);

@@ -225,10 +225,10 @@ mod tests {
     use object_store::memory::InMemory;
     use object_store::path::Path;
 
-    use super::{ObjectError, Store, Upload, digest};
+    use super::{ObjectError, ObjectUpload, Store, digest};
 
     async fn upload(store: &Store, size: u64, announced: &str, data: &[u8]) -> Result<(), ObjectError> {
-        let mut upload = Upload::begin(store, &Path::from("a/b"), size, announced).await?;
+        let mut upload = ObjectUpload::begin(store, &Path::from("a/b"), size, announced).await?;
         for piece in data.chunks(3) {
             upload.write(piece).await?;
         }

@@ -8,7 +8,7 @@
 //! server loses only the bytes in memory. Every replica of the server can continue the upload, and no object is ever
 //! appended to. A complete upload is unpacked and written as plain f32 for [`super::average`]. It becomes visible there
 //! only if the digest matches all segments. The server reads from the sender no faster than the store accepts.
-//! VectorUnpacker uses no more memory than the announced form, whatever the bytes contain.
+//! Unpacking uses no more memory than the announced form, whatever the bytes contain.
 //!
 //! Uploads are deleted with their round; abandoned ones expire after [`EXPIRY`].
 

@@ -102,11 +102,11 @@ fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
         retired: BTreeSet::new(),
         is_fresh: true,
     };
-    for held in KeyScope::ALL {
-        let actor = key(&[*held]);
+    for key_scope in KeyScope::ALL {
+        let actor = key(&[*key_scope]);
         for operation in Operation::ALL {
-            let within = operation.scope().is_some_and(|scope| scope == KeyScope::Read || scope == *held);
-            assert_eq!(actor.reaches(operation.scope()), within, "{operation:?} by a key for {held:?}");
+            let within = operation.scope().is_some_and(|scope| scope == KeyScope::Read || scope == *key_scope);
+            assert_eq!(actor.reaches(operation.scope()), within, "{operation:?} by a key for {key_scope:?}");
         }
     }
     let refused = check(&key(&[KeyScope::Jobs]), Operation::FoundConsortium, Place::Server).expect_err("out of reach");

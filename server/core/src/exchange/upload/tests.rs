@@ -321,7 +321,7 @@ async fn what_nobody_goes_on_with_is_forgotten_in_time() {
 }
 
 #[tokio::test]
-async fn one_contributor_keeps_one_upload_a_round_in_a_bounded_number_of_pieces() {
+async fn contributor_has_one_upload_a_round_of_bounded_segments() {
     let (store, (_, bytes, _)) = (store(), vector());
     let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
     first.write(&bytes[..SEGMENT]).await.unwrap();
@@ -341,12 +341,12 @@ async fn one_contributor_keeps_one_upload_a_round_in_a_bounded_number_of_pieces(
 }
 
 #[tokio::test]
-async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
+async fn vector_unlike_its_announcement_is_deleted() {
     let (store, (_, mut bytes, form)) = (store(), vector());
     let announced = digest(&bytes);
     bytes[SEGMENT + 5] ^= 1;
     let place = UploadPlace::new(folder(), &announced);
-    let mut upload = VectorUpload::go_on(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
+    let mut upload = VectorUpload::resume(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
     upload.write(&bytes).await.unwrap();
     assert!(matches!(upload.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Digest)));
     assert_eq!(objects(&store).await, 0, "neither the vector nor its segments");

@@ -100,7 +100,7 @@ impl TlsIdentity {
         Ok(Some(Self { certificate: chain, key, fingerprint }))
     }
 
-    fn certified(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
+    fn to_certified_key(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
         let (certificate, key) = own(config).unwrap_or_else(|| generated::files(config));
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect();
         let chain = chain.map_err(|_| TlsError::Empty(certificate))?;
@@ -154,7 +154,7 @@ struct CertificateState {
 impl CertificateState {
     fn read(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
         let Some(identity) = TlsIdentity::load(config, now)? else { return Ok(None) };
-        let certified = Arc::new(identity.certified(config)?);
+        let certified = Arc::new(identity.to_certified_key(config)?);
         let rotates_at = if own(config).is_some() { None } else { generated::rotates_at(config) };
         Ok(Some(Self { identity: Arc::new(identity), certified, next: next_identity(config)?, rotates_at }))
     }

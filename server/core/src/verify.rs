@@ -171,14 +171,15 @@ impl Examiner {
         }
         let mut missing = Vec::new();
         for (id, account) in &self.accounts {
-            missing.extend(account.unclaimed().map(|what| (*id, what)));
-            missing.extend(self.accounts.values().find_map(|other| account.uncharged(other)).map(|what| (*id, what)));
+            missing.extend(account.find_unclaimed().map(|what| (*id, what)));
+            missing
+                .extend(self.accounts.values().find_map(|other| account.find_uncharged(other)).map(|what| (*id, what)));
             self.report.accounts += 1;
         }
         for (id, what) in missing {
             self.add_finding(format!("account {id}"), what);
         }
-        for (id, what) in self.sites.unlike_logged() {
+        for (id, what) in self.sites.list_unlogged_keys() {
             self.add_finding(format!("worker {id}"), what);
         }
         self.report.leaves = size;

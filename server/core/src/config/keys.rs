@@ -118,7 +118,7 @@ fn leaves(config: &Config) -> BTreeMap<String, String> {
 }
 
 /// Returns the first unknown name in a source, with the most similar key.
-pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
+pub(super) fn find_unknown(source: &Map<String, Value>) -> Option<String> {
     let defaults = leaves(&Config::default());
     let name = flat(source).into_keys().find(|name| !is_known(&defaults, name))?;
     Some(match nearest(&defaults, &name) {
@@ -176,13 +176,13 @@ pub(super) fn settings(
             } else {
                 Source::BuiltIn
             };
-            Setting { value: masked(&key, value), key, source }
+            Setting { value: mask_secret(&key, value), key, source }
         })
         .collect())
 }
 
 /// Returns the value, without its secret parts.
-fn masked(key: &str, value: String) -> String {
+fn mask_secret(key: &str, value: String) -> String {
     let last = key.rsplit('.').next().unwrap_or(key);
     if value.is_empty() {
         value

@@ -25,7 +25,7 @@ pub(super) async fn prepare(url: &str) -> Result<(), DbErr> {
         let options: SqliteConnectOptions = url.parse().map_err(connection_error)?;
         let path = options.get_filename();
         let opened = own_file(path);
-        return opened.map_err(|error| refused(format!("the SQLite file {}: {error}", path.display())));
+        return opened.map_err(|error| refusal(format!("the SQLite file {}: {error}", path.display())));
     }
     reach(&url.parse().map_err(connection_error)?, PATIENCE).await
 }
@@ -34,7 +34,7 @@ pub(super) fn connection_error(error: sqlx::Error) -> DbErr {
     DbErr::Conn(RuntimeErr::SqlxError(error.into()))
 }
 
-const fn refused(reason: String) -> DbErr {
+const fn refusal(reason: String) -> DbErr {
     DbErr::Conn(RuntimeErr::Internal(reason))
 }
 
@@ -53,7 +53,7 @@ async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbE
             _ => true,
         };
         if is_final || Instant::now() + PAUSE >= end {
-            return Err(refused(format!("PostgreSQL at {place}: {error}")));
+            return Err(refusal(format!("PostgreSQL at {place}: {error}")));
         }
         if attempt == 1 {
             tracing::warn!(database.address = place, %error, "PostgreSQL takes no connection; trying again for 20 s");
@@ -69,7 +69,7 @@ async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbE
 /// If PostgreSQL does not accept the connection within `patience`: with its address and reason.
 pub(super) async fn reach_once(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
     let reached = connect_once(options, patience).await;
-    reached.map_err(|error| refused(format!("PostgreSQL at {}: {error}", format_address(options))))
+    reached.map_err(|error| refusal(format!("PostgreSQL at {}: {error}", format_address(options))))
 }
 
 async fn connect_once(options: &PgConnectOptions, patience: Duration) -> Result<(), sqlx::Error> {

@@ -91,10 +91,10 @@ impl KeyRing {
         if keys.is_empty() {
             return Err(RingError::Line(1));
         }
-        Self::checked(keys)
+        Self::from_keys(keys)
     }
 
-    fn checked(keys: Vec<RingKey>) -> Result<Self, RingError> {
+    fn from_keys(keys: Vec<RingKey>) -> Result<Self, RingError> {
         if keys.len() > MOST_KEYS {
             return Err(RingError::TooMany(keys.len()));
         }
@@ -116,7 +116,7 @@ impl KeyRing {
         let from = from.replace_nanosecond(0).unwrap_or(from);
         let mut keys = self.0.clone();
         keys.push(RingKey::new(secret, Some(from)));
-        Self::checked(keys)
+        Self::from_keys(keys)
     }
 
     /// Returns the ring without replaced keys for which `is_unused` returns true. The current key and later ones always

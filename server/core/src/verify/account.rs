@@ -141,7 +141,7 @@ impl ReplayedAccount {
 
     /// Describes the first job that protects this account's unit but is not charged to `other`, another limited unit of
     /// the same lineage.
-    pub(super) fn uncharged(&self, other: &Self) -> Option<String> {
+    pub(super) fn find_uncharged(&self, other: &Self) -> Option<String> {
         let is_sibling = (self.organization, self.lineage, self.adjacency)
             == (other.organization, other.lineage, other.adjacency)
             && self.unit != other.unit;
@@ -313,7 +313,7 @@ impl ReplayedAccount {
     }
 
     /// Describes a result of the rows that the server does not claim, if any.
-    pub(super) fn unclaimed(&self) -> Option<String> {
+    pub(super) fn find_unclaimed(&self) -> Option<String> {
         if !self.claimed {
             return Some("its row is missing".to_owned());
         }

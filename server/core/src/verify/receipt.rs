@@ -51,7 +51,7 @@ impl SiteChains {
     }
 
     /// Returns the workers whose keys differ from the log.
-    pub(super) fn unlike_logged(&self) -> Vec<(WorkerId, String)> {
+    pub(super) fn list_unlogged_keys(&self) -> Vec<(WorkerId, String)> {
         let mut unlike = Vec::new();
         for (worker, events) in &self.logged {
             let (Some(site), Some(last)) = (self.sites.get(worker), events.last()) else { continue };

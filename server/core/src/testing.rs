@@ -162,5 +162,5 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 pub use authenticator::code;
-pub use people::{HERE, PASSWORD, Person, TestConsortium, newcomer};
+pub use people::{FoundedConsortium, HERE, PASSWORD, Person, newcomer};
 pub use tamper::{refuse_entries, tamper};

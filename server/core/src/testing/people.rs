@@ -36,7 +36,7 @@ impl Person {
 }
 
 /// A consortium of two organizations.
-pub struct TestConsortium {
+pub struct FoundedConsortium {
     /// The operator of the server and admin of the consortium; belongs to neither organization.
     pub operator: Person,
     /// The consortium.
@@ -89,7 +89,7 @@ impl TestApp {
     }
 
     /// Founds a consortium of two organizations.
-    pub async fn founded(&self) -> TestConsortium {
+    pub async fn founded(&self) -> FoundedConsortium {
         let operator = self.operator().await;
         let new = NewConsortium {
             name: "Speech".to_owned(),
@@ -101,7 +101,7 @@ impl TestApp {
         let consortium = consortium::found(&self.ctx, &actor, &new).await.expect("may found").id;
         let north = self.organization(&operator, consortium, "North").await;
         let south = self.organization(&operator, consortium, "South").await;
-        TestConsortium { operator, consortium, north, south }
+        FoundedConsortium { operator, consortium, north, south }
     }
 
     /// Adds a new organization to a consortium, with its first member.

@@ -19,7 +19,7 @@ use crate::service::retirement::{
 };
 use crate::service::session::{Entered, authenticate, sign_in};
 use crate::service::{api_key, event, invitation, organization, role};
-use crate::testing::{HERE, PASSWORD, Person, TestApp, TestConsortium, newcomer, on_both};
+use crate::testing::{FoundedConsortium, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
 
 fn credentials(person: &Person) -> SignIn {
     SignIn { email: person.session.member.email.clone(), password: PASSWORD.to_owned() }
@@ -44,7 +44,7 @@ async fn confirm(app: &TestApp, at: &(OrganizationId, Person), person: &Person) 
     role::confirm_address(&app.ctx, &by, at.0, person.session.member.id).await.unwrap();
 }
 
-async fn retires(app: &TestApp, founded: &TestConsortium, person: &Person) {
+async fn retires(app: &TestApp, founded: &FoundedConsortium, person: &Person) {
     let (north, admin) = &founded.north;
     let by = admin.actor(app).await;
     retire_member(&app.ctx, &by, *north, person.session.member.id, &reason()).await.unwrap();

@@ -66,10 +66,10 @@ pub async fn at_work(
     worker: WorkerId,
     token: &str,
 ) -> Result<(Held, job::Model), Error> {
-    let held = held(connection, worker, token).await?;
-    let row = state::row(connection, held.job).await?;
+    let lease = held(connection, worker, token).await?;
+    let row = state::row(connection, lease.job).await?;
     match state::of(&row)? {
-        JobState::Queued | JobState::Running => Ok((held, row)),
+        JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
@@ -144,8 +144,8 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 /// # Errors
 /// `lease_lost` when a later lease has begun, and while the job is paused.
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
-    let held = held(ctx.db.read(), worker, token).await?;
-    let row = state::row(ctx.db.read(), held.job).await?;
+    let lease = held(ctx.db.read(), worker, token).await?;
+    let row = state::row(ctx.db.read(), lease.job).await?;
     let now = state::of(&row)?;
     if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
@@ -154,7 +154,7 @@ pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, 
         let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
         return Ok(Renewal { go_on: false, reason });
     }
-    extend(ctx, &held, token).await?;
+    extend(ctx, &lease, token).await?;
     Ok(Renewal { go_on: true, reason: String::new() })
 }
 
@@ -170,13 +170,13 @@ pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held
         .and_where(job::Column::Id.eq(held.job.0))
         .and_where(job::Column::State.is_in(states))
         .take();
-    let found = lease::Entity::find_by_id((held.job.0, held.dataset.0))
+    let row = lease::Entity::find_by_id((held.job.0, held.dataset.0))
         .filter(lease::Column::Token.eq(token))
         .filter(lease::Column::WorkerId.eq(held.worker.0))
         .filter(lease::Column::JobId.in_subquery(under_way))
         .one(connection)
         .await?;
-    if found.is_none() {
+    if row.is_none() {
         // Returns the precise error.
         at_work(connection, held.worker, token).await?;
     }

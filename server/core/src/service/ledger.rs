@@ -102,9 +102,9 @@ pub struct Release<'a> {
 pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(connection, asks).await?;
     let (charged, mut refusals) = charged::accounts(connection, asks).await?;
-    let charged = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
-    let mut balances = account::balances(connection, &charged().map(Ask::key).collect()).await?;
-    for ask in charged() {
+    let asks = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
+    let mut balances = account::balances(connection, &asks().map(Ask::key).collect()).await?;
+    for ask in asks() {
         let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
         let cost = figures::price(balance, &ask.charge)?;
         match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
@@ -123,13 +123,13 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Ve
 pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
-    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
+    let mut accounts: BTreeMap<Key, Held> = BTreeMap::new();
     for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
-        held.insert(key, account::open(ctx, tx, key).await?);
+        accounts.insert(key, account::open(ctx, tx, key).await?);
     }
     let mut reserved = Vec::new();
     for AccountCharge { ask, own } in &charged {
-        let Some(account) = held.get_mut(&ask.key()) else { continue };
+        let Some(account) = accounts.get_mut(&ask.key()) else { continue };
         let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
         let in_the_clear = ask.charge.is_in_the_clear();
         if !in_the_clear {
@@ -164,11 +164,11 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<
         return Ok(refusals);
     }
     let mut leaves = Vec::new();
-    for account in held.values_mut() {
+    for account in accounts.values_mut() {
         leaves.extend(account.begin(tx).await?);
     }
     for (key, row) in reserved {
-        let Some(account) = held.get_mut(&key) else { continue };
+        let Some(account) = accounts.get_mut(&key) else { continue };
         let line = Line {
             kind: EntryKind::Reserve,
             job,
@@ -181,7 +181,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<
         row.into_active_model().insert(tx).await?;
         leaves.push(account.append(tx, ctx.now(), line).await?);
     }
-    for account in held.into_values() {
+    for account in accounts.into_values() {
         account.save(tx).await?;
     }
     log::append(ctx, tx, &leaves).await?;

@@ -183,12 +183,12 @@ pub async fn fetch(
         if let Some(row) = find(ctx.db.read(), held.job, name).await? {
             return Ok(Some(stored(row)));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }

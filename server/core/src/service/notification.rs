@@ -161,13 +161,13 @@ fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
 /// Selects the caller's own notifications, apart from those of consortia that the caller has left.
 fn visible_to(actor: &Actor) -> Condition {
     let here = actor.consortia.keys().map(|consortium| consortium.0);
-    let mut seen = Condition::any()
+    let mut condition = Condition::any()
         .add(notification::Column::ConsortiumId.is_null())
         .add(notification::Column::ConsortiumId.is_in(here));
     if actor.member.operator {
-        seen = Condition::all();
+        condition = Condition::all();
     }
-    Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(seen)
+    Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(condition)
 }
 
 fn shown(row: notification::Model) -> Result<Notification, Error> {

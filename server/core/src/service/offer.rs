@@ -103,11 +103,11 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
                 }
             }
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Ok(Offer::Nothing);
         }
-        let (began, pause) = (Instant::now(), left.min(LOOK_AGAIN));
+        let (began, pause) = (Instant::now(), remaining.min(LOOK_AGAIN));
         tokio::select! {
             () = waiter.wait(pause) => {}
             () = ctx.shutdown.cancelled() => return Ok(Offer::Nothing),
@@ -129,8 +129,8 @@ pub async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     }
     ctx.db
         .beside("worker seen", async |tx| {
-            let seen = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
-            seen.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
+            let update = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
+            update.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
             Ok(())
         })
         .await?;

@@ -281,10 +281,10 @@ fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> 
 }
 
 async fn find_identity(connection: &impl ConnectionTrait, who: &Identity) -> Result<Option<identity::Model>, Error> {
-    let found = identity::Entity::find()
+    let query = identity::Entity::find()
         .filter(identity::Column::Issuer.eq(&who.issuer))
         .filter(identity::Column::Subject.eq(&who.subject));
-    Ok(found.one(connection).await?)
+    Ok(query.one(connection).await?)
 }
 
 async fn insert_identity(ctx: &Ctx, tx: &Tx, member: MemberId, who: &Identity) -> Result<(), Error> {
@@ -307,8 +307,8 @@ fn name(who: &Identity, email: &str) -> String {
         violations.is_empty()
     };
     let start = email.split('@').next().unwrap_or_default();
-    let told = who.name.as_deref().filter(usable).or(Some(start).filter(usable));
-    told.unwrap_or("a member").trim().to_owned()
+    let name = who.name.as_deref().filter(usable).or(Some(start).filter(usable));
+    name.unwrap_or("a member").trim().to_owned()
 }
 
 fn act(by: By, what: AuditAction, member: MemberId) -> Act<'static> {

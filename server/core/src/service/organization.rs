@@ -28,9 +28,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Organization>, Error> 
     let mut query = organization::Entity::find();
     if !actor.member.operator {
         let peers = actor.consortia.values().flatten().copied();
-        let seen = actor.organizations().into_iter().chain(peers);
-        let seen = seen.filter(|id| policy::allows(actor, Operation::ReadOrganization, Place::Organization(*id)));
-        query = query.filter(organization::Column::Id.is_in(seen.map(|id| id.0)));
+        let visible = actor.organizations().into_iter().chain(peers);
+        let visible = visible.filter(|id| policy::allows(actor, Operation::ReadOrganization, Place::Organization(*id)));
+        query = query.filter(organization::Column::Id.is_in(visible.map(|id| id.0)));
     }
     shown(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
 }
@@ -65,11 +65,11 @@ pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result
 pub(super) async fn get_in(ctx: &Ctx, consortium: ConsortiumId, id: OrganizationId) -> Result<Organization, Error> {
     let row = organization::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("organization"))?;
-    let mut found = shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))?;
+    let mut organization = shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))?;
     let kind = SubjectKind::Organization;
     let retired = retirement::all_in_force(ctx.db.read(), kind, &[id.0], Some(consortium.0)).await?;
-    found.retirement = retired.into_values().next().map(Into::into);
-    Ok(found)
+    organization.retirement = retired.into_values().next().map(Into::into);
+    Ok(organization)
 }
 
 /// Returns one organization.
@@ -117,8 +117,8 @@ async fn shown(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organiza
         members.entry(row.scope_id).or_default().push(row.member_id);
     }
     let mut datasets: HashMap<Uuid, u32> = HashMap::new();
-    let held = dataset::Entity::find().filter(dataset::Column::OrganizationId.is_in(ids.clone()));
-    for row in held.all(ctx.db.read()).await? {
+    let query = dataset::Entity::find().filter(dataset::Column::OrganizationId.is_in(ids.clone()));
+    for row in query.all(ctx.db.read()).await? {
         *datasets.entry(row.organization_id).or_default() += 1;
     }
     let mut workers = worker::of_organizations(ctx, &ids).await?;

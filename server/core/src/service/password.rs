@@ -87,9 +87,9 @@ pub(super) async fn prove(
     expect_room(ctx)?;
     let _place = ctx.passwords.enter(from.address).inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))?;
     // On a device on which a member signed in before, guesses from elsewhere do not block them.
-    let known = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
+    let device = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
     let mut doors = Door::of_address(from.address);
-    doors.push(known.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
+    doors.push(device.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
     attempt::enter(ctx, &doors).await?;
     if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
 }

@@ -106,8 +106,8 @@ impl PlanInput {
 /// Returns every charged dataset of a job, with its charge.
 fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge)> {
     let used = spec.datasets();
-    let known = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
-    known.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
+    let matches = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    matches.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
 }
 
 fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {

@@ -120,11 +120,11 @@ async fn askable(
 
 /// Returns a question that the caller may answer.
 async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(question::Model, job::Model), Error> {
-    let found = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let found = found.ok_or_else(|| Error::not_found("question"))?;
-    let row = state::row(ctx.db.read(), found.job_id.into()).await?;
+    let question = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let question = question.ok_or_else(|| Error::not_found("question"))?;
+    let row = state::row(ctx.db.read(), question.job_id.into()).await?;
     may(actor, Operation::Annotate, &row, "question")?;
-    Ok((found, row))
+    Ok((question, row))
 }
 
 /// Checks the policy. Without access to the consortium, the error is that `what` is not found.

@@ -53,8 +53,8 @@ enum Foreseen {
 impl Proven {
     /// Returns whether one of them pays for a vector of a lease's dataset in a round.
     pub(crate) fn pay_for(&self, held: &Held, series: &str, round: u32) -> bool {
-        let paid = (held.job, held.dataset, series, round);
-        let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == paid;
+        let target = (held.job, held.dataset, series, round);
+        let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == target;
         self.receipts.iter().any(|looked| pays(&looked.document))
     }
 }
@@ -159,8 +159,8 @@ pub(crate) async fn accept_proven(
     for (signed, Looked { document, digest, foreseen }) in receipts.iter().zip(&proven.receipts) {
         let number = i64::try_from(document.sequence).map_err(|_| bad("a receipt's number is out of range"))?;
         if number <= sequence {
-            let known = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
-            if known.is_some_and(|known| known.digest == *digest) {
+            let earlier = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
+            if earlier.is_some_and(|earlier| earlier.digest == *digest) {
                 countersigned.extend(countersignature_of(tx, worker, number).await?);
                 continue;
             }

@@ -51,7 +51,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let connection = ctx.db.read();
     let manifest: Manifest = from_json(&row.manifest)?;
     let parties = certificate::parties(ctx, &row, &manifest).await?;
-    let known = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
+    let datasets = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
     let audits = audit::of_job(ctx, actor, id).await?;
     let measurements = measurements(ctx, id).await?;
     let issued = certificate::existing(ctx, id).await?;
@@ -74,11 +74,11 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
         consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
         job: certificate::covered(&row, state),
         reason: row.reason.clone(),
-        datasets: parties.iter().map(|party| used(party, &known, outcome.as_ref())).collect(),
+        datasets: parties.iter().map(|party| used(party, &datasets, outcome.as_ref())).collect(),
         comparison: ArmComparison::compare_all(&tests, outcome.as_ref(), &measurements),
         outcome,
         measurements,
-        privacy: costs(ctx, actor, &parties, &known).await?,
+        privacy: costs(ctx, actor, &parties, &datasets).await?,
         audits,
         artifacts: files
             .into_iter()

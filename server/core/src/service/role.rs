@@ -41,8 +41,8 @@ pub async fn assign(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
-    let wanted = checked(roles, &OF_ORGANIZATION, "an organization")?;
-    change(ctx, actor, RoleScope::Organization(organization), member, &wanted).await
+    let roles = checked(roles, &OF_ORGANIZATION, "an organization")?;
+    change(ctx, actor, RoleScope::Organization(organization), member, &roles).await
 }
 
 /// Removes every role of a member at an organization. Their account, and their roles elsewhere, stay.
@@ -90,9 +90,9 @@ pub async fn confirm_address(
 pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     let scope = RoleScope::Consortium(consortium);
-    let held = at(scope).all(ctx.db.read()).await?;
+    let grants = at(scope).all(ctx.db.read()).await?;
     let rows = member::Entity::find()
-        .filter(member::Column::Id.is_in(held.iter().map(|row| row.member_id)))
+        .filter(member::Column::Id.is_in(grants.iter().map(|row| row.member_id)))
         .order_by_asc(member::Column::Name)
         .order_by_asc(member::Column::Id)
         .all(ctx.db.read())
@@ -115,12 +115,12 @@ pub async fn add_over(
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
     let roles = RoleAssignment { roles: new.roles.clone() };
-    let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
+    let mut roles = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
     let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
     let is_confirmed = row.address_confirmed_at.is_some();
-    let known = members::with_grants(ctx.db.read(), row).await?;
-    if !members::standing_of(ctx.db.read(), &known.grants).await?.consortia.contains_key(&consortium) {
+    let member = members::with_grants(ctx.db.read(), row).await?;
+    if !members::standing_of(ctx.db.read(), &member.grants).await?.consortia.contains_key(&consortium) {
         return Err(Error::not_found("member of the consortium"));
     }
     if !is_confirmed {
@@ -129,10 +129,10 @@ pub async fn add_over(
         ));
     }
     let scope = RoleScope::Consortium(consortium);
-    wanted.extend(known.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
-    wanted.sort_unstable();
-    wanted.dedup();
-    change(ctx, actor, scope, known.id, &wanted).await
+    roles.extend(member.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
+    roles.sort_unstable();
+    roles.dedup();
+    change(ctx, actor, scope, member.id, &roles).await
 }
 
 /// Replaces the roles of a member over a consortium; an empty list removes all.
@@ -149,8 +149,8 @@ pub async fn assign_over(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
-    let wanted = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
-    change(ctx, actor, RoleScope::Consortium(consortium), member, &wanted).await
+    let roles = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
+    change(ctx, actor, RoleScope::Consortium(consortium), member, &roles).await
 }
 
 /// Returns the roles without duplicates, if the place can give them.
@@ -167,10 +167,10 @@ fn checked(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Ro
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let mut wanted = roles.roles.clone();
-    wanted.sort_unstable();
-    wanted.dedup();
-    Ok(wanted)
+    let mut roles = roles.roles.clone();
+    roles.sort_unstable();
+    roles.dedup();
+    Ok(roles)
 }
 
 /// Changes the roles at a place to `wanted`, and logs each added or removed one. A person without a role there is not a
@@ -187,12 +187,12 @@ async fn change(
         .write("change roles", async |tx| {
             let missing = || Error::not_found("member");
             let row = member::Entity::find_by_id(member.0).one(tx).await?.ok_or_else(missing)?;
-            let held = at(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
-            if held.is_empty() && !stands(tx, scope, member).await? {
+            let rows = at(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
+            if rows.is_empty() && !stands(tx, scope, member).await? {
                 return Err(missing());
             }
-            let mut had = Vec::with_capacity(held.len());
-            for row in held {
+            let mut had = Vec::with_capacity(rows.len());
+            for row in rows {
                 let role: Role = from_word(&row.role)?;
                 had.push(role);
                 if !wanted.contains(&role) {

@@ -166,8 +166,8 @@ async fn stands(
     digest: &str,
 ) -> Result<bool, Error> {
     let key = (row.id, series.to_owned(), round as i32, held.dataset.0);
-    let found = submission::Entity::find_by_id(key).one(ctx.db.read()).await?;
-    Ok(found.is_some_and(|found| found.digest == digest))
+    let earlier = submission::Entity::find_by_id(key).one(ctx.db.read()).await?;
+    Ok(earlier.is_some_and(|earlier| earlier.digest == digest))
 }
 
 /// Returns the number of leading bytes that the server has of the vector with this digest: from earlier attempts to
@@ -240,8 +240,8 @@ impl Incoming {
                 let (header, proven) = (&header, proven.as_ref());
                 let countersignatures = receipt::accept_proven(ctx, tx, worker, &header.receipts, proven).await?;
                 lease::still_at_work(tx, &held, &header.lease).await?;
-                let paid = proven.is_some_and(|proven| proven.pay_for(&held, &header.series, header.round));
-                Ok((accept(ctx, tx, (&row, &planned), &held, header, &object, paid).await?, countersignatures))
+                let is_paid = proven.is_some_and(|proven| proven.pay_for(&held, &header.series, header.round));
+                Ok((accept(ctx, tx, (&row, &planned), &held, header, &object, is_paid).await?, countersignatures))
             })
             .await?;
         if !matches!(accepted, Accepted::New | Accepted::Repeated) {
@@ -347,9 +347,9 @@ async fn refusal(
     header: &Header,
     paid: bool,
 ) -> Result<Option<Accepted>, Error> {
-    let charged = planned.release_of(held.dataset).is_some();
-    let paid = paid || !charged || receipt::pays_for(tx, held, &header.series, header.round).await?;
-    if !paid {
+    let is_charged = planned.release_of(held.dataset).is_some();
+    let is_paid = paid || !is_charged || receipt::pays_for(tx, held, &header.series, header.round).await?;
+    if !is_paid {
         return Ok(Some(Accepted::Unpaid));
     }
     let Some(open) = opened(ctx, tx, row, planned, header.round).await? else { return Ok(Some(Accepted::NotYet)) };

@@ -50,13 +50,13 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
             if row.retired_at.is_some() {
                 return Err(presence::retired());
             }
-            let known = rotations(tx, row.id).await?;
-            if known.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
+            let history = rotations(tx, row.id).await?;
+            if history.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
                 return Ok(false);
             }
             let current =
                 public_key(&row.public_key).map_err(|error| Error::internal("reading a site's key", error))?;
-            let mut keys = SiteKeys::leading_to(current, &known)
+            let mut keys = SiteKeys::leading_to(current, &history)
                 .map_err(|error| Error::internal("reading the changes of a site's key", error))?;
             keys.follow(rotation).map_err(|error| bad(error.to_string()))?;
             let last = receipt::Entity::find()
@@ -73,8 +73,8 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
                     )));
                 }
             }
-            let taken = worker::Entity::find().filter(worker::Column::PublicKey.eq(&change.new)).one(tx).await?;
-            if taken.is_some() {
+            let owner = worker::Entity::find().filter(worker::Column::PublicKey.eq(&change.new)).one(tx).await?;
+            if owner.is_some() {
                 return Err(Error::problem(Code::AlreadyExists, "another worker has this key"));
             }
             let change_row = worker_key::Model {
@@ -158,16 +158,16 @@ pub async fn changes(
         .order_by_asc(worker_key::Column::Number)
         .all(connection)
         .await?;
-    let mut found: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
+    let mut by_worker: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
     for row in rows {
         let worker = row.worker_id;
         let change =
             rotation(row).open().map_err(|error| Error::internal("reading the changes of a site's key", error))?;
         let (number, receipts, at) = (change.number, change.receipts, change.at);
-        let shown = KeyChanged { number, old: change.old, new: change.new, receipts, at };
-        found.entry(worker).or_default().push(shown);
+        let entry = KeyChanged { number, old: change.old, new: change.new, receipts, at };
+        by_worker.entry(worker).or_default().push(entry);
     }
-    Ok(found)
+    Ok(by_worker)
 }
 
 fn rotation(row: worker_key::Model) -> KeyRotation {

@@ -300,8 +300,8 @@ impl Site {
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
-        let charged = job.participants.iter().find(|part| part.dataset == self.dataset);
-        let charged = charged.and_then(|part| part.charge.as_ref());
+        let part = job.participants.iter().find(|part| part.dataset == self.dataset);
+        let charge = part.and_then(|part| part.charge.as_ref());
         self.sequence += 1;
         let receipt = Receipt {
             sequence: self.sequence,
@@ -314,8 +314,8 @@ impl Site {
             series: "private".to_owned(),
             round,
             attempt,
-            unit: charged.map_or(PrivacyUnit::Record, |charge| charge.unit),
-            adjacency: charged.map_or(Adjacency::ZeroOut, |charge| charge.adjacency),
+            unit: charge.map_or(PrivacyUnit::Record, |charge| charge.unit),
+            adjacency: charge.map_or(Adjacency::ZeroOut, |charge| charge.adjacency),
             event,
             evaluator: EVALUATOR_VERSION.to_owned(),
             at: time::OffsetDateTime::UNIX_EPOCH,

@@ -154,7 +154,7 @@ pub async fn balances(
     keys: &BTreeSet<Key>,
 ) -> Result<BTreeMap<Key, Balance>, Error> {
     let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
-    let mut found = BTreeMap::new();
+    let mut balances = BTreeMap::new();
     for key in keys {
         let (unit, adjacency) = (word(&key.unit)?, word(&key.adjacency)?);
         let is_it = |row: &&account::Model| {
@@ -164,10 +164,10 @@ pub async fn balances(
                 && row.observer == OBSERVER
         };
         if let Some(row) = rows.iter().find(is_it) {
-            found.insert(*key, from_json(&row.balance)?);
+            balances.insert(*key, from_json(&row.balance)?);
         }
     }
-    Ok(found)
+    Ok(balances)
 }
 
 /// Returns the account with this key. If there is none, returns one without a budget, which is not stored before
@@ -206,7 +206,7 @@ pub(super) async fn reservations(
 ) -> Result<Vec<(reservation::Model, account::Model)>, Error> {
     let on =
         reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
-    let found = reservation::Entity::find()
+    let rows = reservation::Entity::find()
         .filter(reservation::Column::JobId.eq(job))
         .filter(reservation::Column::DatasetId.eq(dataset))
         .join(JoinType::LeftJoin, on.into())
@@ -215,12 +215,12 @@ pub(super) async fn reservations(
         .select_also(account::Entity)
         .all(connection)
         .await?;
-    let known = |(reserved, row): (reservation::Model, Option<account::Model>)| {
+    let with_account = |(reserved, row): (reservation::Model, Option<account::Model>)| {
         let row =
             row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
         Ok((reserved, row))
     };
-    found.into_iter().map(known).collect()
+    rows.into_iter().map(with_account).collect()
 }
 
 /// Returns the limited units of a lineage, with the balances of their accounts, in a stable order.

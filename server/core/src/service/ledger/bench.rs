@@ -77,7 +77,7 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
         // The settings of the writing connection; those of the readers do not matter.
         _ => &["PRAGMA journal_mode", "PRAGMA synchronous"],
     };
-    let mut said = Vec::new();
+    let mut values = Vec::new();
     for setting in settings {
         let (name, statement) =
             (setting.to_lowercase(), Statement::from_string(ctx.db.read().get_database_backend(), *setting));
@@ -88,9 +88,9 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
                 .ok()
         });
         let name = name.split(' ').next_back().unwrap_or_default().to_owned();
-        said.push(format!("{name}={}", value.unwrap_or_default()));
+        values.push(format!("{name}={}", value.unwrap_or_default()));
     }
-    Ok(said.join(" "))
+    Ok(values.join(" "))
 }
 
 /// Inserts one row of a table without keys or triggers, `each` times by each client.
@@ -108,9 +108,9 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
         spawned(async move {
             let mut times = Vec::with_capacity(each);
             for _ in 0..each {
-                let asked = Instant::now();
+                let start = Instant::now();
                 ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(&insert).await?)).await?;
-                times.push(asked.elapsed());
+                times.push(start.elapsed());
             }
             Ok(times)
         })
@@ -124,12 +124,12 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
 /// # Errors
 /// When the database refuses.
 pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<Figures>, Error> {
-    let mut made = Vec::with_capacity(clients);
+    let mut fleet = Vec::with_capacity(clients);
     for _ in 0..clients {
-        made.push(Client::new(ctx, jobs, releases).await?);
+        fleet.push(Client::new(ctx, jobs, releases).await?);
     }
     let began = Instant::now();
-    let all = try_join_all(made.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
+    let all = try_join_all(fleet.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
     let took = began.elapsed();
     let times = |of: fn(&Times) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
     let (reserve, commit, settle) =
@@ -186,12 +186,12 @@ impl Client {
                 let row = organization::Model { id: client.organization.0, name, created_at: ctx.now() };
                 row.into_active_model().insert(tx).await?;
                 client.worker_row(ctx).into_active_model().insert(tx).await?;
-                let mut held = account::open(ctx, tx, client.account()).await?;
-                let began = held.begin(tx).await?;
-                held.balance.set_budget(limits).map_err(|error| wrong(&error))?;
+                let mut account = account::open(ctx, tx, client.account()).await?;
+                let began = account.begin(tx).await?;
+                account.balance.set_budget(limits).map_err(|error| wrong(&error))?;
                 let set = budget::Model {
                     id: ctx.id::<Uuid>(),
-                    account_id: held.id(),
+                    account_id: account.id(),
                     epsilon: 100.0,
                     delta: 1e-6,
                     limits: to_json(&limits)?,
@@ -201,7 +201,7 @@ impl Client {
                 let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
                 set.into_active_model().insert(tx).await?;
                 log::append(ctx, tx, &leaves).await?;
-                held.save(tx).await?;
+                account.save(tx).await?;
                 for id in &client.jobs {
                     client.job_row(ctx, *id)?.into_active_model().insert(tx).await?;
                     client.part_row(*id)?.into_active_model().insert(tx).await?;
@@ -304,21 +304,21 @@ impl Client {
                 lineage: self.lineage,
                 charge: self.charge.clone(),
             }];
-            let asked = Instant::now();
+            let start = Instant::now();
             let refusals = ctx.db.write("reserve", async |tx| reserve(&ctx, tx, id, &asks).await).await?;
-            times.reserve.push(asked.elapsed());
+            times.reserve.push(start.elapsed());
             if !refusals.is_empty() {
                 return Err(Error::internal("measuring", "the limit is too small for the measurement"));
             }
             for round in 1..=self.charge.releases {
                 let signed = [self.receipt(&ctx, id, round as u32)?];
-                let asked = Instant::now();
+                let start = Instant::now();
                 ctx.db.write("commit", async |tx| receipt::accept(&ctx, tx, self.worker, &signed).await).await?;
-                times.commit.push(asked.elapsed());
+                times.commit.push(start.elapsed());
             }
-            let asked = Instant::now();
+            let start = Instant::now();
             ctx.db.write("settle", async |tx| settle(&ctx, tx, id, self.dataset.0).await).await?;
-            times.settle.push(asked.elapsed());
+            times.settle.push(start.elapsed());
         }
         Ok(times)
     }

@@ -82,11 +82,10 @@ pub(super) async fn of(
 /// Returns the history of an account from its steps, in about `wanted` points.
 pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
-    let kept = kept(steps, wanted);
     let mut budget: Option<Budget> = None;
     let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
     let mut points = Vec::new();
-    for (step, kept) in steps.iter().zip(kept) {
+    for (step, is_point) in steps.iter().zip(select_points(steps, wanted)) {
         let (at, entry) = match step {
             Step::Limit(at, limits) => {
                 budget = Some(*limits);
@@ -97,7 +96,7 @@ pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> R
                 (entry.at, Some(&**entry))
             }
         };
-        if kept {
+        if is_point {
             let summary = balance(budget, &parts)?.summary();
             points.push(HistoryPoint {
                 at,
@@ -152,7 +151,7 @@ pub(super) async fn steps(
 
 /// Returns whether each step becomes a point: every step except commits, and as many commits as to leave about `wanted`
 /// points; always the last commit of a sequence.
-fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
+fn select_points(steps: &[Step], wanted: usize) -> Vec<bool> {
     let pays = |step: &Step| matches!(step, Step::Entry(entry) if entry.kind == "commit");
     let payments = steps.iter().filter(|step| pays(step)).count();
     let others = steps.len() - payments;
@@ -218,7 +217,7 @@ fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resu
 fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Vec<JobShare>, Error> {
     let Some(limits) = budget else { return Ok(Vec::new()) };
     let whole = balance(budget, parts)?;
-    let held: Vec<f64> =
+    let losses: Vec<f64> =
         whole.spent().losses().zip(whole.reserved().losses()).map(|(a, b)| a.1.plus(b.1).to_f64_up()).collect();
     let best = limits
         .shares()
@@ -226,22 +225,23 @@ fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resul
         .enumerate()
         .filter_map(|(index, share)| share.map(|share| (index, share.to_f64_down())))
         .filter(|(_, share)| *share > 0.0)
-        .min_by(|a, b| (held[a.0] / a.1).total_cmp(&(held[b.0] / b.1)));
+        .min_by(|a, b| (losses[a.0] / a.1).total_cmp(&(losses[b.0] / b.1)));
     let Some((order, most)) = best else { return Ok(Vec::new()) };
     let part = |curve: &Curve| curve.losses().nth(order).map_or(0.0, |(_, loss)| loss.to_f64_up()) / most;
     let mut jobs: BTreeMap<Uuid, (f64, f64, u64, Vec<Reservation>)> = BTreeMap::new();
-    for held in parts.values() {
-        let open = if held.settled { 0 } else { held.releases.saturating_sub(held.committed) };
-        let job = jobs.entry(held.job).or_default();
-        job.0 += part(&held.cost.times(held.committed));
-        job.1 += part(&held.cost.times(open));
-        job.2 += held.committed;
-        let paid = Reservation::from_parts(ReservationId(0), held.cost.clone(), held.releases, held.committed, true);
-        job.3.push(paid.map_err(|error| Error::internal("adding the rows of an account up", error))?);
+    for entry in parts.values() {
+        let open = if entry.settled { 0 } else { entry.releases.saturating_sub(entry.committed) };
+        let job = jobs.entry(entry.job).or_default();
+        job.0 += part(&entry.cost.times(entry.committed));
+        job.1 += part(&entry.cost.times(open));
+        job.2 += entry.committed;
+        let reservation =
+            Reservation::from_parts(ReservationId(0), entry.cost.clone(), entry.releases, entry.committed, true);
+        job.3.push(reservation.map_err(|error| Error::internal("adding the rows of an account up", error))?);
     }
     let mut shares = Vec::with_capacity(jobs.len());
-    for (job, (spent, reserved, releases, paid)) in jobs {
-        let alone = Balance::rebuilt(budget, &paid).map_err(|error| Error::internal("pricing a job", error))?;
+    for (job, (spent, reserved, releases, reservations)) in jobs {
+        let alone = Balance::rebuilt(budget, &reservations).map_err(|error| Error::internal("pricing a job", error))?;
         shares.push(JobShare { job: job.into(), spent, reserved, releases, alone: alone.summary().spent_epsilon });
     }
     shares.sort_by(|a, b| (b.spent + b.reserved).total_cmp(&(a.spent + a.reserved)).then(a.job.cmp(&b.job)));

@@ -169,7 +169,7 @@ mod tests {
             let admin = with(vec![RoleGrant { scope: over, role: Role::ConsortiumAdmin }]);
             let own = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
             let researcher = with(vec![RoleGrant { scope: own, role: Role::Researcher }]);
-            let wanted = [
+            let filters = [
                 Wanted::default(),
                 Wanted { kind: Some(EntryKind::Commit), ..Wanted::default() },
                 Wanted { job: Some(first.summary.id), ..Wanted::default() },
@@ -178,9 +178,9 @@ mod tests {
             ];
             let readers = [(&admin, 8, 0), (&world.sites[1].steward, 3, 2), (&world.sites[3].steward, 2, 2), (&researcher, 0, 3)];
             for (reader, rows, closed) in readers {
-                for wanted in &wanted {
-                    let told = newest(&app.ctx, reader, world.consortium, wanted, 50).await.unwrap();
-                    assert_eq!(told, one_by_one(&world, reader, wanted).await, "{wanted:?}");
+                for filter in &filters {
+                    let answer = newest(&app.ctx, reader, world.consortium, filter, 50).await.unwrap();
+                    assert_eq!(answer, one_by_one(&world, reader, filter).await, "{filter:?}");
                 }
                 let all = newest(&app.ctx, reader, world.consortium, &Wanted::default(), 50).await.unwrap();
                 assert_eq!((all.rows.len(), all.closed), (rows, closed));
@@ -209,15 +209,15 @@ mod tests {
             assert_eq!(accounts.iter().map(|account| account.entries).collect::<Vec<_>>(), [1, 1, 1]);
             for (few, named, sorts) in [(3, 3, true), (2, 3, false), (3, 2, false)] {
                 for kind in [None, Some(EntryKind::Reserve)] {
-                    let wanted = Wanted { kind, ..Wanted::default() };
-                    let asked = last(readable(connection, &owners, few, named).await.unwrap(), &wanted, 50).unwrap();
-                    let found = asked.clone().all(connection).await.unwrap();
-                    assert_eq!(found.len(), 3, "whichever way");
+                    let filter = Wanted { kind, ..Wanted::default() };
+                    let query = last(readable(connection, &owners, few, named).await.unwrap(), &filter, 50).unwrap();
+                    let rows = query.clone().all(connection).await.unwrap();
+                    assert_eq!(rows.len(), 3, "whichever way");
                     if connection.get_database_backend() != DbBackend::Sqlite {
                         continue;
                     }
-                    let asked = asked.build(DbBackend::Sqlite);
-                    let plan = Statement { sql: format!("EXPLAIN QUERY PLAN {}", asked.sql), ..asked };
+                    let statement = query.build(DbBackend::Sqlite);
+                    let plan = Statement { sql: format!("EXPLAIN QUERY PLAN {}", statement.sql), ..statement };
                     let steps = connection.query_all_raw(plan).await.unwrap();
                     let steps: Vec<String> = steps.iter().map(|step| step.try_get("", "detail").unwrap()).collect();
                     let says = |text: &str| steps.iter().any(|step| step.contains(text));

@@ -199,14 +199,14 @@ async fn next_id(ctx: &Ctx, tx: &Tx) -> Result<Uuid, Error> {
 pub async fn notices_after(ctx: &Ctx, worker: WorkerId, after: &str) -> Result<Vec<CredentialNotice>, Error> {
     let site = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let site = site.ok_or_else(|| Error::not_found("worker"))?;
-    let mut found = credential_notice::Entity::find()
+    let mut query = credential_notice::Entity::find()
         .filter(credential_notice::Column::OrganizationId.eq(site.organization_id))
         .order_by_asc(credential_notice::Column::Id)
         .limit(MOST_NOTICES);
     if !after.is_empty() {
         let wrong = |_| Error::validation(vec![Violation::new("after", "give the id of the last notice")]);
-        found = found.filter(credential_notice::Column::Id.gt(Uuid::parse_str(after).map_err(wrong)?));
+        query = query.filter(credential_notice::Column::Id.gt(Uuid::parse_str(after).map_err(wrong)?));
     }
-    let rows = found.all(ctx.db.read()).await?;
+    let rows = query.all(ctx.db.read()).await?;
     Ok(rows.into_iter().map(|row| CredentialNotice { id: row.id, text: row.text, at: row.at }).collect())
 }

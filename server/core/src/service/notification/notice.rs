@@ -119,15 +119,15 @@ pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), E
 
 /// Returns the members to be notified, each once.
 async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
-    let mut found = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for one in to {
         let (scope, place, role) = match one {
             To::Member(id) => {
-                found.insert(*id);
+                ids.insert(*id);
                 continue;
             }
             To::Operators => {
-                found.extend(operator::ids(tx).await?);
+                ids.extend(operator::ids(tx).await?);
                 continue;
             }
             To::Organization(id, role) => ("organization", *id, *role),
@@ -139,29 +139,29 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
             .filter(role::Column::Role.eq(word(&role)?))
             .all(tx)
             .await?;
-        found.extend(rows.into_iter().map(|row| row.member_id));
+        ids.extend(rows.into_iter().map(|row| row.member_id));
     }
     // Retired members are not notified.
-    let known: Vec<Uuid> = member::Entity::find()
+    let active: Vec<Uuid> = member::Entity::find()
         .select_only()
         .column(member::Column::Id)
-        .filter(member::Column::Id.is_in(found))
+        .filter(member::Column::Id.is_in(ids))
         .filter(member::Column::RetiredAt.is_null())
         .into_tuple()
         .all(tx)
         .await?;
     if !from_word::<NotificationKind>(kind)?.can_be_switched_off() {
-        return Ok(known.into_iter().collect());
+        return Ok(active.into_iter().collect());
     }
     let off: Vec<Uuid> = notification_switch::Entity::find()
         .select_only()
         .column(notification_switch::Column::MemberId)
         .filter(notification_switch::Column::Kind.eq(kind))
-        .filter(notification_switch::Column::MemberId.is_in(known.clone()))
+        .filter(notification_switch::Column::MemberId.is_in(active.clone()))
         .into_tuple()
         .all(tx)
         .await?;
-    Ok(known.into_iter().filter(|id| !off.contains(id)).collect())
+    Ok(active.into_iter().filter(|id| !off.contains(id)).collect())
 }
 
 fn message(notice: &Notice<'_>) -> Message {

@@ -31,9 +31,9 @@ pub async fn look(ctx: &Ctx) -> Result<(), Error> {
             let Some(worker) = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await? else { continue };
             let Some(since) = worker.last_seen_at.filter(|at| ctx.now() - *at > SILENT) else { continue };
             let key = format!("worker_silent:{}:{}", worker.id, since.unix_timestamp());
-            let told =
+            let earlier =
                 notification::Entity::find().filter(notification::Column::Key.eq(key)).one(ctx.db.read()).await?;
-            if told.is_none() {
+            if earlier.is_none() {
                 let notice = Notice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
                 ctx.db.write("tell of a silent worker", async |tx| tell(ctx, tx, notice).await).await?;
                 ctx.wake().ring();

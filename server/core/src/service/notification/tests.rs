@@ -180,9 +180,9 @@ on_both! {
         world.propose(world.spec(1)).await.unwrap();
         let steward = world.sites[1].steward.clone();
         assert_eq!(unread(&app.ctx, &steward).await.unwrap(), 1);
-        let left = Actor { consortia: std::collections::BTreeMap::new(), ..steward };
-        assert_eq!(unread(&app.ctx, &left).await.unwrap(), 0);
-        assert_eq!(list(&app.ctx, &left, &NotificationQuery::default()).await.unwrap().items, []);
+        let outsider = Actor { consortia: std::collections::BTreeMap::new(), ..steward };
+        assert_eq!(unread(&app.ctx, &outsider).await.unwrap(), 0);
+        assert_eq!(list(&app.ctx, &outsider, &NotificationQuery::default()).await.unwrap().items, []);
     }
 
     async fn who_invited_is_told_who_came(app: &TestApp) {
@@ -190,8 +190,8 @@ on_both! {
         let (organization, admin) = &founded.north;
         app.joins(admin, *organization, "Anna", &[Role::Researcher]).await;
         let actor = admin.actor(app).await;
-        let found = told(app, &actor).await;
-        assert_eq!(found, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
+        let notices = told(app, &actor).await;
+        assert_eq!(notices, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
         assert_eq!(told(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
     }
 
@@ -232,9 +232,9 @@ on_both! {
         let change = CredentialChange::PasswordReset { clears_second_factor: true };
         app.ctx.db.write("test", async |tx| announce(&app.ctx, tx, first.steward.id(), change).await).await.unwrap();
         for who in [&first.steward, &its_admin] {
-            let told = told(app, who).await;
-            assert!(told.len() == 1 && told[0].0 == NotificationKind::CredentialsChanged, "{told:?}");
-            assert!(told[0].1.contains("was reset by an operator's link, and the second factor"), "{told:?}");
+            let notices = told(app, who).await;
+            assert!(notices.len() == 1 && notices[0].0 == NotificationKind::CredentialsChanged, "{notices:?}");
+            assert!(notices[0].1.contains("was reset by an operator's link, and the second factor"), "{notices:?}");
         }
         assert_eq!(told(app, &second.steward).await, []);
         let notices = notices_after(&app.ctx, first.worker, "").await.unwrap();
@@ -247,12 +247,12 @@ on_both! {
         let announced =
             ["was switched on", "New recovery codes", "linked an identity at https", "unlinked the identity at https"];
         for who in [&first.steward, &its_admin] {
-            let told = told(app, who).await;
+            let notices = told(app, who).await;
             for words in announced {
                 let is_there = |(kind, text): &(NotificationKind, String)| {
                     *kind == NotificationKind::CredentialsChanged && text.contains(words)
                 };
-                assert_eq!(told.iter().filter(|one| is_there(one)).count(), 1, "{words}: {told:?}");
+                assert_eq!(notices.iter().filter(|one| is_there(one)).count(), 1, "{words}: {notices:?}");
             }
         }
         assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap().len(), announced.len());

@@ -63,7 +63,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
         .await?;
     let leases: HashMap<_, _> = leases.into_iter().map(|(job, dataset, token)| ((job, dataset), token)).collect();
 
-    let asked = participant::Column::SiteAnswered
+    let awaits_answer = participant::Column::SiteAnswered
         .eq(false)
         .and(participant::Column::Visibility.ne(word(&Visibility::Public)?))
         .and(participant::Column::JobId.in_subquery(jobs_in(&[JobState::Proposed])?));
@@ -72,8 +72,10 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
         .and(participant::Column::JobId.in_subquery(under_way()?));
     // Includes ended jobs: a part may still hold a reservation.
     let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
-    let rows =
-        participant::Entity::find().filter(Condition::any().add(asked).add(works).add(owes)).all(connection).await?;
+    let rows = participant::Entity::find()
+        .filter(Condition::any().add(awaits_answer).add(works).add(owes))
+        .all(connection)
+        .await?;
     let participates = word(&DatasetUse::Participate)?;
     let mut due: HashMap<Uuid, Vec<Due>> = HashMap::new();
     for part in rows {

@@ -156,12 +156,12 @@ on_both! {
         }
         assert_eq!(app.ctx.db.timings().statements("sign in by a provider"), 0);
         let failures = Door::Failures(None).key();
-        let counted = async || {
+        let count = async || {
             let row = attempt::Entity::find_by_id(failures.clone()).one(app.ctx.db.read()).await.expect("read");
             row.map_or(0, |row| row.count)
         };
         // Failures are counted beside the answers.
-        while counted().await < 20 {
+        while count().await < 20 {
             tokio::task::yield_now().await;
         }
         let logged = async || {

@@ -52,9 +52,9 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
     ready(ctx.db.read(), &row, number).await?;
     let pools = pools(ctx.db.read(), held.job, &questions).await?;
     let ids: Vec<_> = chosen.iter().map(|choice| choice.question).collect();
-    let found =
+    let candidates =
         annotate::find(&ctx.store, ctx.readings(), held.job, &stored(&pools), &ids).await.map_err(object_error)?;
-    let strange = strange(ctx.db.read(), chosen, &found).await?;
+    let strange = strange(ctx.db.read(), chosen, &candidates).await?;
     if !strange.is_empty() {
         return Err(Error::validation(strange));
     }
@@ -66,7 +66,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
                 return Ok(true);
             }
             ready(tx, &row, number).await?;
-            insert(ctx, tx, held.job, &questions, number, chosen, &found).await?;
+            insert(ctx, tx, held.job, &questions, number, chosen, &candidates).await?;
             Ok(false)
         })
         .await?;
@@ -83,9 +83,9 @@ fn violations(questions: &QuestionPlan, round: u32, chosen: &[Choice]) -> Vec<Vi
         let message = format!("choose 1 to {} questions, not {}", questions.batch, chosen.len());
         violations.push(Violation::new("chosen", message));
     }
-    let mut seen = HashSet::new();
+    let mut unique = HashSet::new();
     for (index, choice) in chosen.iter().enumerate() {
-        if !seen.insert(choice.question) {
+        if !unique.insert(choice.question) {
             violations.push(Violation::new(format!("chosen.{index}.question"), "each question once"));
         }
         if !choice.uncertainty.is_finite() {
@@ -136,18 +136,18 @@ async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32)
 async fn strange(
     connection: &impl ConnectionTrait,
     chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    candidates: &HashMap<QuestionId, Found>,
 ) -> Result<Vec<Violation>, Error> {
-    let mut asked = HashSet::new();
+    let mut earlier = HashSet::new();
     for some in chosen.chunks(ROWS) {
         let ids = question::Entity::find().select_only().column(question::Column::Id);
         let ids = ids.filter(question::Column::Id.is_in(some.iter().map(|choice| choice.question.0)));
-        asked.extend(ids.into_tuple::<Uuid>().all(connection).await?);
+        earlier.extend(ids.into_tuple::<Uuid>().all(connection).await?);
     }
     let say = |(index, choice): (usize, &Choice)| {
-        let message = if !found.contains_key(&choice.question) {
+        let message = if !candidates.contains_key(&choice.question) {
             "it is in no pool of this job"
-        } else if asked.contains(&choice.question.0) {
+        } else if earlier.contains(&choice.question.0) {
             "it was asked in a round before"
         } else {
             return None;
@@ -164,7 +164,7 @@ async fn insert(
     questions: &QuestionPlan,
     round: i32,
     chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    candidates: &HashMap<QuestionId, Found>,
 ) -> Result<(), Error> {
     let now = ctx.now();
     let open = asking::Model {
@@ -183,20 +183,20 @@ async fn insert(
     for some in placed.chunks(ROWS) {
         let (mut rows, mut tallies) = (Vec::new(), Vec::new());
         for (place, choice) in some {
-            let found = found.get(&choice.question).ok_or_else(|| Error::not_found("question"))?;
+            let candidate = candidates.get(&choice.question).ok_or_else(|| Error::not_found("question"))?;
             let row = question::Model {
-                id: found.id.0,
+                id: candidate.id.0,
                 job_id: job.0,
-                dataset_id: found.dataset.0,
+                dataset_id: candidate.dataset.0,
                 round,
                 place: *place,
                 uncertainty: choice.uncertainty,
-                text: found.text.clone(),
-                count: found.count.map(|count| count as i64),
+                text: candidate.text.clone(),
+                count: candidate.count.map(|count| count as i64),
                 chosen_at: now,
             };
             rows.push(row.into_active_model());
-            let tally = tally::Model { question_id: found.id.0, job_id: job.0, round, answers: 0 };
+            let tally = tally::Model { question_id: candidate.id.0, job_id: job.0, round, answers: 0 };
             tallies.push(tally.into_active_model());
         }
         question::Entity::insert_many(rows).exec_without_returning(tx).await?;

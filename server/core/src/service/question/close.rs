@@ -63,13 +63,13 @@ pub async fn answers(
         if round.closed_at.is_some() || if_due(ctx, held.job, number, questions.annotators).await? {
             return Ok(Ok(closed(ctx, held.job, &round, questions.annotators).await?));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() || ctx.shutdown.is_cancelled() {
-            let answered = answered(ctx.db.read(), row.id, number, questions.annotators).await?;
-            return Ok(Err((round.questions as u64, answered)));
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() || ctx.shutdown.is_cancelled() {
+            let count = answered(ctx.db.read(), row.id, number, questions.annotators).await?;
+            return Ok(Err((round.questions as u64, count)));
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
@@ -96,8 +96,8 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
     let bytes = write_answers(&answers).map_err(|error| object_error(ObjectError::Questions(error)))?;
-    let answered = answered(connection, job.0, round.round, needed).await?;
-    Ok(Answers { asked: round.questions as u64, answered, digest: digest(&bytes), bytes })
+    let count = answered(connection, job.0, round.round, needed).await?;
+    Ok(Answers { asked: round.questions as u64, answered: count, digest: digest(&bytes), bytes })
 }
 
 /// Returns a round of questions.
@@ -205,6 +205,6 @@ async fn due(ctx: &Ctx, connection: &impl ConnectionTrait, round: &asking::Model
     if ctx.now() >= round.deadline {
         return Ok(true);
     }
-    let left = of_round(round.job_id, round.round).filter(tally::Column::Answers.lt(needed as i32));
-    Ok(left.one(connection).await?.is_none())
+    let lacking = of_round(round.job_id, round.round).filter(tally::Column::Answers.lt(needed as i32));
+    Ok(lacking.one(connection).await?.is_none())
 }

@@ -81,13 +81,13 @@ impl Progress {
         self.ended = rows.len() < ROWS;
         self.last = rows.last().cloned().or_else(|| self.last.take());
         let answers = annotation::Column::QuestionId.is_in(rows.iter().map(|row| row.id));
-        let given = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
-        let given = given.order_by_asc(annotation::Column::Annotator).all(connection).await?;
+        let annotations = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
+        let annotations = annotations.order_by_asc(annotation::Column::Annotator).all(connection).await?;
         let mut answers: HashMap<Uuid, Vec<ExportedAnswer>> = HashMap::new();
-        for row in given {
+        for row in annotations {
             let answer = answer_of(&row.answer, row.label.as_deref())?;
-            let answered = ExportedAnswer { annotator: row.annotator as u32, answer };
-            answers.entry(row.question_id).or_default().push(answered);
+            let answer = ExportedAnswer { annotator: row.annotator as u32, answer };
+            answers.entry(row.question_id).or_default().push(answer);
         }
         let questions = list::shown(connection, &self.row, &self.questions, rows).await?;
         let exported: Vec<ExportedQuestion> = questions

@@ -40,10 +40,10 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         }
     }
     let figures = Figures::of(ctx.db.read(), &asking).await?;
-    let told = |(row, questions): &(job::Model, QuestionPlan)| {
+    let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
         Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.told(row, questions) })
     };
-    asking.iter().map(told).collect()
+    asking.iter().map(to_asking_job).collect()
 }
 
 /// The counts, by job.
@@ -51,7 +51,7 @@ struct Figures {
     /// The number of received pools, and of the questions in them.
     pools: HashMap<Uuid, (u32, u64)>,
     /// The number of asked questions, by their number of answers.
-    asked: HashMap<Uuid, Vec<(i32, u64)>>,
+    counts: HashMap<Uuid, Vec<(i32, u64)>>,
     annotations: HashMap<Uuid, u64>,
     annotators: HashMap<Uuid, u64>,
     agreement: HashMap<Uuid, f64>,
@@ -82,9 +82,9 @@ impl Figures {
             .into_tuple()
             .all(connection)
             .await?;
-        let mut asked: HashMap<Uuid, Vec<(i32, u64)>> = HashMap::new();
+        let mut counts: HashMap<Uuid, Vec<(i32, u64)>> = HashMap::new();
         for (job, answers, questions) in tallies {
-            asked.entry(job).or_default().push((answers, questions as u64));
+            counts.entry(job).or_default().push((answers, questions as u64));
         }
         let annotations: Vec<(Uuid, i64)> = close::counting_of(&ids)
             .select_only()
@@ -107,7 +107,7 @@ impl Figures {
         let count = |(job, count): (Uuid, i64)| (job, count as u64);
         Ok(Self {
             pools,
-            asked,
+            counts,
             annotations: annotations.into_iter().map(count).collect(),
             annotators: annotators.into_iter().map(count).collect(),
             agreement: agreement::of_jobs(connection, &several.collect::<Vec<_>>()).await?,
@@ -116,7 +116,7 @@ impl Figures {
 
     fn told(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
         let (pools, held) = self.pools.get(&row.id).copied().unwrap_or_default();
-        let asked = self.asked.get(&row.id).map_or(&[][..], Vec::as_slice);
+        let counts = self.counts.get(&row.id).map_or(&[][..], Vec::as_slice);
         let needed = questions.annotators as i32;
         QuestionProgress {
             rounds_done: row.rounds_done as u32,
@@ -124,8 +124,8 @@ impl Figures {
             pools,
             pools_awaited: questions.asking.len() as u32,
             questions: held,
-            asked: asked.iter().map(|(_, questions)| questions).sum(),
-            answered: asked.iter().filter(|(answers, _)| *answers >= needed).map(|(_, questions)| questions).sum(),
+            asked: counts.iter().map(|(_, questions)| questions).sum(),
+            answered: counts.iter().filter(|(answers, _)| *answers >= needed).map(|(_, questions)| questions).sum(),
             annotations: self.annotations.get(&row.id).copied().unwrap_or_default(),
             annotators: self.annotators.get(&row.id).copied().unwrap_or_default() as u32,
             agreement: self.agreement.get(&row.id).copied(),

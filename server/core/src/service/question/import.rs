@@ -88,14 +88,14 @@ async fn record(
     lines: &[Line],
 ) -> Result<ImportResult, Error> {
     let texts = question::Column::Text.is_in(lines.iter().map(|line| line.text.as_str()));
-    let asked = question::Entity::find().filter(question::Column::JobId.eq(job.0)).filter(texts).all(tx).await?;
+    let rows = question::Entity::find().filter(question::Column::JobId.eq(job.0)).filter(texts).all(tx).await?;
     let mut by_text: HashMap<&str, Vec<&question::Model>> = HashMap::new();
-    for found in &asked {
-        by_text.entry(&found.text).or_default().push(found);
+    for row in &rows {
+        by_text.entry(&row.text).or_default().push(row);
     }
     let (mut counts, mut number) = (ImportResult::default(), None);
     for line in lines {
-        let Some(found) = by_text.get(line.text.as_str()) else {
+        let Some(questions_of_text) = by_text.get(line.text.as_str()) else {
             counts.unknown_texts += 1;
             continue;
         };
@@ -109,15 +109,15 @@ async fn record(
             None => answer::number(ctx, tx, job, who).await?,
         };
         number = Some(own);
-        let mut taken = false;
-        for found in found {
-            let recorded = answer::record(ctx, tx, questions, found, own, &answer).await?;
+        let mut has_new = false;
+        for question in questions_of_text {
+            let recorded = answer::record(ctx, tx, questions, question, own, &answer).await?;
             if matches!(recorded, Recorded::Taken(_)) {
-                taken = true;
-                answer::end(ctx, tx, found, questions).await?;
+                has_new = true;
+                answer::end(ctx, tx, question, questions).await?;
             }
         }
-        if taken {
+        if has_new {
             counts.taken += 1;
         } else {
             counts.too_late += 1;

@@ -44,8 +44,8 @@ pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> 
         return Ok("everything is asked and reported; the last sites end their part".to_owned());
     }
     if !is_closed(connection, row).await? {
-        let awaited = awaited(connection, row, &questions).await?;
-        let names: Vec<&str> = awaited.iter().map(|part| part.organization_name.as_str()).collect();
+        let missing = awaited(connection, row, &questions).await?;
+        let names: Vec<&str> = missing.iter().map(|part| part.organization_name.as_str()).collect();
         let late = if ctx.now() > deadline(ctx, row, &questions) { ", past the deadline" } else { "" };
         return Ok(match names.as_slice() {
             [] => format!("waits for {} to read the questions of all sites", lead.organization_name),
@@ -55,8 +55,8 @@ pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> 
     let Some(open) = close::open(connection, row.id).await? else {
         return Ok(format!("{} learns from the answers and chooses what to ask next", lead.organization_name));
     };
-    let answered = close::answered(connection, row.id, open.round, questions.annotators).await?;
-    Ok(format!("round {} of {}: {answered} of {} questions are answered", open.round, questions.rounds, open.questions))
+    let count = close::answered(connection, row.id, open.round, questions.annotators).await?;
+    Ok(format!("round {} of {}: {count} of {} questions are answered", open.round, questions.rounds, open.questions))
 }
 
 /// Returns the questions of a job, in the order in which they are asked.
@@ -189,11 +189,11 @@ async fn waiting(
     let job = JobId(row.id);
     let mut here = stored(&pools(ctx.db.read(), job, questions).await?);
     here.retain(|pool| wanted.dataset.is_none_or(|dataset| pool.dataset == dataset));
-    let chosen = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
-    let chosen: Vec<Uuid> = chosen.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
-    let chosen: Vec<_> = chosen.into_iter().map(QuestionId).collect();
+    let ids = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
+    let ids: Vec<Uuid> = ids.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
+    let ids: Vec<_> = ids.into_iter().map(QuestionId).collect();
     let rest =
-        annotate::rest(&ctx.store, ctx.readings(), job, &here, &chosen, after, limit).await.map_err(object_error)?;
+        annotate::rest(&ctx.store, ctx.readings(), job, &here, &ids, after, limit).await.map_err(object_error)?;
     let show = |Found { id, dataset, text, count }| Question {
         id,
         job,

@@ -143,11 +143,11 @@ impl Incoming {
     pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
         let Self { header, worker, held, object, upload } = self;
         upload.finish().await.map_err(object_error)?;
-        let taken = take(ctx, worker, &header, &held, &object).await;
-        if !matches!(taken, Ok((Accepted::New, _))) {
+        let result = take(ctx, worker, &header, &held, &object).await;
+        if !matches!(result, Ok((Accepted::New, _))) {
             object::remove(&ctx.store, &object).await.map_err(object_error)?;
         }
-        let (accepted, countersignatures) = taken?;
+        let (accepted, countersignatures) = result?;
         match accepted {
             Accepted::New => {
                 ctx.wake().ring_in(held.job);
@@ -203,8 +203,8 @@ async fn accept(
     }
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
     let public = part.map(|part| part.visibility) == Some(word(&Visibility::Public)?);
-    let paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
-    if !(public || paid) {
+    let is_paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
+    if !(public || is_paid) {
         return Ok(Accepted::Unpaid);
     }
     if is_closed(tx, &row).await? {
@@ -247,12 +247,12 @@ pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) 
         if is_closed(ctx.db.read(), &row).await? || close_if_due(ctx, &row, &questions).await? {
             return Ok(Some(all(ctx, held.job, &questions).await?));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }
@@ -287,9 +287,9 @@ pub(super) async fn awaited(
     let here = pools(connection, row.id.into(), questions).await?;
     let parts = state::participants(connection, row.id.into()).await?;
     let asks = |part: &participant::Model| questions.asking.contains(&part.dataset_id.into());
-    let sent = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
+    let has_pool = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
     let ended = |part: &participant::Model| part.state == "done" || state::is_out(part);
-    Ok(parts.into_iter().filter(|part| asks(part) && !sent(part) && !ended(part)).collect())
+    Ok(parts.into_iter().filter(|part| asks(part) && !has_pool(part) && !ended(part)).collect())
 }
 
 /// Closes the pools, if they are due: from then on they do not change.

@@ -53,7 +53,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
     }
     queue.left = left(&round, own, &questions).count(ctx.db.read()).await?;
     let ready = ready(ctx, ctx.db.read(), &round, own, &questions, member).await?;
-    let chosen = if ready.stands {
+    let rows = if ready.stands {
         ready.questions
     } else {
         ctx.db
@@ -66,7 +66,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
             })
             .await?
     };
-    queue.questions = list::shown(ctx.db.read(), &row, &questions, chosen).await?;
+    queue.questions = list::shown(ctx.db.read(), &row, &questions, rows).await?;
     Ok(queue)
 }
 
@@ -85,9 +85,9 @@ async fn ready(
     questions: &QuestionPlan,
     member: Uuid,
 ) -> Result<Next, Error> {
-    let held = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
-    let held = held.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
-    let (mine, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|hold| hold.member_id == member);
+    let holds = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
+    let holds = holds.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
+    let (mine, others): (Vec<_>, Vec<_>) = holds.into_iter().partition(|hold| hold.member_id == member);
     let mut before: HashMap<Uuid, i32> = HashMap::new();
     for hold in &others {
         *before.entry(hold.question_id).or_default() += 1;
@@ -143,11 +143,11 @@ fn left(round: &asking::Model, own: Option<i32>, questions: &QuestionPlan) -> Se
         .and_where(tally::Column::Round.eq(round.round))
         .and_where(tally::Column::Answers.lt(questions.annotators as i32))
         .to_owned();
-    let left = question::Entity::find()
+    let query = question::Entity::find()
         .filter(question::Column::JobId.eq(round.job_id))
         .filter(question::Column::Round.eq(round.round))
         .filter(question::Column::Id.in_subquery(lacking));
-    let Some(own) = own else { return left };
+    let Some(own) = own else { return query };
     let mut mine = answered(round.job_id, round.round, own).select_only().column(annotation::Column::QuestionId);
-    left.filter(question::Column::Id.not_in_subquery(QuerySelect::query(&mut mine).to_owned()))
+    query.filter(question::Column::Id.not_in_subquery(QuerySelect::query(&mut mine).to_owned()))
 }

@@ -49,12 +49,12 @@ on_both! {
         let issued = certificate::get(&app.ctx, &world.sites[1].steward, job).await.unwrap();
         assert_eq!(report.format, FORMAT);
         assert_eq!(report.certificate.as_ref().unwrap().head, issued.head);
-        let charged: Vec<_> = issued.parties.iter().filter_map(|party| party.charged.as_ref()).collect();
-        assert_eq!((report.privacy.len(), charged.len()), (2, 2));
-        for (cost, charged) in report.privacy.iter().zip(charged) {
+        let charges: Vec<_> = issued.parties.iter().filter_map(|party| party.charged.as_ref()).collect();
+        assert_eq!((report.privacy.len(), charges.len()), (2, 2));
+        for (cost, charge) in report.privacy.iter().zip(charges) {
             let [record, speaker] = cost.levels.as_slice() else { panic!("{:?}", cost.levels) };
             assert_eq!((cost.releases, record.how, record.unit), (2, LevelDerivation::Protected, PrivacyUnit::Record));
-            let (tight, renyi) = (charged.tight.unwrap().epsilon.unwrap(), charged.renyi.unwrap().epsilon.unwrap());
+            let (tight, renyi) = (charge.tight.unwrap().epsilon.unwrap(), charge.renyi.unwrap().epsilon.unwrap());
             assert!((record.epsilon.unwrap() - tight.min(renyi)).abs() < 1e-9 && (record.renyi.unwrap() - renyi).abs() < 1e-9);
             // Nothing is guaranteed for a speaker of hundreds of recordings, and the report states this.
             assert!(matches!(speaker.how, LevelDerivation::Group { records } if records > 1) && !speaker.meaningful, "{speaker:?}");

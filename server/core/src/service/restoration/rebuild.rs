@@ -179,8 +179,8 @@ async fn insert_job(
     };
     row.into_active_model().insert(tx).await?;
     for (position, party) in (0..).zip(&manifest.participants) {
-        let known = datasets.iter().find(|dataset| dataset.id == party.dataset);
-        let visibility = known.map_or(Visibility::Private, |dataset| dataset.visibility);
+        let dataset_row = datasets.iter().find(|dataset| dataset.id == party.dataset);
+        let visibility = dataset_row.map_or(Visibility::Private, |dataset| dataset.visibility);
         let part = participant::Model {
             job_id: manifest.job.0,
             dataset_id: party.dataset.0,

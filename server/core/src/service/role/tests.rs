@@ -22,11 +22,11 @@ on_both! {
         let person = app.joins(admin, *north, "Ann", &[Role::Auditor]).await;
         let id = person.session.member.id;
         let by = admin.actor(app).await;
-        let shown = assign(&app.ctx, &by, *north, id, &roles(&[Role::Researcher, Role::DataSteward, Role::Researcher]))
+        let member = assign(&app.ctx, &by, *north, id, &roles(&[Role::Researcher, Role::DataSteward, Role::Researcher]))
             .await
             .expect("changed");
-        let held: Vec<_> = shown.grants.iter().map(|grant| grant.role).collect();
-        assert_eq!(held.len(), 2);
+        let current: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
+        assert_eq!(current.len(), 2);
         let now = person.actor(app).await;
         let mut here: Vec<_> = now.roles_in(*north).collect();
         here.sort_unstable();
@@ -46,12 +46,12 @@ on_both! {
         assert_eq!(admin.actor(app).await.roles_in(*north).count(), 3, "a refusal changes nothing");
         let other = app.joins(admin, *north, "Ann", &[Role::OrganizationAdmin]).await;
         remove(&app.ctx, &by, *north, by.id()).await.expect("there is another");
-        let left = admin.actor(app).await;
-        assert_eq!(left.roles_in(*north).count(), 0);
+        let former = admin.actor(app).await;
+        assert_eq!(former.roles_in(*north).count(), 0);
         let listed = member::list(&app.ctx, &other.actor(app).await, *north).await.expect("listed");
         assert_eq!(listed.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["Ann"]);
-        let gone = member::list(&app.ctx, &left, *north).await;
-        assert_eq!(gone.expect_err("no longer theirs").code(), Code::NotFound);
+        let refusal = member::list(&app.ctx, &former, *north).await;
+        assert_eq!(refusal.expect_err("no longer theirs").code(), Code::NotFound);
     }
 
     async fn of_two_admins_who_remove_each_other_at_once_one_stays(app: &TestApp) {
@@ -86,8 +86,8 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let by = admin.actor(app).await;
-        let wanted = roles(&[Role::OrganizationAdmin, Role::ConsortiumAdmin]);
-        let problem = assign(&app.ctx, &by, *north, by.id(), &wanted).await.expect_err("no").into_problem();
+        let new_roles = roles(&[Role::OrganizationAdmin, Role::ConsortiumAdmin]);
+        let problem = assign(&app.ctx, &by, *north, by.id(), &new_roles).await.expect_err("no").into_problem();
         assert_eq!(problem.violations[0].field, "roles.1");
         let none = assign(&app.ctx, &by, *north, by.id(), &roles(&[])).await.expect_err("none").into_problem();
         assert_eq!(none.violations[0].field, "roles");
@@ -144,18 +144,18 @@ on_both! {
         let by = admin.actor(app).await;
         let purpose = InvitationPurpose::Member { organization: *north, roles: vec![Role::Auditor] };
         let new = NewInvitation { purpose: purpose.clone(), label: "Ann".to_owned() };
-        let made = invitation::create(&app.ctx, &by, &new).await.expect("made");
-        let link = made.link.expect("shown once");
-        let elsewhere = invitation::withdraw(&app.ctx, &by, Place::Organization(founded.south.0), made.id).await;
+        let link = invitation::create(&app.ctx, &by, &new).await.expect("made");
+        let link = link.link.expect("shown once");
+        let elsewhere = invitation::withdraw(&app.ctx, &by, Place::Organization(founded.south.0), link.id).await;
         assert_eq!(elsewhere.expect_err("of another place").code(), Code::NotFound);
         let peer = founded.south.1.actor(app).await;
-        let theirs = invitation::withdraw(&app.ctx, &peer, Place::Organization(*north), made.id).await;
+        let theirs = invitation::withdraw(&app.ctx, &peer, Place::Organization(*north), link.id).await;
         assert_eq!(theirs.expect_err("not theirs").code(), Code::Forbidden);
-        invitation::withdraw(&app.ctx, &by, Place::Organization(*north), made.id).await.expect("withdrawn");
+        invitation::withdraw(&app.ctx, &by, Place::Organization(*north), link.id).await.expect("withdrawn");
         let refused = invitation::accept(&app.ctx, HERE, secret(&link), &newcomer("Ann", None)).await;
         assert_eq!(refused.expect_err("withdrawn").code(), Code::LinkSpent);
         let all = invitation::list(&app.ctx, &by, &purpose).await.expect("listed");
-        assert!(all.iter().any(|one| one.id == made.id && one.withdrawn && !one.used));
+        assert!(all.iter().any(|one| one.id == link.id && one.withdrawn && !one.used));
         let used = invitation::create(&app.ctx, &by, &new).await.expect("made");
         app.accept(&used.link.expect("shown once"), newcomer("Ann", None)).await;
         let late = invitation::withdraw(&app.ctx, &by, Place::Organization(*north), used.id).await;

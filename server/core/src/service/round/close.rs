@@ -118,29 +118,29 @@ async fn due(
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
         return Ok(None);
     };
-    let found = submission::Entity::find()
+    let rows = submission::Entity::find()
         .filter(submission::Column::JobId.eq(row.id))
         .filter(submission::Column::Series.eq(&series.name))
         .filter(submission::Column::Round.eq(number as i32))
         .all(connection)
         .await?;
-    let gone: Vec<_> = participant::Entity::find()
+    let absent: Vec<_> = participant::Entity::find()
         .filter(participant::Column::JobId.eq(row.id))
         .filter(participant::Column::State.is_in(["failed", "withdrawn"]))
         .all(connection)
         .await?;
-    let awaited = series.weights.iter().any(|(dataset, _)| {
-        !found.iter().any(|submission| submission.dataset_id == dataset.0)
-            && !gone.iter().any(|part| part.dataset_id == dataset.0)
+    let is_incomplete = series.weights.iter().any(|(dataset, _)| {
+        !rows.iter().any(|submission| submission.dataset_id == dataset.0)
+            && !absent.iter().any(|part| part.dataset_id == dataset.0)
     });
-    let quorum = found.len() >= series.quorum as usize;
-    if found.is_empty() || !quorum || (awaited && ctx.now() < open.deadline) {
+    let quorum = rows.len() >= series.quorum as usize;
+    if rows.is_empty() || !quorum || (is_incomplete && ctx.now() < open.deadline) {
         return Ok(None);
     }
     // In the order of the spec, not of arrival: equal submissions give equal bits.
     let (mut submissions, mut parts) = (Vec::new(), Vec::new());
     for (dataset, weight) in &series.weights {
-        if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
+        if let Some(submission) = rows.iter().find(|submission| submission.dataset_id == dataset.0) {
             parts.push(Part { path: Path::from(submission.object.clone()), weight: *weight });
             submissions.push(submission.clone());
         }

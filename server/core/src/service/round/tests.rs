@@ -44,9 +44,9 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             assert_eq!(world.average(site, lease, 1).await, Some(vec![3.0, 0.0]));
         }
-        let left: Vec<_> = std::fs::read_dir(app.data_dir().join("objects/submissions")).into_iter().flatten()
+        let files: Vec<_> = std::fs::read_dir(app.data_dir().join("objects/submissions")).into_iter().flatten()
             .flat_map(|job| walk(&job.unwrap().path())).collect();
-        assert!(left.is_empty(), "vectors go when their mean is made: {left:?}");
+        assert!(files.is_empty(), "vectors go when their mean is made: {files:?}");
         assert_eq!(world.job(job.summary.id).await.summary.rounds_done, 1);
     }
 
@@ -59,12 +59,12 @@ on_both! {
                 world.submit(&job, site, lease, 1, &[5.0]).await.unwrap();
             }
             world.submit(&job, 1, &leases[1], 2, &[2.0]).await.unwrap();
-            let kept = || {
+            let count_files = || {
                 ["averages", "submissions"].map(|place| {
                     walk(&app.data_dir().join("objects").join(place).join(job.summary.id.to_string())).len()
                 })
             };
-            assert_eq!(kept(), [1, 1]);
+            assert_eq!(count_files(), [1, 1]);
             assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
             let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
             if cancelled {
@@ -72,7 +72,7 @@ on_both! {
             } else {
                 finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
             }
-            assert_eq!(kept(), [0, 0]);
+            assert_eq!(count_files(), [0, 0]);
             // Running workers finish their parts of this job; until then they are offered it, not the next one.
             for (site, lease) in leases.iter().enumerate() {
                 finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
@@ -149,10 +149,10 @@ on_both! {
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         let others = AT_WORK.lock().await;
         for (site, lease) in leases[..2].iter().enumerate() {
-            let sent = tokio::time::timeout(PATIENCE, world.submit(&job, site, lease, 1, &[4.0])).await;
-            assert!(!sent.expect("it does not wait").unwrap());
-            let asked = tokio::time::timeout(PATIENCE, world.average(site, lease, 1)).await;
-            assert_eq!(asked.expect("nor does who asks for the mean"), None);
+            let submission = tokio::time::timeout(PATIENCE, world.submit(&job, site, lease, 1, &[4.0])).await;
+            assert!(!submission.expect("it does not wait").unwrap());
+            let average = tokio::time::timeout(PATIENCE, world.average(site, lease, 1)).await;
+            assert_eq!(average.expect("nor does who asks for the mean"), None);
         }
         drop(others);
         world.submit(&job, 2, &leases[2], 1, &[1.0]).await.unwrap();

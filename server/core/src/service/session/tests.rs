@@ -17,12 +17,12 @@ fn credentials(email: &str, password: &str) -> SignIn {
 
 on_both! {
     async fn a_member_signs_in_with_the_email_in_any_case(app: &TestApp) {
-        let known = app.operator().await.session.member;
+        let member = app.operator().await.session.member;
         let right = credentials(" Operator@Example.ORG", PASSWORD);
         let Ok(Entered::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
-        assert_eq!(session.member, known);
+        assert_eq!(session.member, member);
         let actor = authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
-        assert_eq!(actor.member, known);
+        assert_eq!(actor.member, member);
     }
 
     async fn a_wrong_password_and_an_unknown_email_get_the_same_answer(app: &TestApp) {
@@ -250,10 +250,10 @@ on_both! {
         let from = Origin::new([192, 0, 2, 7].into(), "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0");
         sign_in(&app.ctx, from, &credentials("operator@example.org", PASSWORD)).await.expect("right");
         let listed = sessions::list(&app.ctx, &person.actor(app).await).await.expect("listed");
-        let shown: Vec<_> = listed.iter().map(|one| (one.agent.as_str(), one.address.as_str(), one.current)).collect();
-        assert_eq!(shown.len(), 2);
-        assert!(shown.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{shown:?}");
-        assert!(shown.contains(&("another program", "127.0.0.0/24", true)), "{shown:?}");
+        let rows: Vec<_> = listed.iter().map(|one| (one.agent.as_str(), one.address.as_str(), one.current)).collect();
+        assert_eq!(rows.len(), 2);
+        assert!(rows.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{rows:?}");
+        assert!(rows.contains(&("another program", "127.0.0.0/24", true)), "{rows:?}");
     }
 
     async fn session_ends_after_its_most_days_however_it_is_renewed(app: &TestApp) {
@@ -317,9 +317,9 @@ on_both! {
         sign_in(&app.ctx, far, &right).await.expect("from elsewhere");
         sign_in(&app.ctx, far, &right).await.expect("from there again");
         let query = NotificationQuery { kind: Some(NotificationKind::SignInNew), ..NotificationQuery::default() };
-        let heard = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed").items;
-        assert_eq!(heard.len(), 1, "{heard:?}");
-        assert!(heard[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{heard:?}");
+        let notices = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed").items;
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert!(notices[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{notices:?}");
     }
 
     async fn known_device_signs_in_though_others_closed_the_door(app: &TestApp) {
@@ -330,14 +330,14 @@ on_both! {
         }
         let right = credentials("operator@example.org", PASSWORD);
         assert_eq!(sign_in(&app.ctx, HERE, &right).await.expect_err("closed").code(), Code::RateLimited);
-        let known = Origin::from(HERE).with_device(Some(person.session.member.id));
-        sign_in(&app.ctx, known, &right).await.expect("the member's own browser");
+        let origin = Origin::from(HERE).with_device(Some(person.session.member.id));
+        sign_in(&app.ctx, origin, &right).await.expect("the member's own browser");
         let others = Origin::from(HERE).with_device(Some(undertone_api::id::MemberId(uuid::Uuid::nil())));
         assert_eq!(sign_in(&app.ctx, others, &right).await.expect_err("another's").code(), Code::RateLimited);
         for _ in 0..10 {
-            let guess = sign_in(&app.ctx, known, &credentials("operator@example.org", "a guess")).await;
+            let guess = sign_in(&app.ctx, origin, &credentials("operator@example.org", "a guess")).await;
             assert_eq!(guess.expect_err("wrong").code(), Code::WrongCredentials);
         }
-        assert_eq!(sign_in(&app.ctx, known, &right).await.expect_err("closed too").code(), Code::RateLimited);
+        assert_eq!(sign_in(&app.ctx, origin, &right).await.expect_err("closed too").code(), Code::RateLimited);
     }
 }

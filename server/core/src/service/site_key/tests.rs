@@ -68,23 +68,23 @@ on_both! {
         let rotation = signed(&change(&world.sites[1], 1, &new), &world.sites[1].key, &new);
         rotate(&app.ctx, &rotation).await.unwrap();
         rotate(&app.ctx, &rotation).await.expect("the answer was lost, so it is said again");
-        let held = std::mem::replace(&mut world.sites[1].key, new.clone());
+        let old_key = std::mem::replace(&mut world.sites[1].key, new.clone());
         // A receipt from before the change is accepted when it is repeated, and later ones have the new key.
         let next = world.sites[1].receipt(&job, 2, 1);
         assert_eq!(accept(&app.ctx, world.sites[1].worker, vec![old, next]).await.unwrap(), 2);
-        world.sites[1].key = held;
+        world.sites[1].key = old_key;
         let late = world.sites[1].receipt(&job, 3, 1);
         assert_eq!(code(accept(&app.ctx, world.sites[1].worker, vec![late]).await), Code::BadSignature);
 
         let worker = world.sites[1].worker;
         assert_eq!(known(&app.ctx, worker).await, new.verifying_key().to_bytes());
         let site = &world.sites[1];
-        let shown =
+        let view =
             crate::service::worker::list(&app.ctx, &site.steward, site.steward.organizations()[0]).await.unwrap();
-        let told = change(site, 1, &new);
-        let [of_key] = &shown[0].key_changes[..] else { panic!("one change: {shown:?}") };
-        assert_eq!((of_key.number, &of_key.old, &of_key.new), (1, &told.old, &told.new));
-        assert_eq!((of_key.receipts, of_key.at, &shown[0].public_key), (1, told.at, &told.new));
+        let announcement = change(site, 1, &new);
+        let [of_key] = &view[0].key_changes[..] else { panic!("one change: {view:?}") };
+        assert_eq!((of_key.number, &of_key.old, &of_key.new), (1, &announcement.old, &announcement.new));
+        assert_eq!((of_key.receipts, of_key.at, &view[0].public_key), (1, announcement.at, &announcement.new));
         let all = witness::receipts(&app.ctx, worker, 0).await.unwrap();
         assert_eq!((all.len(), witness::receipts(&app.ctx, worker, 1).await.unwrap().len()), (2, 1));
         let key = app.ctx.signer.verifying_key();
@@ -99,8 +99,8 @@ on_both! {
         let asking = Asking { wait_seconds: 30, ..Asking::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
         // The call has stored its first sign of life: it waits.
-        let seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
-        while seen().await.is_none() {
+        let last_seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
+        while last_seen().await.is_none() {
             tokio::task::yield_now().await;
         }
         let new = SigningKey::from_bytes(&[79; 32]);
@@ -141,9 +141,9 @@ on_both! {
     async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {
         let challenge = "ab".repeat(32);
         let answer = pins::pins(&app.ctx, &challenge).await.unwrap();
-        let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
-        assert_eq!((said.challenge, said.at), (challenge, app.ctx.now()));
-        assert!(said.certificates.is_empty(), "it speaks no TLS");
+        let document: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+        assert_eq!((document.challenge, document.at), (challenge, app.ctx.now()));
+        assert!(document.certificates.is_empty(), "it speaks no TLS");
         let another = public_key(&hex_of(&SigningKey::from_bytes(&[1; 32]))).unwrap();
         assert!(answer.open::<CertificatePins>(&another).is_err());
         for challenge in ["", "ab", "zz"] {
@@ -156,9 +156,9 @@ on_both! {
 async fn a_server_with_tls_announces_the_certificate_that_it_shows() {
     let app = crate::testing::TestApp::sqlite_with(|config| config.tls.mode = crate::config::TlsMode::On).await;
     let answer = pins::pins(&app.ctx, &"00".repeat(32)).await.unwrap();
-    let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
-    let shown = app.ctx.tls.as_ref().unwrap();
-    assert_eq!((said.certificates.len(), &said.certificates[0].sha256), (1, &shown.fingerprint()));
-    assert_eq!(said.certificates[0].until, shown.rotates_at());
-    assert!(said.certificates[0].until.is_some_and(|until| until > app.ctx.now()));
+    let document: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+    let tls = app.ctx.tls.as_ref().unwrap();
+    assert_eq!((document.certificates.len(), &document.certificates[0].sha256), (1, &tls.fingerprint()));
+    assert_eq!(document.certificates[0].until, tls.rotates_at());
+    assert!(document.certificates[0].until.is_some_and(|until| until > app.ctx.now()));
 }

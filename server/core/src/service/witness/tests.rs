@@ -52,8 +52,8 @@ impl Site {
 
     fn judge(&self, answer: &WitnessAnswer) -> Result<VerifiedAnswer, WitnessError> {
         let key = self.world.ctx.signer.verifying_key();
-        let known: Option<LogHead> = self.kept.as_ref().map(|signed| signed.open(&key).unwrap());
-        answer.check(&key, known.as_ref(), &self.receipts)
+        let head: Option<LogHead> = self.kept.as_ref().map(|signed| signed.open(&key).unwrap());
+        answer.check(&key, head.as_ref(), &self.receipts)
     }
 
     /// Requests a proof, verifies it, and stores the head.
@@ -87,28 +87,28 @@ on_both! {
         let (first, second) = (site.sign(1), site.sign(1));
         let gave_up = Outcome::GaveUp("enough".to_owned());
         let worker = site.world.sites[1].worker;
-        let given = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first.clone(), second.clone()]).await.unwrap();
+        let signatures = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first.clone(), second.clone()]).await.unwrap();
         let again = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first, second]).await.unwrap();
-        assert_eq!(given, again);
+        assert_eq!(signatures, again);
         let proved = site.keep().await;
-        for (number, signed) in (1..).zip(&given) {
+        for (number, signed) in (1..).zip(&signatures) {
             let (digest, receipt) = &site.receipts[&number];
             let key = app.ctx.signer.verifying_key();
             let countersignature = undertone_api::log::witness::countersigned(signed, &key, digest, receipt).unwrap();
             assert_eq!(proved.receipts[&number], countersignature);
         }
-        assert_eq!(given.len(), 2);
+        assert_eq!(signatures.len(), 2);
     }
 
     async fn receipt_is_countersigned_before_its_vector_comes(app: &TestApp) {
         let mut site = Site::new(&app.ctx).await;
         let receipt = site.sign(1);
         let worker = site.world.sites[1].worker;
-        let given = countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap();
-        assert_eq!(given, countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap());
+        let signatures = countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap();
+        assert_eq!(signatures, countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap());
         let (digest, document) = &site.receipts[&1];
         let key = app.ctx.signer.verifying_key();
-        assert!(undertone_api::log::witness::countersigned(&given[0], &key, digest, document).is_ok());
+        assert!(undertone_api::log::witness::countersigned(&signatures[0], &key, digest, document).is_ok());
         // The vector comes later with the same receipt, which is charged once.
         site.world.submit_with(1, &site.lease, 1, &[1.0], vec![receipt]).await.unwrap();
         assert_eq!(site.keep().await.receipts.len(), 1);
@@ -141,13 +141,13 @@ on_both! {
         assert_eq!(site.judge(&answer), Err(WitnessError::Missing(1)));
         // An attacker with the server's key can rewrite the log, but cannot make it continue the known head.
         World::new(&app.ctx, 1, 3.0).await;
-        let kept: LogHead = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
-        let forged = LogHead { root: "00".repeat(32), ..kept.clone() };
+        let head: LogHead = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
+        let forged = LogHead { root: "00".repeat(32), ..head.clone() };
         site.kept = Some(Signed::new(&forged, &app.ctx.signer).unwrap());
         site.receipts.clear();
         let answer = site.ask().await;
         let now = answer.head.as_ref().unwrap().open::<LogHead>(&app.ctx.signer.verifying_key()).unwrap().size;
-        assert_eq!(site.judge(&answer), Err(WitnessError::Forked { known: kept.size, now }));
+        assert_eq!(site.judge(&answer), Err(WitnessError::Forked { known: head.size, now }));
     }
 
     async fn nothing_is_signed_on_top_of_hashes_that_were_changed(app: &TestApp) {

@@ -153,9 +153,9 @@ impl Poll {
         let uncertain = (0..)
             .zip(chosen)
             .map(|(place, question)| Choice { question: *question, uncertainty: 1.0 - f64::from(place) / 10.0 });
-        let chosen: Vec<Choice> = uncertain.collect();
+        let choices: Vec<Choice> = uncertain.collect();
         let worker = self.world.sites[0].worker;
-        question::choose(self.ctx(), worker, &self.leases[0], round, &chosen).await
+        question::choose(self.ctx(), worker, &self.leases[0], round, &choices).await
     }
 
     /// Returns a round's answers for the lead, without waiting: question, annotator, answer.

@@ -33,16 +33,16 @@ on_both! {
         world.set_budget(&world.sites[1], 9.0).await.unwrap();
         let site = &world.sites[1];
         let account = world.account(1).await;
-        let told = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        let [told] = &told[..] else { panic!("one account") };
-        let kinds: Vec<_> = told.points.iter().map(|point| point.kind).collect();
+        let accounts = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        let [account] = &accounts[..] else { panic!("one account") };
+        let kinds: Vec<_> = account.points.iter().map(|point| point.kind).collect();
         let (reserve, commit, settle) = (EntryKind::Reserve, EntryKind::Commit, EntryKind::Settle);
         assert_eq!(kinds, [None, Some(reserve), Some(commit), Some(settle), None]);
-        let last = told.points.last().unwrap();
+        let last = account.points.last().unwrap();
         assert_eq!((last.spent, last.committed, last.limit), (account.spent, account.committed, 9.0));
-        assert_eq!(told.points[0].limit, 8.0);
-        assert!(told.points[1].committed > told.points[3].committed, "what never left came back");
-        let [job] = &told.jobs[..] else { panic!("one job") };
+        assert_eq!(account.points[0].limit, 8.0);
+        assert!(account.points[1].committed > account.points[3].committed, "what never left came back");
+        let [job] = &account.jobs[..] else { panic!("one job") };
         assert_eq!((job.releases, job.reserved), (1, 0.0));
         assert!((job.spent - account.spent_fraction).abs() < 1e-9, "{} {}", job.spent, account.spent_fraction);
     }

@@ -16,8 +16,8 @@ async fn promised(ctx: &Ctx, world: &World, site: usize) -> Vec<f64> {
     let row = account::Entity::find().filter(account::Column::LineageId.eq(site.lineage.0));
     let row = row.one(ctx.db.read()).await.unwrap().unwrap();
     let read = promises(ctx.db.read(), row.id).await.unwrap();
-    let told = history(ctx, &site.steward, site.dataset).await.unwrap();
-    assert_eq!(told[0].promises, read);
+    let accounts = history(ctx, &site.steward, site.dataset).await.unwrap();
+    assert_eq!(accounts[0].promises, read);
     read.iter().map(|limit| limit.epsilon).collect()
 }
 

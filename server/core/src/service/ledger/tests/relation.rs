@@ -58,8 +58,8 @@ on_both! {
         let file = certificate::file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let verdict = certificate::verify::verify(&file, &crate::service::world::finished::known(&world));
         assert!(verdict.holds(), "{verdict}");
-        let said: undertone_api::signed::Certificate = serde_json::from_str(&file.payload).unwrap();
-        assert_eq!(said.parties[1].charged.as_ref().unwrap().adjacency, Adjacency::AddRemove, "as its manifest says");
+        let document: undertone_api::signed::Certificate = serde_json::from_str(&file.payload).unwrap();
+        assert_eq!(document.parties[1].charged.as_ref().unwrap().adjacency, Adjacency::AddRemove, "as its manifest says");
     }
 }
 

@@ -96,8 +96,8 @@ on_both! {
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
         let report = examine(&app.ctx.db, &app.ctx.signer.verifying_key(), Pins::default(), app.ctx.now()).await.unwrap();
-        let found = |finding: &crate::verify::Finding| finding.what.contains("was not charged to the account of the unit Record");
-        assert!(report.findings.iter().any(found), "{report}");
+        let has_finding = |finding: &crate::verify::Finding| finding.what.contains("was not charged to the account of the unit Record");
+        assert!(report.findings.iter().any(has_finding), "{report}");
     }
 
     async fn job_over_the_limit_of_another_unit_is_charged_nowhere(app: &TestApp) {

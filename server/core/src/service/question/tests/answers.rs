@@ -128,8 +128,8 @@ on_both! {
 
         let listed = question::asking(&app.ctx, &annotator, poll.world.consortium).await.unwrap();
         assert_eq!((listed.len(), listed[0].asking.asked, listed[0].asking.questions), (1, 1, 5));
-        let wanted = Wanted::default();
-        let list = question::list(&app.ctx, &annotator, id, &wanted, &PageQuery::default()).await.unwrap_err();
+        let filter = Wanted::default();
+        let list = question::list(&app.ctx, &annotator, id, &filter, &PageQuery::default()).await.unwrap_err();
         assert_eq!(list.code(), Code::Forbidden, "what others were asked and answered could sway them");
         let format = undertone_api::question::ExportFormat::Jsonl;
         assert_eq!(question::export(&app.ctx, &annotator, id, format).await.err().unwrap().code(), Code::Forbidden);

@@ -19,25 +19,25 @@ on_both! {
         let progress = job::progress(&app.ctx, steward, poll.job.summary.id).await.unwrap();
         assert_eq!(progress.now, "round 1 of 3: 0 of 1 questions are answered");
         poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
-        let done = poll.finish().await;
-        assert_eq!((done.summary.state, done.summary.rounds_done, done.summary.rounds), (JobState::Finished, 1, 3), "the lead ends when it has enough");
+        let job = poll.finish().await;
+        assert_eq!((job.summary.state, job.summary.rounds_done, job.summary.rounds), (JobState::Finished, 1, 3), "the lead ends when it has enough");
         let account = poll.world.account(1).await;
         assert!(account.spent > 0.0 && account.committed == account.spent, "nothing stays reserved");
 
-        let certificate = certificate::get(&app.ctx, steward, done.summary.id).await.unwrap();
+        let certificate = certificate::get(&app.ctx, steward, job.summary.id).await.unwrap();
         assert_eq!(certificate.parties[0].charged, None, "the lead's data are public");
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        assert_eq!((charged.releases.committed, charged.releases.counted), (1, 1));
-        assert_eq!(charged.mechanism.event, poll.charge(1).event);
-        assert_eq!(charged.renyi.unwrap().method, FigureMethod::Renyi);
-        let file = certificate::file(&app.ctx, steward, done.summary.id).await.unwrap();
-        let known = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
-        let verdict = verify(&file, &known);
+        let charge = certificate.parties[1].charged.as_ref().unwrap();
+        assert_eq!((charge.releases.committed, charge.releases.counted), (1, 1));
+        assert_eq!(charge.mechanism.event, poll.charge(1).event);
+        assert_eq!(charge.renyi.unwrap().method, FigureMethod::Renyi);
+        let file = certificate::file(&app.ctx, steward, job.summary.id).await.unwrap();
+        let keys = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
+        let verdict = verify(&file, &keys);
         assert!(verdict.holds(), "{verdict}");
-        let report = report::get(&app.ctx, steward, done.summary.id).await.unwrap();
-        assert_eq!((report.privacy.len(), report.outcome), (2, done.report));
+        let report = report::get(&app.ctx, steward, job.summary.id).await.unwrap();
+        assert_eq!((report.privacy.len(), report.outcome), (2, job.report));
 
-        let pools = app.data_dir().join("objects/pools").join(done.summary.id.to_string());
+        let pools = app.data_dir().join("objects/pools").join(job.summary.id.to_string());
         assert_eq!(std::fs::read_dir(pools).into_iter().flatten().count(), 0, "what was not asked is kept nowhere");
         let late = poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap_err();
         assert_eq!(late.code(), Code::RoundClosed);

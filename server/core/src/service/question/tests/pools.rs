@@ -101,8 +101,8 @@ on_both! {
         assert_eq!(curious.code(), Code::Forbidden);
         poll.asks(1, &["a", "b", "c"]).await.unwrap();
         let pools = poll.pools().await.unwrap();
-        let found: Vec<_> = pools.pools.iter().map(|pool| (pool.dataset, pool.questions)).collect();
-        assert_eq!(found, [(poll.world.sites[1].dataset, 3), (poll.world.sites[2].dataset, 2)]);
+        let counts: Vec<_> = pools.pools.iter().map(|pool| (pool.dataset, pool.questions)).collect();
+        assert_eq!(counts, [(poll.world.sites[1].dataset, 3), (poll.world.sites[2].dataset, 2)]);
         assert_eq!(pools.missing, []);
         assert_eq!(poll.pools().await, Some(pools));
     }
@@ -205,8 +205,8 @@ on_both! {
             let (mut texts, mut cursor) = (Vec::new(), None);
             loop {
                 let page = PageQuery { cursor, limit: Some(1) };
-                let wanted = Wanted { state, round, dataset: None };
-                let page = question::list(&app.ctx, reader, poll.job.summary.id, &wanted, &page).await.unwrap();
+                let filter = Wanted { state, round, dataset: None };
+                let page = question::list(&app.ctx, reader, poll.job.summary.id, &filter, &page).await.unwrap();
                 texts.extend(page.items.into_iter().map(|question| question.text));
                 cursor = page.next;
                 if cursor.is_none() {

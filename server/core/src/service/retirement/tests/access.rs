@@ -125,8 +125,8 @@ on_both! {
         let new = NewConsortiumMember { email: ann.session.member.email.clone(), roles: vec![Role::Auditor] };
         confirm(app, &founded.south, &ann).await;
         role::add_over(&app.ctx, &by, consortium, &new).await.unwrap();
-        let shown = retire_organization(&app.ctx, &by, consortium, south, &reason()).await.unwrap();
-        assert_eq!(shown.retirement.unwrap().reason, "the machine was stolen");
+        let view = retire_organization(&app.ctx, &by, consortium, south, &reason()).await.unwrap();
+        assert_eq!(view.retirement.unwrap().reason, "the machine was stolen");
         let now = ann.actor(app).await;
         for operation in [Operation::ReadJob, Operation::TakeModel, Operation::ReadQuestions] {
             assert_eq!(code(policy::check(&now, operation, Place::Consortium(consortium))), Code::NotFound);

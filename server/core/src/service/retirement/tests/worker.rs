@@ -41,16 +41,16 @@ fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
 
 /// Makes a replacement token; returns its secret.
 async fn replacement_secret(ctx: &Ctx, site: &Site) -> String {
-    let made = worker::invite_replacement(ctx, &site.steward, owner(site), site.worker).await.unwrap();
-    worker::tests::opened(&made).secret
+    let link = worker::invite_replacement(ctx, &site.steward, owner(site), site.worker).await.unwrap();
+    worker::tests::opened(&link).secret
 }
 
 on_both! {
     async fn retired_worker_is_shown_with_the_reason(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
-        let shown = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
-        let retirement = shown.retirement.unwrap();
+        let view = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
+        let retirement = view.retirement.unwrap();
         assert_eq!((retirement.reason.as_str(), retirement.by), ("the machine was stolen", site.steward.id()));
         assert_eq!(presence::key(&app.ctx, site.worker).await.unwrap(), None, "its sessions end");
         let again = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;
@@ -70,11 +70,11 @@ on_both! {
         let id = site.worker;
         let asking = Asking { wait_seconds: 30, ..Asking::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
-        let seen = async || {
+        let last_seen = async || {
             let all = worker::list(&app.ctx, &site.steward, owner(site)).await.unwrap();
             all[0].last_seen_at
         };
-        while seen().await.is_none() {
+        while last_seen().await.is_none() {
             tokio::task::yield_now().await;
         }
         retire(&app.ctx, site).await;
@@ -104,8 +104,8 @@ on_both! {
         let admin = consortium_admin(&world);
         let mut above = admin.clone();
         above.consortia.clone_from(&site.steward.consortia);
-        let shown = retire_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
-        assert!(!shown.retirement.unwrap().is_own);
+        let view = retire_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
+        assert!(!view.retirement.unwrap().is_own);
         let own = restore_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;
         assert_eq!(code(own), Code::Forbidden);
         restore_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
@@ -124,9 +124,9 @@ on_both! {
         let founded = app.founded().await;
         let (organization, admin) = &founded.north;
         let new = undertone_api::worker::NewEnrolment { name: "ward".to_owned() };
-        let made = worker::invite(&app.ctx, &admin.actor(app).await, *organization, &new).await.unwrap();
+        let link = worker::invite(&app.ctx, &admin.actor(app).await, *organization, &new).await.unwrap();
         let old = SigningKey::from_bytes(&[5; 32]);
-        let secret = worker::tests::opened(&made).secret;
+        let secret = worker::tests::opened(&link).secret;
         let enrolled = worker::enrol(&app.ctx, &secret, &hex_of(&old), "1", &[]).await.unwrap();
         let thief = SigningKey::from_bytes(&[6; 32]);
         let change = KeyChange {
@@ -144,8 +144,8 @@ on_both! {
             kind: Some(NotificationKind::SiteKeyRotated),
             ..Default::default()
         };
-        let told = crate::service::notification::list(&app.ctx, &admin.actor(app).await, &query).await.unwrap();
-        assert_eq!(told.items.len(), 1);
+        let notices = crate::service::notification::list(&app.ctx, &admin.actor(app).await, &query).await.unwrap();
+        assert_eq!(notices.items.len(), 1);
         // The owner recovers the site: the thief's key is invalid, and so is the earlier key.
         let actor = admin.actor(app).await;
         retire_worker(&app.ctx, &actor, *organization, enrolled.id, &reason()).await.unwrap();
@@ -174,8 +174,8 @@ on_both! {
         let secret = replacement_secret(&app.ctx, site).await;
         let key = hex_of(&SigningKey::from_bytes(&[9; 32]));
         let heir = worker::enrol(&app.ctx, &secret, &key, "1", &[]).await.unwrap();
-        let held = dataset::Entity::find_by_id(site.dataset.0).one(app.ctx.db.read()).await.unwrap().unwrap();
-        assert_eq!((held.worker_id, held.lineage_id), (heir.id.0, site.lineage.0));
+        let row = dataset::Entity::find_by_id(site.dataset.0).one(app.ctx.db.read()).await.unwrap().unwrap();
+        assert_eq!((row.worker_id, row.lineage_id), (heir.id.0, site.lineage.0));
         let after = world.account(1).await;
         assert_eq!((after.id, after.spent), (before.id, before.spent));
         let restored = restore_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;

@@ -66,7 +66,7 @@ on_both! {
             Ok(row.into_active_model().reset_all().update(tx).await?)
         }).await.unwrap();
         let report = examined(&app.ctx).await;
-        let found = report.findings.iter().any(|finding| finding.what.contains("the last one in the log is"));
-        assert!(found, "{report}");
+        let has_finding = report.findings.iter().any(|finding| finding.what.contains("the last one in the log is"));
+        assert!(has_finding, "{report}");
     }
 }

@@ -146,12 +146,12 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
     let ctx = restored.ctx();
     let job = row(ctx, restored.job.summary.id).await;
     assert_eq!(undertone_server_core::service::job::state::of(&job).unwrap(), JobState::Failed);
-    let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, false), "the rest is held until the site ends its part");
     let lease = restored.world.lease(1).await;
     let gave_up = Outcome::GaveUp("the job is over".to_owned());
     finish::finish(ctx, restored.world.sites[1].worker, &lease, &gave_up, &[]).await.unwrap();
-    let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
     let report = restored.judged().await;
     assert!(report.holds() && report.restorations == 1 && report.receipts == 1, "{report}");
@@ -163,7 +163,7 @@ async fn lost_part_that_ended_gives_back_the_rest_at_once() {
     let restored = Restored::new().await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
     let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
-    let reserved = ledger::of(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
     assert!(restored.judged().await.holds());
     restored.close().await;
@@ -278,7 +278,7 @@ on_both! {
         let refused = write_off_worker(&app.ctx, stranger, organization, site.worker, &reason).await.unwrap_err();
         assert!(matches!(refused.code(), Code::Forbidden | Code::NotFound), "{refused:?}");
 
-        let reserved = ledger::of(app.ctx.db.read(), job.summary.id.0, site.dataset.0).await.unwrap().unwrap();
+        let reserved = ledger::find_reservation(app.ctx.db.read(), job.summary.id.0, site.dataset.0).await.unwrap().unwrap();
         assert!(!reserved.settled, "what it has reserved stays spent");
         assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
         assert_eq!(world.propose(world.spec(2)).await.unwrap_err().code(), Code::ValidationFailed);

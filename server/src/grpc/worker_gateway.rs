@@ -351,7 +351,7 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::AskedRequest { lease, wait_seconds, offset } = request.into_inner();
         texts([&*lease])?;
-        let pools = question::asked(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
+        let pools = question::wait_for_pools(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AskedChunk { part: Some(asked_chunk::Part::Header(header)) };
         Ok(Response::new(match pools {
             None => stream::header(header(v1::AskedHeader::default())),

@@ -97,7 +97,7 @@ async fn tagged(response: Response) -> Response {
     let Ok(body) = to_bytes(body, usize::MAX).await else {
         return Rejection::new(Code::Internal, "the answer broke off").into_response();
     };
-    if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::of_bytes(&body))) {
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::hash_bytes(&body))) {
         parts.headers.insert(header::ETAG, tag);
     }
     Response::from_parts(parts, Body::from(body))

@@ -98,7 +98,7 @@ pub struct Judged {
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
 pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
     let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;

@@ -52,7 +52,7 @@ pub struct Renewal {
 ///
 /// # Errors
 /// `lease_lost` otherwise.
-pub async fn held(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<Held, Error> {
+pub async fn find_lease(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<Held, Error> {
     let row = lease::Entity::find().filter(lease::Column::Token.eq(token)).one(connection).await?;
     let row = row.filter(|row| row.worker_id == worker.0).ok_or_else(|| {
         Error::problem(Code::LeaseLost, "another lease of this participant has begun: ask for work again")
@@ -60,13 +60,13 @@ pub async fn held(connection: &impl ConnectionTrait, worker: WorkerId, token: &s
     Ok(Held { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
 }
 
-/// Returns the same as [`held`], and checks that the job is queued or running.
+/// Returns the same as [`find_lease`], and checks that the job is queued or running.
 pub async fn at_work(
     connection: &impl ConnectionTrait,
     worker: WorkerId,
     token: &str,
 ) -> Result<(Held, job::Model), Error> {
-    let lease = held(connection, worker, token).await?;
+    let lease = find_lease(connection, worker, token).await?;
     let row = state::row(connection, lease.job).await?;
     match state::of(&row)? {
         JobState::Queued | JobState::Running => Ok((lease, row)),
@@ -92,7 +92,9 @@ pub async fn grant(
     if !matches!(&*part.state, "waiting" | "running") {
         return Err(Error::wrong_state("this participant has done its part"));
     }
-    if part.charge.is_some() && ledger::of(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled) {
+    if part.charge.is_some()
+        && ledger::find_reservation(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled)
+    {
         return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
     }
     // After the end of the job, a participant that had a lease gets another one, only to finish its part.
@@ -144,7 +146,7 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 /// # Errors
 /// `lease_lost` when a later lease has begun, and while the job is paused.
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
-    let lease = held(ctx.db.read(), worker, token).await?;
+    let lease = find_lease(ctx.db.read(), worker, token).await?;
     let row = state::row(ctx.db.read(), lease.job).await?;
     let now = state::of(&row)?;
     if now == JobState::Paused {
@@ -208,7 +210,7 @@ pub async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
                 .await?;
             if extended.rows_affected == 0 {
                 // Another call has extended it in the meantime, or it is lost.
-                self::held(tx, held.worker, token).await?;
+                self::find_lease(tx, held.worker, token).await?;
             }
             Ok(())
         })

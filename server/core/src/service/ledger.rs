@@ -314,7 +314,7 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: He
 }
 
 /// Returns the reservation of a dataset in a job on the account of the unit that the job protects.
-pub async fn of(
+pub async fn find_reservation(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,
@@ -329,7 +329,7 @@ pub async fn of(
 
 /// Returns the reservations of a dataset in a job on the accounts of all units except the protected one, with these
 /// accounts.
-pub async fn beside(
+pub async fn find_other_reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,

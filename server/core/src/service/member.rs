@@ -57,7 +57,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
             let grants = by_member.remove(&row.id).unwrap_or_default();
             let is_visible = admin || row.id == actor.id().0;
             let email = if is_visible { row.email.clone() } else { String::new() };
-            Member { email, ..shown(row, grants) }
+            Member { email, ..to_member(row, grants) }
         })
         .collect())
 }
@@ -75,7 +75,7 @@ pub(super) async fn by_email(connection: &impl ConnectionTrait, email: &str) -> 
 /// Returns a member with all their roles.
 pub(super) async fn with_grants(connection: &impl ConnectionTrait, row: member::Model) -> Result<Member, Error> {
     let grants = grants(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
-    Ok(shown(row, grants))
+    Ok(to_member(row, grants))
 }
 
 /// Returns members, each with all their roles.
@@ -86,7 +86,7 @@ pub(super) async fn all_with_grants(
     let mut grants = grants(connection, rows.iter().map(|row| row.id).collect()).await?;
     let with = |row: member::Model| {
         let own = grants.remove(&row.id).unwrap_or_default();
-        shown(row, own)
+        to_member(row, own)
     };
     Ok(rows.into_iter().map(with).collect())
 }
@@ -166,7 +166,7 @@ pub(super) async fn grant(tx: &Tx, member: MemberId, scope: RoleScope, role: Rol
     Ok(())
 }
 
-fn shown(row: member::Model, grants: Vec<RoleGrant>) -> Member {
+fn to_member(row: member::Model, grants: Vec<RoleGrant>) -> Member {
     Member {
         id: row.id.into(),
         name: row.name,

@@ -58,7 +58,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
     let more = rows.len() as u64 > size;
     rows.truncate(size as usize);
     let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(to_notification).collect::<Result<_, _>>()?, next })
 }
 
 /// Returns the number of the caller's unread notifications.
@@ -85,7 +85,7 @@ pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notifi
             Ok(row.into_active_model().reset_all().update(tx).await?)
         })
         .await?;
-    shown(row)
+    to_notification(row)
 }
 
 /// Marks all as read; returns the number of those that were unread.
@@ -170,7 +170,7 @@ fn visible_to(actor: &Actor) -> Condition {
     Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(condition)
 }
 
-fn shown(row: notification::Model) -> Result<Notification, Error> {
+fn to_notification(row: notification::Model) -> Result<Notification, Error> {
     Ok(Notification {
         id: row.id.into(),
         kind: from_word(&row.kind)?,

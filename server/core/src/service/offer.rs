@@ -86,12 +86,12 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
     let mut since = Instant::now();
     let (mut key, mut alive): (Option<String>, Option<OffsetDateTime>) = (None, None);
     loop {
-        let (now, may_be) = due::of(ctx, id, asking, since).await?;
+        let (now, may_be) = due::check_due(ctx, id, asking, since).await?;
         if *key.get_or_insert_with(|| now.clone()) != now {
             return Err(Error::problem(Code::Unauthenticated, "the site's key has changed: sign in with it"));
         }
         if may_be || alive.is_none_or(|at| (ctx.now() - at).whole_seconds() >= SIGN_OF_LIFE) {
-            let worker = seen(ctx, id).await?;
+            let worker = mark_seen(ctx, id).await?;
             alive = Some(ctx.now());
             // A worker must first return the receipts that a restored server lacks; until then it gets no offer.
             if restoration::waiting(ctx.db.read(), [id.0]).await?.is_empty() {
@@ -121,7 +121,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
 
 /// Stores a sign of life, at most every few seconds. Presence decides nothing, and the column is set to a time
 /// independent of the row. So it does not use the single writer, which hundreds of waiting workers would slow down.
-pub async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
+pub async fn mark_seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();
     if row.last_seen_at.is_some_and(|at| (now - at).whole_seconds() < SIGN_OF_LIFE) {

@@ -171,7 +171,7 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
     check_may_link(actor)?;
     // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
     if !domains(ctx, who).is_empty()
-        && let Err(refusal) = believed_email(ctx, who)
+        && let Err(refusal) = trusted_email(ctx, who)
     {
         return Ok(Err(refusal));
     }
@@ -190,7 +190,7 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             }
             insert_identity(ctx, tx, actor.id(), who).await?;
             let vouches = |email| members::normal_email(email) == actor.member.email;
-            if believed_email(ctx, who).is_ok_and(vouches) {
+            if trusted_email(ctx, who).is_ok_and(vouches) {
                 members::mark_address_confirmed(ctx, tx, actor.id()).await?;
             }
             audit_log::record(ctx, tx, act(actor.into(), AuditAction::IdentityLinked, actor.id())).await?;
@@ -221,7 +221,7 @@ async fn recognize(
         let row = row.ok_or_else(|| Error::internal("reading an identity", "its member is not there"))?;
         return Ok(Ok(KnownPerson::Member(Box::new(row))));
     }
-    let email = match believed_email(ctx, who) {
+    let email = match trusted_email(ctx, who) {
         Ok(email) => email,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -269,7 +269,7 @@ fn domains<'a>(ctx: &'a Ctx, who: &Identity) -> &'a str {
 }
 
 /// Returns the e-mail address for which the provider is trusted.
-fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> {
+fn trusted_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> {
     let email = who.email.as_deref().ok_or(Refusal::Unverified)?;
     let domains = domains(ctx, who);
     let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);

@@ -27,7 +27,7 @@ const LONGEST: usize = 800;
 /// `wrong_credentials` for the old one, `rate_limited` after too many of those, `validation_failed` for the new one.
 pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result<(), Error> {
     policy::check(actor, Operation::ChangePassword, Place::Server)?;
-    let mut violations = chosen("new", &change.new, &[&actor.member.name, &actor.member.email]);
+    let mut violations = check_choice("new", &change.new, &[&actor.member.name, &actor.member.email]);
     if change.new == change.old {
         violations.push(Violation::new("new", "choose another password than the one you have"));
     }
@@ -60,7 +60,7 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
 }
 
 /// Returns the violations of a new password, given known facts about its owner.
-pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
+pub(super) fn check_choice(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_password(field, password, &mut violations);
     if violations.is_empty() && guessed_early(password, known) {

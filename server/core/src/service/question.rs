@@ -46,7 +46,7 @@ pub use list::standing;
 pub use list::{Wanted, list};
 #[cfg(any(test, feature = "testing"))]
 pub use pools::LONGEST_WAIT;
-pub use pools::{Header, Incoming, Pool, Pools, asked, begin};
+pub use pools::{Header, Incoming, Pool, Pools, begin, wait_for_pools};
 pub use queue::next;
 
 /// The round that stands for the pools.
@@ -55,7 +55,7 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
-pub fn of(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
+pub fn read_plan(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
     if !row.asks {
         return Ok(None);
     }
@@ -63,13 +63,13 @@ pub fn of(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
 }
 
 /// Returns the questions of a job that must have some.
-fn wanted(row: &job::Model) -> Result<QuestionPlan, Error> {
-    of(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
+fn require_plan(row: &job::Model) -> Result<QuestionPlan, Error> {
+    read_plan(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
 }
 
 /// Returns the questions of a job, for its lead.
 fn led(row: &job::Model, held: &Held) -> Result<QuestionPlan, Error> {
-    let questions = wanted(row)?;
+    let questions = require_plan(row)?;
     if questions.lead == held.dataset {
         Ok(questions)
     } else {
@@ -95,7 +95,7 @@ pub(crate) async fn can_go_on(
     row: &job::Model,
     parts: &[participant::Model],
 ) -> Result<bool, Error> {
-    let Some(questions) = of(row)? else { return Ok(true) };
+    let Some(questions) = read_plan(row)? else { return Ok(true) };
     let may_ask =
         |part: &participant::Model| !state::is_out(part) && questions.asking.contains(&part.dataset_id.into());
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
@@ -114,7 +114,7 @@ async fn askable(
 ) -> Result<(job::Model, QuestionPlan), Error> {
     let row = state::row(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
-    let questions = of(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;
+    let questions = read_plan(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;
     Ok((row, questions))
 }
 

@@ -69,7 +69,7 @@ pub async fn prove(connection: &impl ConnectionTrait, worker: WorkerId, receipts
     if receipts.is_empty() {
         return Ok(proven);
     }
-    let keys = site_key::of(connection, worker).await?;
+    let keys = site_key::load_keys(connection, worker).await?;
     proven.changes = keys.changes();
     let mut parts = BTreeMap::new();
     for signed in receipts {
@@ -291,7 +291,7 @@ fn foreseen(
     });
     // A pool of questions is the whole charge of its participant, once.
     let foreseen = foreseen
-        || question::of(job)?.is_some_and(|questions| {
+        || question::read_plan(job)?.is_some_and(|questions| {
             questions.series == receipt.series
                 && questions.asking.contains(&receipt.dataset)
                 && charge.event == receipt.event

@@ -84,7 +84,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
             .into_iter()
             .map(|file| ArtifactNamed { name: file.name, size: file.size as u64, digest: file.digest })
             .collect(),
-        certificate: issued.as_ref().map(|(digest, issued)| named(id, digest, issued)),
+        certificate: issued.as_ref().map(|(digest, issued)| name_certificate(id, digest, issued)),
         proposal: NewJob { title: manifest.title, spec: manifest.spec },
         manifest: signed(row),
         absent: Vec::new(),
@@ -166,13 +166,13 @@ async fn costs(
             in_the_clear: charged.releases.in_the_clear,
             clip: charged.mechanism.clip,
             delta: charged.account.delta,
-            levels: levels::of(ctx, WorkOwner::from(actor), charged, facts).await?,
+            levels: levels::compute_levels(ctx, WorkOwner::from(actor), charged, facts).await?,
         });
     }
     Ok(costs)
 }
 
-fn named(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed {
+fn name_certificate(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed {
     CertificateNamed {
         digest: digest.to_owned(),
         path: format!("/api/v1/jobs/{id}/certificate"),

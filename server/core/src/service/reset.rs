@@ -109,7 +109,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
     let row = tried(ctx, from, secret).await?;
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
     let member = member.ok_or_else(|| Error::not_found("member"))?;
-    let violations = password::chosen("password", &new.password, &[&member.name, &member.email]);
+    let violations = password::check_choice("password", &new.password, &[&member.name, &member.email]);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }

@@ -41,7 +41,7 @@ pub async fn assign(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
-    let roles = checked(roles, &OF_ORGANIZATION, "an organization")?;
+    let roles = check_roles(roles, &OF_ORGANIZATION, "an organization")?;
     change(ctx, actor, RoleScope::Organization(organization), member, &roles).await
 }
 
@@ -74,7 +74,7 @@ pub async fn confirm_address(
     let scope = RoleScope::Organization(organization);
     ctx.db
         .write("confirm address", async |tx| {
-            if at(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
+            if select_roles(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
                 return Err(Error::not_found("member"));
             }
             members::mark_address_confirmed(ctx, tx, member).await?;
@@ -87,10 +87,10 @@ pub async fn confirm_address(
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
+pub async fn list_consortium_members(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     let scope = RoleScope::Consortium(consortium);
-    let grants = at(scope).all(ctx.db.read()).await?;
+    let grants = select_roles(scope).all(ctx.db.read()).await?;
     let rows = member::Entity::find()
         .filter(member::Column::Id.is_in(grants.iter().map(|row| row.member_id)))
         .order_by_asc(member::Column::Name)
@@ -106,7 +106,7 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
 /// # Errors
 /// 404 when nobody in the consortium has the e-mail, `proof_stale`, `wrong_state` for an address that is not confirmed,
 /// `validation_failed` for roles that a consortium does not give.
-pub async fn add_over(
+pub async fn add_consortium_member(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
@@ -115,7 +115,7 @@ pub async fn add_over(
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
     let roles = RoleAssignment { roles: new.roles.clone() };
-    let mut roles = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
+    let mut roles = check_roles(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
     let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
     let is_confirmed = row.address_confirmed_at.is_some();
@@ -140,7 +140,7 @@ pub async fn add_over(
 /// # Errors
 /// 404 when they have no role in the consortium, `proof_stale`, `validation_failed` for roles that a consortium does not give,
 /// `wrong_state` for the last admin.
-pub async fn assign_over(
+pub async fn assign_consortium_roles(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
@@ -149,12 +149,12 @@ pub async fn assign_over(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
-    let roles = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
+    let roles = if roles.roles.is_empty() { Vec::new() } else { check_roles(roles, &OF_CONSORTIUM, "a consortium")? };
     change(ctx, actor, RoleScope::Consortium(consortium), member, &roles).await
 }
 
 /// Returns the roles without duplicates, if the place can give them.
-fn checked(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
+fn check_roles(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
     let mut violations = Vec::new();
     if roles.roles.is_empty() {
         violations.push(Violation::new("roles", "name at least one role, or remove the member"));
@@ -187,7 +187,7 @@ async fn change(
         .write("change roles", async |tx| {
             let missing = || Error::not_found("member");
             let row = member::Entity::find_by_id(member.0).one(tx).await?.ok_or_else(missing)?;
-            let rows = at(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
+            let rows = select_roles(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
             if rows.is_empty() && !stands(tx, scope, member).await? {
                 return Err(missing());
             }
@@ -242,14 +242,14 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: RoleScope, role: Role) -> Resu
         RoleScope::Consortium(_) => Role::ConsortiumAdmin,
         RoleScope::Organization(_) => Role::OrganizationAdmin,
     };
-    if role == admin && at(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
+    if role == admin && select_roles(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
         return Err(Error::problem(Code::WrongState, "this is the last admin: make somebody else an admin first"));
     }
     Ok(())
 }
 
 /// Selects all members' roles at a place.
-fn at(scope: RoleScope) -> sea_orm::Select<role::Entity> {
+fn select_roles(scope: RoleScope) -> sea_orm::Select<role::Entity> {
     let (word, id) = match scope {
         RoleScope::Consortium(id) => ("consortium", id.0),
         RoleScope::Organization(id) => ("organization", id.0),

@@ -114,12 +114,12 @@ enum TokenStanding {
 /// # Errors
 /// `unauthenticated` when it does not hold. When it once held, and the answer that replaced it was not lost, the whole session ends.
 pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
-    let (id, secret) = token.split_once('.').ok_or_else(over)?;
-    let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
+    let (id, secret) = token.split_once('.').ok_or_else(session_error)?;
+    let id = SessionId(Uuid::parse_str(id).map_err(|_| session_error())?);
     let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
+    let row = row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)?;
     match standing_of(ctx, &row, secret) {
-        TokenStanding::Foreign => return Err(over()),
+        TokenStanding::Foreign => return Err(session_error()),
         TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
         TokenStanding::Current | TokenStanding::AnswerLost | TokenStanding::Replaced => {}
     }
@@ -131,7 +131,7 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
         .write("refresh session", async |tx| {
             // Checked again: another request may have been faster.
             let row = session::Entity::find_by_id(id.0).one(tx).await?;
-            let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
+            let row = row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)?;
             let now = ctx.now();
             match standing_of(ctx, &row, secret) {
                 TokenStanding::Current | TokenStanding::AnswerLost => {
@@ -152,13 +152,13 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
                     row.into_active_model().reset_all().update(tx).await?;
                     Ok(None)
                 }
-                TokenStanding::Foreign => Err(over()),
+                TokenStanding::Foreign => Err(session_error()),
             }
         })
         .await?;
     renewed.ok_or_else(|| {
         tracing::warn!(session.id = %id, "an old refresh token was used again; the session was ended");
-        over()
+        session_error()
     })
 }
 
@@ -308,14 +308,14 @@ pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
 /// Returns a session that is not over.
 async fn open_session(ctx: &Ctx, id: SessionId) -> Result<session::Model, Error> {
     let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    row.filter(|row| is_open(ctx, row)).ok_or_else(over)
+    row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)
 }
 
 /// Returns the member whose session this is, with what the policy asks.
 async fn actor_in(ctx: &Ctx, row: &session::Model) -> Result<Actor, Error> {
     let id = SessionId(row.id);
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
-    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(over)?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(session_error)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
     let is_fresh = row.proven_at.is_some_and(|at| ctx.now() - at <= FRESH);
@@ -352,6 +352,6 @@ fn same(stored: &str, used: &str) -> bool {
     stored.as_bytes().ct_eq(used.as_bytes()).into()
 }
 
-fn over() -> Error {
+fn session_error() -> Error {
     Error::problem(Code::Unauthenticated, "the session is over: sign in again")
 }

@@ -115,7 +115,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
 ///
 /// # Errors
 /// 404 when there is no such worker.
-pub async fn of(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
+pub async fn load_keys(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
     let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(|| Error::not_found("worker"))?;
     let current = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     SiteKeys::leading_to(current, &rotations(connection, worker.0).await?)

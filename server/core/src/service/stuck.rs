@@ -40,10 +40,12 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
     let mut diagnoses = Vec::new();
     match now {
         JobState::Proposed => {
-            diagnoses.extend(parts.iter().filter(|part| part.approval == "pending").map(|part| awaited(row, part)));
+            diagnoses.extend(
+                parts.iter().filter(|part| part.approval == "pending").map(|part| diagnose_unanswered(row, part)),
+            );
         }
         JobState::Queued | JobState::Running => {
-            let (open, known) = (open_rounds(ctx, row).await?, Known::of(ctx, row, &parts).await?);
+            let (open, known) = (open_rounds(ctx, row).await?, Known::load(ctx, row, &parts).await?);
             for part in
                 parts.iter().filter(|part| word(&DatasetUse::Participate).is_ok_and(|word| part.purpose == word))
             {
@@ -53,14 +55,14 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
                 diagnoses.extend(rounds(ctx, &parts, open));
             }
         }
-        JobState::Paused => diagnoses.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(held)),
+        JobState::Paused => diagnoses.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(diagnose_hold)),
         JobState::Finished | JobState::Failed | JobState::Cancelled | JobState::Refused => {}
     }
     Ok(diagnoses)
 }
 
 /// Returns the diagnosis of a hold on a job.
-fn held(hold: Hold) -> Diagnosis {
+fn diagnose_hold(hold: Hold) -> Diagnosis {
     let party = if hold.dataset.is_some() { hold.dataset_name } else { "the job".to_owned() };
     let remedy = match hold.holder {
         Holder::Job => "Its proposer, or an admin of the consortium, lets it go on.",
@@ -135,7 +137,7 @@ struct Known {
 }
 
 impl Known {
-    async fn of(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
+    async fn load(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
         let workers = worker::Entity::find()
             .filter(worker::Column::Id.is_in(parts.iter().map(|part| part.worker_id)))
             .all(ctx.db.read())
@@ -150,10 +152,10 @@ impl Known {
 }
 
 /// Returns the diagnosis of a proposal that needs an owner's answer.
-fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
+fn diagnose_unanswered(row: &job::Model, part: &participant::Model) -> Diagnosis {
     Diagnosis {
         dataset: Some(part.dataset_id.into()),
-        party: named(part),
+        party: party_name(part),
         cause: DiagnosisCause::AwaitsOwner,
         since: Some(row.created_at),
         reason: "no steward has decided, and the site's own policy has not either".to_owned(),
@@ -172,7 +174,7 @@ fn part(
     let last = known.said.get(&part.dataset_id).copied();
     let about = |cause, since, reason: String, remedy: String| Diagnosis {
         dataset: Some(part.dataset_id.into()),
-        party: named(part),
+        party: party_name(part),
         cause,
         since,
         reason,
@@ -197,7 +199,7 @@ fn part(
             ));
         }
     }
-    let disconnection = worker.and_then(|worker| disconnected(ctx, Some(part), &named(part), worker));
+    let disconnection = worker.and_then(|worker| disconnected(ctx, Some(part), &party_name(part), worker));
     if let Some(disconnection) = disconnection {
         diagnoses.push(disconnection);
         return Ok(diagnoses);
@@ -358,6 +360,6 @@ fn disconnected(
     }
 }
 
-fn named(part: &participant::Model) -> String {
+fn party_name(part: &participant::Model) -> String {
     format!("{} of {}", part.dataset_name, part.organization_name)
 }

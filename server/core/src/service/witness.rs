@@ -47,7 +47,7 @@ pub async fn witness(
     if let Some(known_head) = &known_head {
         notice(worker, known_head, newest.as_ref());
     }
-    let rows = charged(ctx, worker, receipts, size).await?;
+    let rows = find_charged(ctx, worker, receipts, size).await?;
     let consistency = consistency_path(known_head.map_or(0, |known_head| known_head.size), size);
     let paths: Vec<_> = rows.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let subtrees = paths.iter().flatten().chain(&consistency).flatten().copied().collect();
@@ -94,7 +94,7 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
 }
 
 /// Returns the countersignatures of the receipts with the content of their leaves, by number.
-pub async fn charged(
+pub async fn find_charged(
     ctx: &Ctx,
     worker: WorkerId,
     receipts: &[u64],

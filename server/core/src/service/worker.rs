@@ -189,7 +189,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     if new {
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
-    shown(ctx, row, Vec::new(), None)
+    to_worker(ctx, row, Vec::new(), None)
 }
 
 /// Returns the unexpired token with this secret, used or not.
@@ -217,7 +217,7 @@ pub(super) async fn get(ctx: &Ctx, id: WorkerId) -> Result<Worker, Error> {
     let retirement =
         retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &[row.id], None).await?.remove(&row.id);
     let mut states = restoration::WorkerStates::load(ctx.db.read(), std::slice::from_ref(&row)).await?;
-    let mut view = shown(ctx, row, changes, retirement)?;
+    let mut view = to_worker(ctx, row, changes, retirement)?;
     states.apply(&mut view);
     Ok(view)
 }
@@ -239,14 +239,14 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
         let changes = changes.remove(&row.id).unwrap_or_default();
         let retirement = retired.remove(&row.id);
         let organization = row.organization_id;
-        let mut view = shown(ctx, row, changes, retirement)?;
+        let mut view = to_worker(ctx, row, changes, retirement)?;
         states.apply(&mut view);
         by_organization.entry(organization).or_default().push(view);
     }
     Ok(by_organization)
 }
 
-fn shown(
+fn to_worker(
     ctx: &Ctx,
     row: worker::Model,
     key_changes: Vec<KeyChanged>,

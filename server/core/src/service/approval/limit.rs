@@ -49,7 +49,7 @@ pub async fn limits(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Appro
 /// When they cannot be written as JSON.
 pub fn limits_version(limits: &[ApprovalLimit]) -> Result<String, Error> {
     let bare = limits.iter().map(|limit| ApprovalLimit { approved: Vec::new(), ..limit.clone() });
-    version::of(&bare.collect::<Vec<_>>())
+    version::compute_version(&bare.collect::<Vec<_>>())
 }
 
 /// Sets the limit of a dataset. It replaces the previous limit and starts with no approved jobs.

@@ -18,7 +18,7 @@ use crate::auth::Actor;
 use crate::service::finish::{Outcome, finish};
 use crate::service::lease;
 use crate::service::offer::{self, Asking};
-use crate::service::world::finished::{at_the_end, end, finished, known, played};
+use crate::service::world::finished::{at_the_end, end, finished, played, verification_keys};
 use crate::service::world::{CLIP, World};
 use crate::testing::on_both;
 
@@ -36,7 +36,7 @@ on_both! {
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         // As stored on a disk.
         let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
-        let verdict = verify(&file, &known(&world));
+        let verdict = verify(&file, &verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
         for point in Point::ALL {
             assert!(matches!(verdict.finding(point), Some(Finding::Holds(_))), "{}\n{verdict}", point.name());
@@ -92,7 +92,7 @@ on_both! {
         let after = get(&app.ctx, &reader, second).await.unwrap();
         assert_eq!(together(&after), (1, alone), "nobody is in both");
         assert_eq!(after.overlap.statement, "Different countries.");
-        let verdict = verify(&file(&app.ctx, &reader, second).await.unwrap(), &known(&world));
+        let verdict = verify(&file(&app.ctx, &reader, second).await.unwrap(), &verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
     }
 
@@ -123,7 +123,7 @@ on_both! {
         };
         assert_eq!(charged.tight.unwrap().epsilon, of(5));
         assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
 
         // A server that prices only the made releases is detected, whichever rules it claims.
@@ -134,7 +134,7 @@ on_both! {
                 charged.releases.counted = charged.releases.committed;
             }
             let lie = price::filled(lie).unwrap();
-            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &known(&world));
+            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &verification_keys(&world));
             assert!(verdict.failed().contains(&Point::Counts), "version {version}\n{verdict}");
         }
     }
@@ -163,7 +163,7 @@ on_both! {
             charged["account"].as_object_mut().unwrap().remove("promises");
         }
         let as_it_was = forged::signed_text(file, document.to_string(), &app.ctx.signer);
-        let verdict = verify(&as_it_was, &known(&world));
+        let verdict = verify(&as_it_was, &verification_keys(&world));
         assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
     }
 
@@ -192,7 +192,7 @@ on_both! {
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(file.evidence.receipts.len(), 2);
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
     }
 

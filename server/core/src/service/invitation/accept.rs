@@ -49,7 +49,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
         (None, doors)
     } else {
         let place = new.organization.as_deref().unwrap_or_default();
-        let violations = password::chosen("password", &new.password, &[&new.name, &new.email, place]);
+        let violations = password::check_choice("password", &new.password, &[&new.name, &new.email, place]);
         if !violations.is_empty() {
             return Err(Error::validation(violations));
         }

@@ -4,7 +4,7 @@ use sea_orm::EntityTrait as _;
 use time::Duration;
 use undertone_api::problem::Code;
 
-use super::{SECONDS, extend, held, still_at_work};
+use super::{SECONDS, extend, find_lease, still_at_work};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::lease;
@@ -26,7 +26,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         world.queued(1).await;
         let (worker, first) = (world.sites[1].worker, world.lease(1).await);
-        let looked = held(app.ctx.db.read(), worker, &first).await.unwrap();
+        let looked = find_lease(app.ctx.db.read(), worker, &first).await.unwrap();
         extend(&app.ctx, &looked, &first).await.unwrap();
         assert_eq!(row(&app.ctx, &first).await.unwrap().expires_at, looked.row.expires_at, "it has long to go");
         app.clock.advance(Duration::seconds(30));
@@ -47,7 +47,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let (worker, token) = (world.sites[1].worker, world.lease(1).await);
-        let looked = held(app.ctx.db.read(), worker, &token).await.unwrap();
+        let looked = find_lease(app.ctx.db.read(), worker, &token).await.unwrap();
         assert_eq!(code(still_at_work(app.ctx.db.read(), &looked, &token).await), None);
         let next = world.lease(1).await;
         assert_eq!(code(still_at_work(app.ctx.db.read(), &looked, &token).await), Some(Code::LeaseLost));

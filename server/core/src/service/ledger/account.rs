@@ -82,7 +82,7 @@ pub struct Line<'a> {
 }
 
 impl Held {
-    fn of(row: account::Model) -> Result<Self, Error> {
+    fn from_row(row: account::Model) -> Result<Self, Error> {
         let balance = from_json(&row.balance)?;
         Ok(Self { row, new: false, balance })
     }
@@ -174,7 +174,7 @@ pub async fn balances(
 /// [`Held::begin`].
 pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Result<Held, Error> {
     if let Some(found) = find(connection, key).await? {
-        return Held::of(found);
+        return Held::from_row(found);
     }
     let row = account::Model {
         id: ctx.id::<AccountId>().0,
@@ -195,7 +195,7 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Res
 /// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
 pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, Held)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
-    rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::of(row)?))).collect()
+    rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::from_row(row)?))).collect()
 }
 
 /// Returns the same reservations with the accounts' rows.

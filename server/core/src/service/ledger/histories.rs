@@ -6,7 +6,7 @@ use undertone_api::ledger::AccountHistory;
 use uuid::Uuid;
 
 use super::account;
-use super::history::{MOST_ROWS, POINTS, steps, told};
+use super::history::{MOST_ROWS, POINTS, build_history, steps};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -32,13 +32,13 @@ pub async fn histories(
     let reads = |id: Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization(id.into()));
     rows.retain(|row| place(row).is_some() && reads(row.organization_id));
     rows.sort_by_key(place);
-    let all = of(&tx, &rows, MOST_ROWS).await?;
+    let all = load_histories(&tx, &rows, MOST_ROWS).await?;
     tx.rollback().await?;
     Ok(all)
 }
 
 /// Returns the histories of datasets whose accounts have up to `most` rows together.
-pub(super) async fn of(
+pub(super) async fn load_histories(
     connection: &impl ConnectionTrait,
     datasets: &[dataset_row::Model],
     mut most: i64,
@@ -61,7 +61,7 @@ pub(super) async fn of(
     let none = Vec::new();
     let mut all = Vec::with_capacity(selection.len());
     for (id, own) in selection {
-        let histories = own.into_iter().map(|row| told(row, steps.get(&row.id).unwrap_or(&none), POINTS));
+        let histories = own.into_iter().map(|row| build_history(row, steps.get(&row.id).unwrap_or(&none), POINTS));
         all.push((id, histories.collect::<Result<Vec<_>, _>>()?));
     }
     Ok(all)
@@ -73,7 +73,7 @@ mod tests {
 
     use undertone_api::problem::Code;
 
-    use super::{histories, of};
+    use super::{histories, load_histories};
     use crate::service::dataset;
     use crate::service::ledger::history;
     use crate::service::world::World;
@@ -101,7 +101,7 @@ mod tests {
             rows.retain(|row| ids[1..].iter().any(|id| id.0 == row.id));
             rows.sort_by_key(|row| row.id != ids[1].0);
             for (most, left) in [(3, vec![ids[1], ids[2]]), (2, vec![ids[1]]), (1, vec![ids[2]]), (0, Vec::new())] {
-                let selection = of(app.ctx.db.read(), &rows, most).await.unwrap();
+                let selection = load_histories(app.ctx.db.read(), &rows, most).await.unwrap();
                 assert_eq!(selection.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), left, "up to {most} rows");
             }
 

@@ -42,7 +42,7 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
     let mut all = Vec::new();
     for row in account::of_lineages(&tx, vec![dataset.lineage.0]).await? {
         if row.organization_id == dataset.organization.0 {
-            all.push(of(&tx, &row, MOST_ROWS, POINTS).await?);
+            all.push(load_history(&tx, &row, MOST_ROWS, POINTS).await?);
         }
     }
     tx.rollback().await?;
@@ -65,7 +65,7 @@ struct Part {
 }
 
 /// Returns the history of one account of at most `most` rows, in about `wanted` points.
-pub(super) async fn of(
+pub(super) async fn load_history(
     connection: &impl ConnectionTrait,
     row: &account_row::Model,
     most: i64,
@@ -76,11 +76,11 @@ pub(super) async fn of(
         return Err(Error::problem(Code::TooLarge, format!("{detail}: read the rows themselves, page by page")));
     }
     let steps = steps(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
-    told(row, &steps, wanted)
+    build_history(row, &steps, wanted)
 }
 
 /// Returns the history of an account from its steps, in about `wanted` points.
-pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
+pub(super) fn build_history(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
     let mut budget: Option<Budget> = None;
     let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();

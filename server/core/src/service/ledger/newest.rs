@@ -13,7 +13,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use uuid::Uuid;
 
-use super::read::{Wanted, condition, shown};
+use super::read::{Wanted, condition, to_entry};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -60,7 +60,7 @@ pub async fn newest(
     // SQLite compares texts, in which the fraction of a second has no fixed length.
     rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
     let rows =
-        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), shown(row)?))).collect::<Result<_, Error>>()?;
+        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), to_entry(row)?))).collect::<Result<_, Error>>()?;
     Ok(Newest { rows, closed: datasets.iter().filter(closed).count() })
 }
 

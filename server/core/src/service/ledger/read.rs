@@ -70,7 +70,7 @@ pub async fn search(
         .await?;
     let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
     rows.truncate(size as usize);
-    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(to_entry).collect::<Result<_, _>>()?, next })
 }
 
 pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
@@ -82,7 +82,7 @@ pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
 }
 
-pub(super) fn shown(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
+pub(super) fn to_entry(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
     let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
     Ok(LedgerEntry {
         sequence: row.sequence as u64,

@@ -179,7 +179,7 @@ fn message(notice: &Notice<'_>) -> Message {
             Some(part),
             vec![To::Organization(part.organization_id, Role::DataSteward)],
         ),
-        Notice::JobOver { job, parts, state } => over(job, parts, state),
+        Notice::JobOver { job, parts, state } => describe_job_end(job, parts, state),
         Notice::WorkerSilent { job, part, worker, since } => about(
             NotificationKind::WorkerSilent,
             // Once for every silence.
@@ -202,7 +202,7 @@ fn message(notice: &Notice<'_>) -> Message {
                 "{} % of the budget of {} for each {} is left, since “{}” has reserved.",
                 (left * 100.0).floor().max(0.0),
                 part.dataset_name,
-                said(unit),
+                unit_phrase(unit),
                 job.title
             ),
             job,
@@ -347,7 +347,7 @@ fn about(
     }
 }
 
-fn over(job: &job::Model, parts: &[participant::Model], state: JobState) -> Message {
+fn describe_job_end(job: &job::Model, parts: &[participant::Model], state: JobState) -> Message {
     let kind = match state {
         JobState::Finished => NotificationKind::JobFinished,
         JobState::Refused => NotificationKind::JobRefused,
@@ -365,7 +365,7 @@ fn concerned(job: &job::Model, parts: &[participant::Model]) -> Vec<To> {
     std::iter::once(To::Member(job.proposer_id)).chain(stewards).collect()
 }
 
-const fn said(unit: PrivacyUnit) -> &'static str {
+const fn unit_phrase(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "record",
         PrivacyUnit::Speaker => "speaker",

@@ -66,7 +66,7 @@ async fn change_credentials(app: &TestApp, steward: &Actor) {
     oidc::unlink(ctx, steward, linked[0].id).await.unwrap();
 }
 
-async fn told(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
+async fn list_texts(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
     let page = list(&app.ctx, actor, &NotificationQuery::default()).await.unwrap();
     page.items.into_iter().map(|one| (one.kind, one.text)).collect()
 }
@@ -77,15 +77,15 @@ on_both! {
         people(app, &world).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         let (proposer, first, second) = (&world.sites[0].steward, &world.sites[1].steward, &world.sites[2].steward);
-        assert_eq!(told(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
-        assert_eq!(told(app, proposer).await, [], "nobody waits for an answer about public data");
+        assert_eq!(list_texts(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
+        assert_eq!(list_texts(app, proposer).await, [], "nobody waits for an answer about public data");
         app.clock.advance(time::Duration::seconds(1));
         let refuse = undertone_api::job::RefuseRequest { reason: "too many rounds".to_owned() };
         crate::service::approval::refuse(&app.ctx, second, job.summary.id, world.sites[2].dataset, &refuse).await.unwrap();
-        let ended = told(app, proposer).await;
+        let ended = list_texts(app, proposer).await;
         assert_eq!(ended.len(), 1);
         assert!(ended[0].0 == NotificationKind::JobRefused && ended[0].1.contains("too many rounds"), "{ended:?}");
-        assert_eq!(told(app, first).await[0].0, NotificationKind::JobRefused, "the newest comes first");
+        assert_eq!(list_texts(app, first).await[0].0, NotificationKind::JobRefused, "the newest comes first");
     }
 
     async fn who_reads_marks_and_switches_does_so_for_themselves_only(app: &TestApp) {
@@ -135,11 +135,11 @@ on_both! {
         world.lease(1).await;
         let seen = async |at| {
             let (id, ctx) = (world.sites[1].worker, &app.ctx);
-            let row = crate::service::offer::seen(ctx, id).await.unwrap();
+            let row = crate::service::offer::mark_seen(ctx, id).await.unwrap();
             let row = worker::Model { last_seen_at: Some(at), ..row };
             ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().reset_all().update(tx).await?)).await.unwrap();
         };
-        let silences = async || told(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
+        let silences = async || list_texts(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
         seen(app.ctx.now()).await;
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 0);
@@ -166,7 +166,7 @@ on_both! {
             let middle = u32::midpoint(least, most);
             if world.propose(world.spec(middle)).await.is_ok() { least = middle } else { most = middle }
         }
-        let low = async || told(app, &world.sites[1].steward).await.into_iter().find(|(kind, _)| *kind == NotificationKind::BudgetLow);
+        let low = async || list_texts(app, &world.sites[1].steward).await.into_iter().find(|(kind, _)| *kind == NotificationKind::BudgetLow);
         assert_eq!(low().await, None, "a proposal reserves nothing");
         let job = world.propose(world.spec(least)).await.unwrap();
         world.approved(job).await;
@@ -190,9 +190,9 @@ on_both! {
         let (organization, admin) = &founded.north;
         app.joins(admin, *organization, "Anna", &[Role::Researcher]).await;
         let actor = admin.actor(app).await;
-        let notices = told(app, &actor).await;
+        let notices = list_texts(app, &actor).await;
         assert_eq!(notices, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
-        assert_eq!(told(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
+        assert_eq!(list_texts(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
     }
 
     async fn changed_credentials_are_told_to_member_admins_and_sites_and_cannot_be_switched_off(app: &TestApp) {
@@ -232,11 +232,11 @@ on_both! {
         let change = CredentialChange::PasswordReset { clears_second_factor: true };
         app.ctx.db.write("test", async |tx| announce(&app.ctx, tx, first.steward.id(), change).await).await.unwrap();
         for who in [&first.steward, &its_admin] {
-            let notices = told(app, who).await;
+            let notices = list_texts(app, who).await;
             assert!(notices.len() == 1 && notices[0].0 == NotificationKind::CredentialsChanged, "{notices:?}");
             assert!(notices[0].1.contains("was reset by an operator's link, and the second factor"), "{notices:?}");
         }
-        assert_eq!(told(app, &second.steward).await, []);
+        assert_eq!(list_texts(app, &second.steward).await, []);
         let notices = notices_after(&app.ctx, first.worker, "").await.unwrap();
         assert_eq!(notices.len(), 1, "its site is told");
         let last = notices[0].id.to_string();
@@ -247,7 +247,7 @@ on_both! {
         let announced =
             ["was switched on", "New recovery codes", "linked an identity at https", "unlinked the identity at https"];
         for who in [&first.steward, &its_admin] {
-            let notices = told(app, who).await;
+            let notices = list_texts(app, who).await;
             for words in announced {
                 let is_there = |(kind, text): &(NotificationKind, String)| {
                     *kind == NotificationKind::CredentialsChanged && text.contains(words)

@@ -21,7 +21,12 @@ use crate::service::presence;
 ///
 /// # Errors
 /// `unauthenticated` when the worker was retired since its session was checked.
-pub(super) async fn of(ctx: &Ctx, id: WorkerId, asking: &Asking, since: Instant) -> Result<(String, bool), Error> {
+pub(super) async fn check_due(
+    ctx: &Ctx,
+    id: WorkerId,
+    asking: &Asking,
+    since: Instant,
+) -> Result<(String, bool), Error> {
     let posted = ctx.board().since(since, look(ctx)).await?;
     let key = posted.keys.get(&id.0).cloned().ok_or_else(presence::retired)?;
     let may_be = posted.due.get(&id.0).is_some_and(|due| due.iter().any(|due| is_news(due, asking)));

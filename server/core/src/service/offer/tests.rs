@@ -23,7 +23,7 @@ on_both! {
     async fn only_whom_something_concerns_looks_for_itself(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (world.sites[1].worker, world.sites[2].worker);
-        let may_be = async |worker, asking: &Asking| due::of(&app.ctx, worker, asking, Instant::now()).await.unwrap().1;
+        let may_be = async |worker, asking: &Asking| due::check_due(&app.ctx, worker, asking, Instant::now()).await.unwrap().1;
         let nothing = Asking::default();
         assert!(!may_be(one, &nothing).await, "there is no job");
         let job = world.propose(world.spec(1)).await.unwrap();
@@ -34,7 +34,7 @@ on_both! {
         let holds = Asking { leases: vec![world.lease(1).await], ..knows };
         assert!(!may_be(one, &holds).await && may_be(two, &holds).await, "a lease is of one worker");
         assert!(may_be(one, &nothing).await, "a worker that was restarted holds nothing");
-        let unknown = due::of(&app.ctx, WorkerId(Uuid::nil()), &nothing, Instant::now()).await.unwrap_err();
+        let unknown = due::check_due(&app.ctx, WorkerId(Uuid::nil()), &nothing, Instant::now()).await.unwrap_err();
         assert_eq!(unknown.code(), Code::Unauthenticated);
     }
 }

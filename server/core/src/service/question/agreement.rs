@@ -16,7 +16,7 @@ use crate::service::entity::annotation;
 type Item = Vec<(String, u64)>;
 
 /// Returns κ of a job's present answers; `None` where a question goes to one person only.
-pub(super) async fn of(
+pub(super) async fn find_agreement(
     connection: &impl ConnectionTrait,
     job: JobId,
     questions: &QuestionPlan,
@@ -24,7 +24,7 @@ pub(super) async fn of(
     if !says(questions) {
         return Ok(None);
     }
-    Ok(of_jobs(connection, &[job.0]).await?.remove(&job.0))
+    Ok(find_agreements(connection, &[job.0]).await?.remove(&job.0))
 }
 
 /// Returns whether κ can exist: a question goes to several people.
@@ -33,7 +33,10 @@ pub(super) const fn says(questions: &QuestionPlan) -> bool {
 }
 
 /// Returns κ of the present answers of several jobs, without jobs that have none.
-pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) -> Result<HashMap<Uuid, f64>, Error> {
+pub(super) async fn find_agreements(
+    connection: &impl ConnectionTrait,
+    jobs: &[Uuid],
+) -> Result<HashMap<Uuid, f64>, Error> {
     let counts: Vec<(Uuid, Uuid, String, i64)> = close::current_of(jobs)
         .filter(annotation::Column::Label.is_not_null())
         .select_only()

@@ -11,7 +11,7 @@ use undertone_api::problem::{Code, Violation};
 use undertone_api::question::{Annotation, Answer, NewAnnotation, QuestionPlan};
 use uuid::Uuid;
 
-use super::{answer_of, answerable, close, columns, queue, wanted};
+use super::{answer_of, answerable, close, columns, queue, require_plan};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -49,7 +49,7 @@ pub(super) enum Recorded {
 /// has given another answer; `round_closed` when it is too late.
 pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotation) -> Result<Annotation, Error> {
     let (found, row) = answerable(ctx, actor, id).await?;
-    let questions = wanted(&row)?;
+    let questions = require_plan(&row)?;
     if !knows(&questions, &new.answer) {
         let message = "the job has no such label: choose one of its labels, unsure or skip";
         return Err(Error::validation(vec![Violation::new("label", message)]));
@@ -67,7 +67,7 @@ pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotat
     let recorded = recorded.await?;
     ctx.wake().ring_in(found.job_id.into());
     match recorded {
-        Recorded::Taken(row) | Recorded::Repeated(row) => shown(&row, false),
+        Recorded::Taken(row) | Recorded::Repeated(row) => to_annotation(&row, false),
         Recorded::Other => {
             Err(Error::problem(Code::AlreadyExists, "you have answered this question: take that answer back first"))
         }
@@ -99,7 +99,7 @@ pub async fn take_back(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<Annot
     });
     let undone = undone.await?;
     ctx.wake().ring();
-    shown(&undone, true)
+    to_annotation(&undone, true)
 }
 
 fn too_late() -> Error {
@@ -221,7 +221,7 @@ async fn count(tx: &Tx, tally: tally::Model, more: i32) -> Result<(), Error> {
     Ok(())
 }
 
-fn shown(row: &annotation::Model, undone: bool) -> Result<Annotation, Error> {
+fn to_annotation(row: &annotation::Model, undone: bool) -> Result<Annotation, Error> {
     Ok(Annotation {
         question: row.question_id.into(),
         annotator: row.annotator as u32,

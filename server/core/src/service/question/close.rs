@@ -52,7 +52,7 @@ pub async fn answers(
 ) -> Result<Result<Answers, (u64, u64)>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.wake().listen_in(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -65,7 +65,7 @@ pub async fn answers(
         }
         let remaining = end.saturating_duration_since(tokio::time::Instant::now());
         if remaining.is_zero() || ctx.shutdown.is_cancelled() {
-            let count = answered(ctx.db.read(), row.id, number, questions.annotators).await?;
+            let count = count_answered(ctx.db.read(), row.id, number, questions.annotators).await?;
             return Ok(Err((round.questions as u64, count)));
         }
         tokio::select! {
@@ -96,7 +96,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
     let bytes = write_answers(&answers).map_err(|error| object_error(ObjectError::Questions(error)))?;
-    let count = answered(connection, job.0, round.round, needed).await?;
+    let count = count_answered(connection, job.0, round.round, needed).await?;
     Ok(Answers { asked: round.questions as u64, answered: count, digest: digest(&bytes), bytes })
 }
 
@@ -143,7 +143,7 @@ pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
 }
 
 /// Returns the number of a round's questions with all requested answers.
-pub(super) async fn answered(
+pub(super) async fn count_answered(
     connection: &impl ConnectionTrait,
     job: Uuid,
     round: i32,

@@ -73,7 +73,7 @@ impl Progress {
     /// Returns the bytes of the next page.
     async fn page(&mut self) -> Result<Vec<u8>, Error> {
         let connection = self.ctx.db.read();
-        let mut query = list::asked(self.row.id).limit(ROWS as u64);
+        let mut query = list::select_asked(self.row.id).limit(ROWS as u64);
         if let Some(last) = &self.last {
             query = query.filter(list::behind(last));
         }
@@ -89,7 +89,7 @@ impl Progress {
             let answer = ExportedAnswer { annotator: row.annotator as u32, answer };
             answers.entry(row.question_id).or_default().push(answer);
         }
-        let questions = list::shown(connection, &self.row, &self.questions, rows).await?;
+        let questions = list::to_questions(connection, &self.row, &self.questions, rows).await?;
         let exported: Vec<ExportedQuestion> = questions
             .into_iter()
             .map(|question| ExportedQuestion { answers: answers.remove(&question.id.0).unwrap_or_default(), question })

@@ -10,7 +10,7 @@ use undertone_api::job::AskingJob;
 use undertone_api::question::{QuestionPlan, QuestionProgress};
 use uuid::Uuid;
 
-use super::{agreement, close, of};
+use super::{agreement, close, read_plan};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -35,13 +35,13 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         .await?;
     let mut asking = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(questions) = of(&row)? {
+        if let Some(questions) = read_plan(&row)? {
             asking.push((row, questions));
         }
     }
-    let figures = Figures::of(ctx.db.read(), &asking).await?;
+    let figures = Figures::load(ctx.db.read(), &asking).await?;
     let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
-        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.told(row, questions) })
+        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.summarize(row, questions) })
     };
     asking.iter().map(to_asking_job).collect()
 }
@@ -58,7 +58,7 @@ struct Figures {
 }
 
 impl Figures {
-    async fn of(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
+    async fn load(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
         let ids: Vec<Uuid> = asking.iter().map(|(row, _)| row.id).collect();
         let came: Vec<(Uuid, i64)> = pool::Entity::find()
             .select_only()
@@ -110,11 +110,11 @@ impl Figures {
             counts,
             annotations: annotations.into_iter().map(count).collect(),
             annotators: annotators.into_iter().map(count).collect(),
-            agreement: agreement::of_jobs(connection, &several.collect::<Vec<_>>()).await?,
+            agreement: agreement::find_agreements(connection, &several.collect::<Vec<_>>()).await?,
         })
     }
 
-    fn told(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
+    fn summarize(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
         let (pools, held) = self.pools.get(&row.id).copied().unwrap_or_default();
         let counts = self.counts.get(&row.id).map_or(&[][..], Vec::as_slice);
         let needed = questions.annotators as i32;

@@ -15,7 +15,7 @@ use undertone_api::signed::Signed;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
-use super::{POOLS, led, of, pools};
+use super::{POOLS, led, pools, read_plan};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -122,7 +122,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
 
 /// Returns the job's questions, if the lease's dataset releases texts under this name.
 fn asks(row: &job::Model, held: &Held, series: &str) -> Result<Option<QuestionPlan>, Error> {
-    Ok(of(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
+    Ok(read_plan(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
 }
 
 impl Incoming {
@@ -236,10 +236,15 @@ pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &
 ///
 /// # Errors
 /// 403 for any worker but the lead's, `lease_lost` when the lease or the job has ended.
-pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
+pub async fn wait_for_pools(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    wait_seconds: u32,
+) -> Result<Option<Pools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.wake().listen_in(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -279,7 +284,7 @@ pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) ->
 }
 
 /// Returns the participants that still have a pool to send, in the order of the participants.
-pub(super) async fn awaited(
+pub(super) async fn find_missing_participants(
     connection: &impl sea_orm::ConnectionTrait,
     row: &job::Model,
     questions: &QuestionPlan,
@@ -331,5 +336,5 @@ async fn due(
 ) -> Result<bool, Error> {
     let some = !pools(connection, row.id.into(), questions).await?.is_empty();
     let late = ctx.now() >= deadline(ctx, row, questions);
-    Ok((some && late) || awaited(connection, row, questions).await?.is_empty())
+    Ok((some && late) || find_missing_participants(connection, row, questions).await?.is_empty())
 }

@@ -14,7 +14,7 @@ use crate::service::world::finished::finished;
 use crate::testing::on_both;
 
 /// Returns a report as another person has it: as text, on another disk.
-async fn taken(world: &World, job: undertone_api::id::JobId) -> ReportFile {
+async fn take_report(world: &World, job: undertone_api::id::JobId) -> ReportFile {
     let report = get(&world.ctx, &world.sites[1].steward, job).await.unwrap();
     serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap()
 }
@@ -29,13 +29,13 @@ on_both! {
     async fn a_job_is_repeated_from_its_report_alone_with_the_identical_spec(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await;
-        let file = taken(&world, first.summary.id).await;
+        let file = take_report(&world, first.summary.id).await;
         let second = again(&app.ctx, &world.sites[0].steward, world.consortium, &file).await.unwrap();
         assert_eq!((second.summary.state, &second.summary.title), (JobState::Proposed, &first.summary.title));
         assert_ne!(second.summary.id, first.summary.id);
         assert_eq!(second.spec, first.spec);
         // Byte by byte, in the text that the sites sign, and after any number of repetitions.
-        let repeated = taken(&world, second.summary.id).await;
+        let repeated = take_report(&world, second.summary.id).await;
         assert_eq!(signed_spec(&repeated), signed_spec(&file));
         assert_eq!(repeated.to_proposal().unwrap(), file.to_proposal().unwrap());
         let costs = |job: &undertone_api::job::Job| job.participants.iter().map(|p| p.charge.clone()).collect::<Vec<_>>();
@@ -45,7 +45,7 @@ on_both! {
     async fn a_report_says_what_the_certificate_says_and_what_no_ledger_does(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 2).await.summary.id;
-        let report = taken(&world, job).await;
+        let report = take_report(&world, job).await;
         let issued = certificate::get(&app.ctx, &world.sites[1].steward, job).await.unwrap();
         assert_eq!(report.format, FORMAT);
         assert_eq!(report.certificate.as_ref().unwrap().head, issued.head);
@@ -69,7 +69,7 @@ on_both! {
     async fn a_job_that_waits_has_a_report_of_what_is_missing(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let report = taken(&world, job).await;
+        let report = take_report(&world, job).await;
         assert!(report.outcome.is_none() && report.comparison.is_empty() && report.privacy.is_empty());
         let missing: Vec<_> = report.absent.iter().map(|absent| absent.what.as_str()).collect();
         assert!(missing.contains(&"The final result") && missing.contains(&"The certificate"), "{missing:?}");
@@ -79,7 +79,7 @@ on_both! {
     async fn a_file_that_says_two_things_is_not_repeated(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let file = taken(&world, job).await;
+        let file = take_report(&world, job).await;
         let quieter = {
             let Spec::DpSgd(spec) = file.proposal.spec.clone() else { panic!("it is of another kind") };
             let mut spec: DpSgdSpec = spec;
@@ -105,7 +105,7 @@ on_both! {
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
         let stranger = &other.sites[0].steward;
         assert_eq!(get(&app.ctx, stranger, job).await.unwrap_err().into_problem().code, Code::NotFound);
-        let file = taken(&world, job).await;
+        let file = take_report(&world, job).await;
         let error = again(&app.ctx, stranger, world.consortium, &file).await.unwrap_err();
         assert_eq!(error.into_problem().code, Code::NotFound);
         // Their own consortium has no such datasets.

@@ -14,7 +14,7 @@ use crate::testing::{HERE, PASSWORD, on_both};
 
 const NEW: &str = "some other sentence of mine";
 
-fn of(email: &str, clear_second_factor: bool) -> NewReset {
+fn new_reset(email: &str, clear_second_factor: bool) -> NewReset {
     NewReset { email: email.to_owned(), clear_second_factor }
 }
 
@@ -34,7 +34,7 @@ on_both! {
     async fn a_link_sets_a_password_once_and_ends_every_session(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let reset = create(&app.ctx, &operator, &of(" NorthAdmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset(" NorthAdmin@example.org", false)).await.expect("made");
         assert!(!preview(&app.ctx, HERE, secret(&reset.link)).await.expect("there").clears_second_factor);
         redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
         let over = session::authenticate(&app.ctx, &founded.north.1.session.tokens.access_token).await;
@@ -49,7 +49,7 @@ on_both! {
     async fn a_reset_is_announced_to_the_member_and_to_the_sites(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let reset = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
         let Ok(Entered::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
             panic!("the password is right")
@@ -75,7 +75,7 @@ on_both! {
         }
         let other = api_key::create(&app.ctx, &founded.south.1.actor(app).await, &new).await.expect("made");
         let operator = founded.operator.actor(app).await;
-        let reset = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         session::authenticate(&app.ctx, &secrets[0]).await.expect("a link that nobody has used changes nothing");
         redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
         for key in &secrets {
@@ -91,8 +91,8 @@ on_both! {
     async fn a_link_is_over_after_a_day_and_a_newer_one_withdraws_it(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let first = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
-        let second = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let first = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
+        let second = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         assert_eq!(preview(&app.ctx, HERE, secret(&first.link)).await.expect_err("withdrawn").code(), Code::LinkSpent);
         app.clock.advance(Duration::hours(24) - Duration::SECOND);
         preview(&app.ctx, HERE, secret(&second.link)).await.expect("still there");
@@ -104,10 +104,10 @@ on_both! {
         let founded = app.founded().await;
         app.two_factor(&founded.north.1).await;
         let operator = founded.operator.actor(app).await;
-        let keeping = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let keeping = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         redeem(&app.ctx, HERE, secret(&keeping.link), &password(NEW)).await.expect("set");
         assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Half(_))));
-        let clearing = create(&app.ctx, &operator, &of("northadmin@example.org", true)).await.expect("made");
+        let clearing = create(&app.ctx, &operator, &new_reset("northadmin@example.org", true)).await.expect("made");
         assert!(preview(&app.ctx, HERE, secret(&clearing.link)).await.expect("there").clears_second_factor);
         redeem(&app.ctx, HERE, secret(&clearing.link), &password(PASSWORD)).await.expect("set");
         let Ok(Entered::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
@@ -119,16 +119,16 @@ on_both! {
 
     async fn only_operators_make_links_and_only_for_members(app: &TestApp) {
         let founded = app.founded().await;
-        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &of("operator@example.org", false)).await;
+        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &new_reset("operator@example.org", false)).await;
         assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
-        let nobody = create(&app.ctx, &founded.operator.actor(app).await, &of("nobody@example.org", false)).await;
+        let nobody = create(&app.ctx, &founded.operator.actor(app).await, &new_reset("nobody@example.org", false)).await;
         assert_eq!(nobody.expect_err("none").code(), Code::NotFound);
     }
 
     async fn a_password_that_is_guessed_early_does_not_spend_the_link(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let reset = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         for weak in ["short", "passwordpassword", "northadmin1234"] {
             let refused = redeem(&app.ctx, HERE, secret(&reset.link), &password(weak)).await;
             let problem = refused.expect_err(weak).into_problem();

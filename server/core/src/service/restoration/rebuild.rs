@@ -55,7 +55,7 @@ pub(super) async fn rebuild_part(
     let part = participant::Entity::find_by_id((row.id, own.0)).one(tx).await?;
     let part = part.ok_or_else(|| Error::not_found("dataset"))?;
     hold_lease(ctx, tx, caller, &part).await?;
-    let is_reserved = part.charge.is_none() || ledger::of(tx, row.id, own.0).await?.is_some();
+    let is_reserved = part.charge.is_none() || ledger::find_reservation(tx, row.id, own.0).await?.is_some();
     if !is_reserved {
         let refusals = ledger::reserve(ctx, tx, row.id, &state::asks(std::slice::from_ref(&part))?).await?;
         if !refusals.is_empty() {

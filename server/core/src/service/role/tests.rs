@@ -2,7 +2,7 @@ use undertone_api::member::{JoinRequest, NewConsortiumMember, Role, RoleAssignme
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::Code;
 
-use super::{add_over, assign, assign_over, confirm_address, over, remove};
+use super::{add_consortium_member, assign, assign_consortium_roles, confirm_address, list_consortium_members, remove};
 use crate::auth::Place;
 use crate::service::{consortium, invitation, member, organization};
 use crate::testing::{HERE, newcomer, on_both};
@@ -98,19 +98,19 @@ on_both! {
         let by = founded.operator.actor(app).await;
         let id = founded.consortium;
         let new = |email: &str, roles: &[Role]| NewConsortiumMember { email: email.to_owned(), roles: roles.to_vec() };
-        let alone = assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await;
+        let alone = assign_consortium_roles(&app.ctx, &by, id, by.id(), &roles(&[])).await;
         assert_eq!(alone.expect_err("the last").code(), Code::WrongState);
         let (north, admin) = &founded.north;
         confirm_address(&app.ctx, &by, *north, admin.session.member.id).await.expect("an operator may");
-        add_over(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
-        let names: Vec<_> = over(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
+        add_consortium_member(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
+        let names: Vec<_> = list_consortium_members(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["NorthAdmin", "Operator"]);
-        let wrong = add_over(&app.ctx, &by, id, &new("northadmin@example.org", &[Role::Researcher])).await;
+        let wrong = add_consortium_member(&app.ctx, &by, id, &new("northadmin@example.org", &[Role::Researcher])).await;
         assert_eq!(wrong.expect_err("not a consortium's").into_problem().violations[0].field, "roles.0");
-        let unknown = add_over(&app.ctx, &by, id, &new("nobody@example.org", &[Role::Auditor])).await;
+        let unknown = add_consortium_member(&app.ctx, &by, id, &new("nobody@example.org", &[Role::Auditor])).await;
         assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
-        assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
-        let after = over(&app.ctx, &founded.operator.actor(app).await, id).await;
+        assign_consortium_roles(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
+        let after = list_consortium_members(&app.ctx, &founded.operator.actor(app).await, id).await;
         assert_eq!(after.expect_err("no longer an admin").code(), Code::Forbidden);
     }
 
@@ -124,7 +124,7 @@ on_both! {
         typed.email = "auditor@south.example.org".to_owned();
         app.accept(&link, typed).await;
         let new = NewConsortiumMember { email: "auditor@south.example.org".to_owned(), roles: vec![Role::Auditor] };
-        let refused = add_over(&app.ctx, &by, founded.consortium, &new).await;
+        let refused = add_consortium_member(&app.ctx, &by, founded.consortium, &new).await;
         assert_eq!(refused.expect_err("nobody confirmed it").code(), Code::WrongState);
         let (south, admin) = &founded.south;
         let ann = app.joins(admin, *south, "Ann", &[Role::Auditor]).await;
@@ -135,7 +135,7 @@ on_both! {
         assert_eq!(own.expect_err("their own").code(), Code::WrongState);
         confirm_address(&app.ctx, &admin, *south, ann.session.member.id).await.expect("an admin of theirs may");
         let new = NewConsortiumMember { email: "ann@example.org".to_owned(), roles: vec![Role::Auditor] };
-        add_over(&app.ctx, &by, founded.consortium, &new).await.expect("confirmed");
+        add_consortium_member(&app.ctx, &by, founded.consortium, &new).await.expect("confirmed");
     }
 
     async fn a_withdrawn_link_lets_nobody_in_and_a_used_one_is_not_withdrawn(app: &TestApp) {

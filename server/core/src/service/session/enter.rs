@@ -103,7 +103,7 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
         attempt::note_failure(ctx, Some(id), AuditAction::SecondFactorFailed);
         return Err(factor::wrong());
     };
-    let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(over)?;
+    let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(half_session_error)?;
     tracing::info!(member.id = %id, "a member signed in with a second factor");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }
@@ -151,7 +151,7 @@ pub(super) async fn open(
         .filter(half_session::Column::SecretHash.eq(fingerprint(token)))
         .one(connection)
         .await?;
-    row.filter(|row| row.expires_at > ctx.now()).ok_or_else(over)
+    row.filter(|row| row.expires_at > ctx.now()).ok_or_else(half_session_error)
 }
 
 pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
@@ -170,6 +170,6 @@ pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Optio
     Ok(())
 }
 
-pub(super) fn over() -> Error {
+pub(super) fn half_session_error() -> Error {
     Error::problem(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
 }

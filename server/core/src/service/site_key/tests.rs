@@ -7,7 +7,7 @@ use undertone_api::job::Job;
 use undertone_api::problem::Code;
 use undertone_api::signed::{CertificatePins, DocumentSigner, KeyChange, KeyRotation, Signed, public_key};
 
-use super::{of, rotate};
+use super::{load_keys, rotate};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::worker;
@@ -55,8 +55,8 @@ async fn accept(ctx: &Ctx, worker: WorkerId, receipts: Vec<Signed>) -> Result<us
     Ok(countersigned.len())
 }
 
-async fn known(ctx: &Ctx, worker: WorkerId) -> Vec<u8> {
-    of(ctx.db.read(), worker).await.unwrap().newest().to_bytes().to_vec()
+async fn current_key(ctx: &Ctx, worker: WorkerId) -> Vec<u8> {
+    load_keys(ctx.db.read(), worker).await.unwrap().newest().to_bytes().to_vec()
 }
 
 on_both! {
@@ -77,7 +77,7 @@ on_both! {
         assert_eq!(code(accept(&app.ctx, world.sites[1].worker, vec![late]).await), Code::BadSignature);
 
         let worker = world.sites[1].worker;
-        assert_eq!(known(&app.ctx, worker).await, new.verifying_key().to_bytes());
+        assert_eq!(current_key(&app.ctx, worker).await, new.verifying_key().to_bytes());
         let site = &world.sites[1];
         let view =
             crate::service::worker::list(&app.ctx, &site.steward, site.steward.organizations()[0]).await.unwrap();
@@ -115,7 +115,7 @@ on_both! {
         let receipt = world.sites[1].receipt(&job, 1, 1);
         world.submit_with(1, &lease, 1, &[1.0], vec![receipt]).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
-        let before = known(&app.ctx, site.worker).await;
+        let before = current_key(&app.ctx, site.worker).await;
         let new = SigningKey::from_bytes(&[78; 32]);
         let good = change(site, 1, &new);
         let unknown = KeyChange { worker: WorkerId(uuid::Uuid::nil()), ..good.clone() };
@@ -135,7 +135,7 @@ on_both! {
         ] {
             assert_eq!(code(rotate(&app.ctx, &rotation).await), wanted, "{what}");
         }
-        assert_eq!(known(&app.ctx, site.worker).await, before, "nothing has changed");
+        assert_eq!(current_key(&app.ctx, site.worker).await, before, "nothing has changed");
     }
 
     async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {

@@ -26,7 +26,7 @@ async fn causes(app: &TestApp, job: &Job) -> Vec<DiagnosisCause> {
 /// Stores a sign of life of every site.
 async fn all_seen(world: &World) {
     for site in &world.sites {
-        offer::seen(&world.ctx, site.worker).await.unwrap();
+        offer::mark_seen(&world.ctx, site.worker).await.unwrap();
     }
 }
 
@@ -58,7 +58,7 @@ on_both! {
         }
         assert_eq!(causes(app, &job).await, []);
         app.clock.advance(Duration::seconds(61));
-        offer::seen(&app.ctx, world.sites[0].worker).await.unwrap();
+        offer::mark_seen(&app.ctx, world.sites[0].worker).await.unwrap();
         // The first is connected, and has not renewed its lease; the others are disconnected.
         assert_eq!(causes(app, &job).await, [DiagnosisCause::Silent, DiagnosisCause::Disconnected, DiagnosisCause::Disconnected]);
     }

@@ -68,7 +68,7 @@ pub async fn finished(world: &mut World, rounds: u32) -> Job {
 }
 
 /// Returns the keys by which a certificate of this consortium is verified.
-pub fn known(world: &World) -> Known {
+pub fn verification_keys(world: &World) -> Known {
     Known {
         server_key: Some(world.ctx.signer.verifying_key()),
         site_keys: world.sites.iter().map(|site| hex::encode(site.key.verifying_key().to_bytes())).collect(),

@@ -34,15 +34,15 @@ pub struct Poll {
 impl Poll {
     /// Starts a job of three rounds of at most three questions, each answered by `annotators` people within a minute.
     pub async fn new(ctx: &Ctx, annotators: u32) -> Self {
-        Self::within(ctx, annotators, 60).await
+        Self::start_with_deadline(ctx, annotators, 60).await
     }
 
     /// Starts the same as [`Poll::pooled`], each question answered by one person, with more time.
     pub async fn lasting(ctx: &Ctx, seconds: u32) -> Self {
-        Self::within(ctx, 1, seconds).await.filled().await
+        Self::start_with_deadline(ctx, 1, seconds).await.filled().await
     }
 
-    async fn within(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
+    async fn start_with_deadline(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
         let (world, job) = Self::queued(ctx, annotators, seconds).await;
         Self::started(world, job).await
     }
@@ -141,7 +141,7 @@ impl Poll {
 
     /// Returns the pools for the lead, without waiting.
     pub async fn pools(&self) -> Option<question::Pools> {
-        question::asked(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
+        question::wait_for_pools(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
     }
 
     pub fn id(&self, site: usize, text: &str) -> QuestionId {
@@ -241,7 +241,7 @@ pub fn pool(texts: &[&str]) -> Vec<u8> {
 }
 
 /// Returns the annotator and the label of an answer.
-pub fn said(answered: &AnswerLine) -> (u32, &str) {
+pub fn read_answer(answered: &AnswerLine) -> (u32, &str) {
     (answered.annotator, answered.answer.label().unwrap_or("none"))
 }
 

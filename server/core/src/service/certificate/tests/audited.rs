@@ -11,7 +11,7 @@ use undertone_privacy::{Adjacency, Delta};
 
 use super::super::verify::{self, Known, Point, verify};
 use super::forged::signed;
-use super::{Outcome, file, known};
+use super::{Outcome, file, verification_keys};
 use crate::service::finish::finish_audited;
 use crate::service::world::World;
 use crate::service::world::finished::report;
@@ -62,7 +62,7 @@ on_both! {
             finish_audited(&app.ctx, world.sites[site].worker, &leases[site], &outcome, statement.as_ref(), &[]).await.unwrap();
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        let known = Known { model: None, ..known(&world) };
+        let known = Known { model: None, ..verification_keys(&world) };
         let verdict = verify(&file, &known);
         assert!(verdict.holds(), "{verdict}");
         assert!(verdict.to_string().contains("claimed"), "{verdict}");

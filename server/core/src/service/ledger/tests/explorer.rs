@@ -5,7 +5,7 @@ use undertone_api::ledger::EntryProof;
 use undertone_api::problem::Code;
 
 use crate::service::entity::account as account_row;
-use crate::service::ledger::history::of;
+use crate::service::ledger::history::load_history;
 use crate::service::ledger::{explain, history};
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both, tamper};
@@ -58,11 +58,11 @@ on_both! {
         }
         let rows = account_row::Entity::find().all(app.ctx.db.read()).await.unwrap();
         let row = rows.into_iter().find(|row| row.entries >= 13).expect("a long account");
-        let all = of(app.ctx.db.read(), &row, row.entries, 100).await.unwrap();
-        let few = of(app.ctx.db.read(), &row, row.entries, 5).await.unwrap();
+        let all = load_history(app.ctx.db.read(), &row, row.entries, 100).await.unwrap();
+        let few = load_history(app.ctx.db.read(), &row, row.entries, 5).await.unwrap();
         assert!(few.points.len() < all.points.len() && few.points.len() <= 8, "{}", few.points.len());
         assert_eq!(few.points.last(), all.points.last());
-        let refused = of(app.ctx.db.read(), &row, row.entries - 1, 5).await.expect_err("too long");
+        let refused = load_history(app.ctx.db.read(), &row, row.entries - 1, 5).await.expect_err("too long");
         assert_eq!(refused.code(), Code::TooLarge);
     }
 

@@ -7,7 +7,7 @@ use undertone_api::question::{Answer, NewAnnotation};
 
 use crate::auth::{Operation, Place, policy};
 use crate::service::question::{self, Wanted};
-use crate::service::world::poll::{Poll, said};
+use crate::service::world::poll::{Poll, read_answer};
 use crate::service::{dataset, job};
 use crate::testing::on_both;
 
@@ -74,7 +74,7 @@ on_both! {
         assert_eq!(poll.answers(1).await, Err((2, 1)));
         poll.says(&two, d, "when").await.unwrap();
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "when"), (2, "when"), (1, "what"), (2, "none")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "when"), (2, "when"), (1, "what"), (2, "none")]);
         assert_eq!(answers[3].answer, Answer::Unsure);
         assert_eq!((answers[0].question, answers[3].question), (d, a), "in the order of the queue");
         assert_eq!(poll.world.job(poll.job.summary.id).await.summary.rounds_done, 1);
@@ -95,7 +95,7 @@ on_both! {
         assert_eq!(poll.next(&one).await, ["d"]);
         poll.says(&one, d, "where").await.unwrap();
         poll.says(&two, a, "when").await.unwrap();
-        assert_eq!(poll.answers(1).await.unwrap().iter().map(said).collect::<Vec<_>>(), [(1, "where"), (2, "when")]);
+        assert_eq!(poll.answers(1).await.unwrap().iter().map(read_answer).collect::<Vec<_>>(), [(1, "where"), (2, "when")]);
         assert_eq!(question::take_back(&app.ctx, &one, d).await.unwrap_err().code(), Code::RoundClosed);
     }
 
@@ -109,7 +109,7 @@ on_both! {
         assert_eq!(poll.next(&two).await, [""; 0]);
         assert_eq!(poll.says(&two, d, "what").await.unwrap_err().code(), Code::RoundClosed);
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "what")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "what")]);
         assert_eq!(question::take_back(&app.ctx, &one, d).await.unwrap_err().code(), Code::RoundClosed);
         assert_eq!(poll.answers(1).await.unwrap(), answers);
     }

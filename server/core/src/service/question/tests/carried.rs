@@ -6,10 +6,10 @@ use undertone_api::problem::Code;
 use undertone_api::question::{ExportFormat, ImportResult};
 
 use crate::service::question::{export, import};
-use crate::service::world::poll::{Poll, said};
+use crate::service::world::poll::{Poll, read_answer};
 use crate::testing::on_both;
 
-async fn taken(poll: &Poll, format: ExportFormat) -> String {
+async fn export_text(poll: &Poll, format: ExportFormat) -> String {
     let export = export(poll.ctx(), &poll.world.sites[1].steward, poll.job.summary.id, format).await.unwrap();
     let pieces: Vec<_> = export.body.collect().await;
     String::from_utf8(pieces.into_iter().map(Result::unwrap).collect::<Vec<_>>().concat()).unwrap()
@@ -29,7 +29,7 @@ on_both! {
         poll.says(&one, poll.id(1, "a"), "what").await.unwrap();
         poll.says(&one, poll.id(2, "d"), "unsure").await.unwrap();
 
-        let mut tasks: Value = serde_json::from_str(&taken(&poll, ExportFormat::LabelStudio).await).unwrap();
+        let mut tasks: Value = serde_json::from_str(&export_text(&poll, ExportFormat::LabelStudio).await).unwrap();
         assert_eq!(tasks[0]["data"]["text"], "d");
         assert_eq!(tasks[0]["annotations"][0]["was_cancelled"], true, "unsure is no choice");
         let result = &tasks[1]["annotations"][0]["result"][0];
@@ -43,7 +43,7 @@ on_both! {
         let counts = bring(&poll, Some("the linguists"), &tasks.to_string()).await;
         assert_eq!(counts, ImportResult { taken: 2, ..NONE });
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "none"), (2, "where"), (1, "what"), (2, "what")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "none"), (2, "where"), (1, "what"), (2, "what")]);
     }
 
     async fn json_lines_come_back_as_they_went_and_count_once(app: &TestApp) {
@@ -53,7 +53,7 @@ on_both! {
         for (question, label) in [(poll.id(2, "b"), "when"), (poll.id(1, "b"), "when"), (poll.id(1, "a"), "what")] {
             poll.says(&one, question, label).await.unwrap();
         }
-        let lines = taken(&poll, ExportFormat::Jsonl).await;
+        let lines = export_text(&poll, ExportFormat::Jsonl).await;
         assert_eq!(lines.lines().count(), 3);
         let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
         assert_eq!((&first["text"], &first["state"], &first["annotations"]), (&json!("b"), &json!("asked"), &json!(1)));
@@ -94,9 +94,9 @@ on_both! {
         poll.asks(2, &[]).await.unwrap();
         poll.pools().await.unwrap();
         poll.chooses(1, &[poll.id(1, formula)]).await.unwrap();
-        let table = taken(&poll, ExportFormat::Csv).await;
+        let table = export_text(&poll, ExportFormat::Csv).await;
         assert!(table.contains(",'=1+1 is what,"), "{table}");
-        let lines = taken(&poll, ExportFormat::Jsonl).await;
+        let lines = export_text(&poll, ExportFormat::Jsonl).await;
         assert!(lines.contains("\"=1+1 is what\""), "{lines}");
     }
 
@@ -106,11 +106,11 @@ on_both! {
         poll.asks(1, &["a", odd]).await.unwrap();
         poll.asks(2, &[]).await.unwrap();
         poll.pools().await.unwrap();
-        assert_eq!(taken(&poll, ExportFormat::LabelStudio).await, "[]\n");
+        assert_eq!(export_text(&poll, ExportFormat::LabelStudio).await, "[]\n");
         poll.chooses(1, &[poll.id(1, odd), poll.id(1, "a")]).await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, odd), "when").await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, odd), "skip").await.unwrap();
-        let table = taken(&poll, ExportFormat::Csv).await;
+        let table = export_text(&poll, ExportFormat::Csv).await;
         let mut table = csv::Reader::from_reader(table.as_bytes());
         let rows: Vec<Vec<String>> =
             table.records().map(|row| row.unwrap().iter().skip(6).map(str::to_owned).collect()).collect();

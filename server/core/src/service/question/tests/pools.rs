@@ -14,7 +14,7 @@ use crate::service::world::poll::{Poll, pool};
 use crate::testing::on_both;
 
 /// Returns the number of pools in the object store.
-fn kept(app: &crate::testing::TestApp, poll: &Poll) -> usize {
+fn count_files(app: &crate::testing::TestApp, poll: &Poll) -> usize {
     let folder = app.data_dir().join("objects/pools").join(poll.job.summary.id.to_string());
     std::fs::read_dir(folder).into_iter().flatten().count()
 }
@@ -36,7 +36,7 @@ on_both! {
         let other = poll.sends(1, &pool(&["a"]), vec![cheap]).await.unwrap_err();
         assert_eq!(other.code(), Code::BadSignature, "a receipt for a release that the manifest does not foresee");
         assert_eq!(poll.world.account(1).await.spent, 0.0);
-        assert_eq!((kept(app, &poll), poll.pools().await), (0, None));
+        assert_eq!((count_files(app, &poll), poll.pools().await), (0, None));
     }
 
     async fn a_pool_that_comes_twice_counts_once_and_another_is_refused(app: &TestApp) {
@@ -56,7 +56,7 @@ on_both! {
         let twice = poll.sends(1, &pool(&["a", "c"]), vec![second]).await.unwrap_err();
         assert_ne!(twice.code(), Code::AlreadyExists, "nothing is reserved for a second sample");
         assert_eq!(poll.world.account(1).await.spent, spent);
-        assert_eq!(kept(app, &poll), 1);
+        assert_eq!(count_files(app, &poll), 1);
         assert_eq!(poll.world.job(poll.job.summary.id).await.participants[1].releases, 1);
     }
 
@@ -73,7 +73,7 @@ on_both! {
             assert_eq!(refused.code(), code, "{lines}");
             assert!(!refused.into_problem().detail.contains("a row of a log"), "what stood there is told to nobody");
         }
-        assert_eq!(kept(app, &poll), 0);
+        assert_eq!(count_files(app, &poll), 0);
         let header = |series: &str, round, size| Header {
             lease: poll.leases[1].clone(), series: series.to_owned(), round, receipts: vec![], size, digest: "0".repeat(64),
         };
@@ -97,7 +97,7 @@ on_both! {
         assert_eq!(poll.pools().await, None);
         let progress = job::progress(&app.ctx, &poll.world.sites[0].steward, poll.job.summary.id).await.unwrap();
         assert!(progress.now.starts_with("waits for the questions of party 1"), "{}", progress.now);
-        let curious = question::asked(&app.ctx, poll.world.sites[1].worker, &poll.leases[1], 0).await.unwrap_err();
+        let curious = question::wait_for_pools(&app.ctx, poll.world.sites[1].worker, &poll.leases[1], 0).await.unwrap_err();
         assert_eq!(curious.code(), Code::Forbidden);
         poll.asks(1, &["a", "b", "c"]).await.unwrap();
         let pools = poll.pools().await.unwrap();
@@ -119,7 +119,7 @@ on_both! {
         assert_eq!(late.code(), Code::RoundClosed);
         assert!(poll.world.account(1).await.spent > 0.0, "what was paid is counted");
         assert_eq!(poll.pools().await, Some(pools));
-        assert_eq!(kept(app, &poll), 1);
+        assert_eq!(count_files(app, &poll), 1);
     }
 
     async fn pause_before_the_start_moves_no_deadline_of_pools(app: &TestApp) {

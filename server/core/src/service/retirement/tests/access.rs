@@ -124,7 +124,7 @@ on_both! {
         let by = founded.operator.actor(app).await;
         let new = NewConsortiumMember { email: ann.session.member.email.clone(), roles: vec![Role::Auditor] };
         confirm(app, &founded.south, &ann).await;
-        role::add_over(&app.ctx, &by, consortium, &new).await.unwrap();
+        role::add_consortium_member(&app.ctx, &by, consortium, &new).await.unwrap();
         let view = retire_organization(&app.ctx, &by, consortium, south, &reason()).await.unwrap();
         assert_eq!(view.retirement.unwrap().reason, "the machine was stolen");
         let now = ann.actor(app).await;
@@ -149,9 +149,9 @@ on_both! {
         confirm(app, &founded.south, admin).await;
         let email = admin.session.member.email.clone();
         let new = NewConsortiumMember { email, roles: vec![Role::ConsortiumAdmin] };
-        role::add_over(&app.ctx, &by, founded.consortium, &new).await.unwrap();
+        role::add_consortium_member(&app.ctx, &by, founded.consortium, &new).await.unwrap();
         let none = undertone_api::member::RoleAssignment { roles: Vec::new() };
-        role::assign_over(&app.ctx, &by, founded.consortium, by.id(), &none).await.unwrap();
+        role::assign_consortium_roles(&app.ctx, &by, founded.consortium, by.id(), &none).await.unwrap();
         let by = founded.operator.actor(app).await;
         let refused = retire_organization(&app.ctx, &by, founded.consortium, *south, &reason()).await;
         assert_eq!(code(refused), Code::WrongState);

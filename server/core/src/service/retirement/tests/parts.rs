@@ -13,7 +13,8 @@ use crate::service::{job, ledger};
 use crate::testing::on_both;
 
 async fn is_settled(world: &World, job: &Job, site: usize) -> bool {
-    let row = ledger::of(world.ctx.db.read(), job.summary.id.0, world.sites[site].dataset.0).await.unwrap();
+    let row =
+        ledger::find_reservation(world.ctx.db.read(), job.summary.id.0, world.sites[site].dataset.0).await.unwrap();
     row.unwrap().settled
 }
 

@@ -24,7 +24,7 @@ async fn examined(ctx: &Ctx) -> Report {
 }
 
 /// Checks the newest key of a site in the log, as the site does.
-async fn judged(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
+async fn judge_key(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
     let head: LogHead = log::newest_of(&ctx.db).await.unwrap().unwrap().open(&ctx.signer.verifying_key()).unwrap();
     let proof = newest_key(ctx, site.worker, head.size).await.unwrap().unwrap();
     proof.check(&head, site.worker, &hex_of(&site.key))
@@ -36,7 +36,7 @@ on_both! {
         assert_eq!(adopt_keys(&app.ctx).await.unwrap(), 3);
         assert_eq!(adopt_keys(&app.ctx).await.unwrap(), 0);
         for site in &world.sites {
-            judged(&app.ctx, site).await.unwrap();
+            judge_key(&app.ctx, site).await.unwrap();
         }
         let report = examined(&app.ctx).await;
         assert!(report.holds() && report.keys == 3, "{report}");
@@ -49,9 +49,9 @@ on_both! {
         let organization = site.steward.organizations()[0];
         let reason = StatedReason { reason: "the machine was stolen".to_owned() };
         retire_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
-        assert_eq!(judged(&app.ctx, site).await, Err(WitnessError::Key(hex_of(&site.key))));
+        assert_eq!(judge_key(&app.ctx, site).await, Err(WitnessError::Key(hex_of(&site.key))));
         restore_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
-        judged(&app.ctx, site).await.unwrap();
+        judge_key(&app.ctx, site).await.unwrap();
         let report = examined(&app.ctx).await;
         assert!(report.holds() && report.keys == 4, "{report}");
     }

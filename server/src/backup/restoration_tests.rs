@@ -23,9 +23,9 @@ use undertone_server_core::error::Error;
 use undertone_server_core::keys::ServerSigner;
 use undertone_server_core::service::finish::{self, Outcome};
 use undertone_server_core::service::head_exchange::exchange_heads;
-use undertone_server_core::service::offer::{self, Asking, Offer};
+use undertone_server_core::service::offer::{self, OfferRequest, WorkOffer};
 use undertone_server_core::service::restoration::{
-    LONGEST_REASON, MOST_PARTS, ReconciledPart, Reconciliation, proofs, reconcile, state_restoration, waiting,
+    LONGEST_REASON, MOST_PARTS, ReconciledPart, ReturnedReceipts, proofs, reconcile, state_restoration, waiting,
 };
 use undertone_server_core::service::retirement::write_off_worker;
 use undertone_server_core::service::world::{World, row};
@@ -79,17 +79,17 @@ impl Restored {
         self.world.sites[1].dataset
     }
 
-    fn batch(&self, has_ended: bool) -> Reconciliation {
+    fn batch(&self, has_ended: bool) -> ReturnedReceipts {
         let part = ReconciledPart { manifest: self.manifest.clone(), dataset: self.dataset(), has_ended };
-        Reconciliation { parts: vec![part], receipts: vec![self.receipt.clone()], ..Reconciliation::default() }
+        ReturnedReceipts { parts: vec![part], receipts: vec![self.receipt.clone()], ..ReturnedReceipts::default() }
     }
 
-    async fn reconcile(&self, request: &Reconciliation) -> Result<Vec<Signed>, Error> {
+    async fn reconcile(&self, request: &ReturnedReceipts) -> Result<Vec<Signed>, Error> {
         reconcile(self.ctx(), self.world.sites[1].worker, request).await
     }
 
     async fn complete(&self) {
-        let complete = Reconciliation { is_complete: true, ..Reconciliation::default() };
+        let complete = ReturnedReceipts { is_complete: true, ..ReturnedReceipts::default() };
         assert_eq!(self.reconcile(&complete).await.unwrap(), Vec::new());
     }
 
@@ -124,8 +124,8 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
     assert!(restored.is_waiting().await);
     let refused = restored.world.propose(restored.world.spec(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ValidationFailed);
-    let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &Asking::default()).await.unwrap();
-    assert_eq!(offered, Offer::Nothing);
+    let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &OfferRequest::default()).await.unwrap();
+    assert_eq!(offered, WorkOffer::Nothing);
     let state = restored.shown().await.reconciliation.unwrap();
     assert_eq!((state.receipts, state.finished_at), (0, None));
     restored.close().await;
@@ -188,9 +188,9 @@ async fn manifest_of_another_signer_or_worker_is_refused() {
 async fn more_receipts_or_parts_than_the_bound_are_refused() {
     let restored = Restored::new().await;
     let batch = restored.batch(false);
-    let many = Reconciliation { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
+    let many = ReturnedReceipts { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
-    let many = Reconciliation { parts: vec![batch.parts[0].clone(); MOST_PARTS + 1], ..batch };
+    let many = ReturnedReceipts { parts: vec![batch.parts[0].clone(); MOST_PARTS + 1], ..batch };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
     restored.close().await;
 }
@@ -280,10 +280,10 @@ on_both! {
 
         let reserved = ledger::find_reservation(app.ctx.db.read(), job.summary.id.0, site.dataset.0).await.unwrap().unwrap();
         assert!(!reserved.settled, "what it has reserved stays spent");
-        assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         assert_eq!(world.propose(world.spec(2)).await.unwrap_err().code(), Code::ValidationFailed);
 
-        let complete = Reconciliation { is_complete: true, ..Reconciliation::default() };
+        let complete = ReturnedReceipts { is_complete: true, ..ReturnedReceipts::default() };
         reconcile(&app.ctx, site.worker, &complete).await.unwrap();
         let shown = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
         assert_eq!(shown.write_off, None);

@@ -33,7 +33,7 @@ use crate::service::code::{from_word, word};
 use crate::service::entity::{notification, notification_switch};
 
 pub(crate) use access::AccessNotice;
-pub(crate) use notice::{Notice, tell};
+pub(crate) use notice::{MemberNotice, tell};
 pub use silent::look;
 
 /// Returns the caller's notifications, newest first.

@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word};
-use crate::service::ledger::{self, Ask, account};
+use crate::service::ledger::{self, ChargeRequest, account};
 use crate::service::{consortium, dataset, job};
 
 /// Returns the plan of a job.
@@ -110,8 +110,8 @@ fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge
     matches.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
 }
 
-fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
-    let ask = |(dataset, charge): (&Dataset, Charge)| Ask {
+fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<ChargeRequest> {
+    let ask = |(dataset, charge): (&Dataset, Charge)| ChargeRequest {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),
         organization: dataset.organization,

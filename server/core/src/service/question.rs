@@ -32,21 +32,21 @@ use crate::exchange::annotate::Stored;
 use crate::service::code::from_json;
 use crate::service::entity::{job, participant, pool, question};
 use crate::service::job::state;
-use crate::service::lease::Held;
+use crate::service::lease::ActiveLease;
 
 pub use answer::{annotate, take_back};
-pub use choose::{Choice, choose};
-pub use close::{Answers, answers};
-pub use export::{Export, export};
+pub use choose::{QuestionChoice, choose};
+pub use close::{RoundAnswers, answers};
+pub use export::{QuestionExport, export};
 pub use figures::asking;
 #[cfg(any(test, feature = "testing"))]
 pub use import::MOST as MOST_IMPORTED;
 pub use import::import;
 pub use list::standing;
-pub use list::{Wanted, list};
+pub use list::{QuestionFilter, list};
 #[cfg(any(test, feature = "testing"))]
 pub use pools::LONGEST_WAIT;
-pub use pools::{Header, Incoming, Pool, Pools, begin, wait_for_pools};
+pub use pools::{AcceptedPool, JobPools, PoolHeader, PoolUpload, begin, wait_for_pools};
 pub use queue::next;
 
 /// The round that stands for the pools.
@@ -68,7 +68,7 @@ fn require_plan(row: &job::Model) -> Result<QuestionPlan, Error> {
 }
 
 /// Returns the questions of a job, for its lead.
-fn led(row: &job::Model, held: &Held) -> Result<QuestionPlan, Error> {
+fn led(row: &job::Model, held: &ActiveLease) -> Result<QuestionPlan, Error> {
     let questions = require_plan(row)?;
     if questions.lead == held.dataset {
         Ok(questions)

@@ -29,7 +29,7 @@ use crate::service::entity::{dataset, reconciliation, restoration, worker, write
 use crate::service::log;
 
 pub use rebuild::hold_leases;
-pub use reconcile::{MOST_PARTS, ReconciledPart, Reconciliation, reconcile};
+pub use reconcile::{MOST_PARTS, ReconciledPart, ReturnedReceipts, reconcile};
 pub use state::WorkerStates;
 pub use statement::{LONGEST_REASON, StatementError, command, state_restoration};
 

@@ -2,7 +2,7 @@
 //!
 //! A session has one valid refresh token. Its use makes the next one. The reuse of an old one means that it was copied,
 //! and ends the session for all holders. For half a minute, a request with the *just* replaced token that was already
-//! in flight is still answered, without new tokens ([`Renewed::Late`]). After that the answer with the new pair counts as
+//! in flight is still answered, without new tokens ([`RenewedSession::Late`]). After that the answer with the new pair counts as
 //! lost while no token of the pair is used: the token before it gives another pair. A thief who uses that token is
 //! detected when the member uses theirs.
 //!
@@ -39,7 +39,7 @@ use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
 pub(super) use enter::admit;
-pub use enter::{Entered, HALF, finish, sign_in};
+pub use enter::{HALF, SignInResult, finish, sign_in};
 pub use passkey::{passkey_sign_in, second_factors, sign_in_challenge};
 pub use proof::prove_identity;
 
@@ -52,7 +52,7 @@ const TAG_BYTES: usize = 16;
 
 /// The result of using a refresh token.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Renewed {
+pub enum RenewedSession {
     /// The next pair.
     Pair(SessionId, TokenPair),
     /// The token was replaced a moment ago, by a concurrent request.
@@ -113,14 +113,14 @@ enum TokenStanding {
 ///
 /// # Errors
 /// `unauthenticated` when it does not hold. When it once held, and the answer that replaced it was not lost, the whole session ends.
-pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
+pub async fn refresh(ctx: &Ctx, token: &str) -> Result<RenewedSession, Error> {
     let (id, secret) = token.split_once('.').ok_or_else(session_error)?;
     let id = SessionId(Uuid::parse_str(id).map_err(|_| session_error())?);
     let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)?;
     match standing_of(ctx, &row, secret) {
         TokenStanding::Foreign => return Err(session_error()),
-        TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
+        TokenStanding::JustReplaced => return Ok(RenewedSession::Late(id)),
         TokenStanding::Current | TokenStanding::AnswerLost | TokenStanding::Replaced => {}
     }
     // The token was issued to this member.
@@ -144,9 +144,9 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
                         ..row
                     };
                     row.into_active_model().reset_all().update(tx).await?;
-                    Ok(Some(Renewed::Pair(id, tokens(ctx, member, id, &next)?)))
+                    Ok(Some(RenewedSession::Pair(id, tokens(ctx, member, id, &next)?)))
                 }
-                TokenStanding::JustReplaced => Ok(Some(Renewed::Late(id))),
+                TokenStanding::JustReplaced => Ok(Some(RenewedSession::Late(id))),
                 TokenStanding::Replaced => {
                     let row = session::Model { ended_at: Some(now), ..row };
                     row.into_active_model().reset_all().update(tx).await?;

@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{receipt, worker, worker_key};
-use crate::service::notification::{Notice, tell};
+use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
 
 #[cfg(any(test, feature = "testing"))]
@@ -101,7 +101,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
             };
             audit_log::record(ctx, tx, act).await?;
             // A thief of the old key could make this change as well: the organization's admins are notified.
-            tell(ctx, tx, Notice::SiteKeyRotated { worker: &row, number: change.number }).await?;
+            tell(ctx, tx, MemberNotice::SiteKeyRotated { worker: &row, number: change.number }).await?;
             Ok(true)
         })
         .await?;

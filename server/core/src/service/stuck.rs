@@ -45,7 +45,7 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
             );
         }
         JobState::Queued | JobState::Running => {
-            let (open, known) = (open_rounds(ctx, row).await?, Known::load(ctx, row, &parts).await?);
+            let (open, known) = (open_rounds(ctx, row).await?, JobFacts::load(ctx, row, &parts).await?);
             for part in
                 parts.iter().filter(|part| word(&DatasetUse::Participate).is_ok_and(|word| part.purpose == word))
             {
@@ -88,20 +88,20 @@ pub(crate) fn of_worker(ctx: &Ctx, row: &worker::Model) -> Vec<Diagnosis> {
 }
 
 /// An open round, with the received and the awaited submissions.
-struct Open {
+struct OpenRound {
     row: round::Model,
     quorum: u32,
     awaited: Vec<DatasetId>,
     came: Vec<DatasetId>,
 }
 
-impl Open {
+impl OpenRound {
     fn is_late(&self, ctx: &Ctx) -> bool {
         ctx.now() > self.row.deadline
     }
 }
 
-async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
+async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
@@ -117,7 +117,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
             .filter(submission::Column::Round.eq(round.round))
             .all(ctx.db.read())
             .await?;
-        open.push(Open {
+        open.push(OpenRound {
             quorum: planned.series.quorum,
             awaited: planned.series.weights.iter().map(|(dataset, _)| *dataset).collect(),
             came: came.into_iter().map(|sent| sent.dataset_id.into()).collect(),
@@ -128,7 +128,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
 }
 
 /// The facts about the participants of a running job, loaded at once for all of them.
-struct Known {
+struct JobFacts {
     workers: HashMap<Uuid, worker::Model>,
     /// By dataset.
     leases: HashMap<Uuid, lease::Model>,
@@ -136,7 +136,7 @@ struct Known {
     said: HashMap<Uuid, Last>,
 }
 
-impl Known {
+impl JobFacts {
     async fn load(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
         let workers = worker::Entity::find()
             .filter(worker::Column::Id.is_in(parts.iter().map(|part| part.worker_id)))
@@ -168,8 +168,8 @@ fn part(
     ctx: &Ctx,
     row: &job::Model,
     part: &participant::Model,
-    open: &[Open],
-    known: &Known,
+    open: &[OpenRound],
+    known: &JobFacts,
 ) -> Result<Vec<Diagnosis>, Error> {
     let last = known.said.get(&part.dataset_id).copied();
     let about = |cause, since, reason: String, remedy: String| Diagnosis {
@@ -229,7 +229,7 @@ fn part(
     Ok(diagnoses)
 }
 
-fn lacks(open: &Open, part: &participant::Model) -> bool {
+fn lacks(open: &OpenRound, part: &participant::Model) -> bool {
     let dataset = part.dataset_id.into();
     open.awaited.contains(&dataset) && !open.came.contains(&dataset)
 }
@@ -306,7 +306,7 @@ fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Dia
 }
 
 /// Returns the diagnosis of a round below its quorum after its deadline.
-fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagnosis> {
+fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &OpenRound) -> Option<Diagnosis> {
     let short = open.came.len() < open.quorum as usize;
     if !open.is_late(ctx) || !short {
         return None;

@@ -28,7 +28,7 @@ pub fn compute_version<T: Serialize + ?Sized>(shown: &T) -> Result<String, Error
 
 /// The state that the caller expects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Expected {
+pub enum ExpectedVersion {
     /// Any state.
     #[default]
     Anything,
@@ -36,7 +36,7 @@ pub enum Expected {
     OneOf(Vec<String>),
 }
 
-impl Expected {
+impl ExpectedVersion {
     /// Checks that the present state is one that the caller expects.
     ///
     /// # Errors
@@ -55,12 +55,12 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, hash_bytes};
+    use super::{ExpectedVersion, hash_bytes};
 
     #[test]
     fn a_state_that_was_not_read_is_not_written_on() {
-        assert!(Expected::Anything.check("x").is_ok());
-        let read = Expected::OneOf(vec![hash_bytes(b"\"x\"")]);
+        assert!(ExpectedVersion::Anything.check("x").is_ok());
+        let read = ExpectedVersion::OneOf(vec![hash_bytes(b"\"x\"")]);
         assert!(read.check("x").is_ok());
         assert!(read.check("y").is_err());
     }

@@ -30,8 +30,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
-use crate::service::offer::{Asking, Offer};
-use crate::service::round::{Header, begin};
+use crate::service::offer::{OfferRequest, WorkOffer};
+use crate::service::round::{VectorHeader, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
 
 /// The clip of its jobs.
@@ -178,8 +178,8 @@ impl World {
 
     /// Returns the lease of a site that asks for work and holds none.
     pub async fn lease(&self, site: usize) -> String {
-        match offer::next(&self.ctx, self.sites[site].worker, &Asking::default()).await.unwrap() {
-            Offer::Work { lease, .. } => lease,
+        match offer::next(&self.ctx, self.sites[site].worker, &OfferRequest::default()).await.unwrap() {
+            WorkOffer::Work { lease, .. } => lease,
             other => panic!("no work: {other:?}"),
         }
     }
@@ -206,7 +206,7 @@ impl World {
         receipts: Vec<Signed>,
     ) -> Result<bool, Error> {
         let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let header = Header {
+        let header = VectorHeader {
             lease: lease.to_owned(),
             series: "private".to_owned(),
             round,

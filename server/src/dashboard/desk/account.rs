@@ -18,7 +18,7 @@ use crate::rest::cookie;
 use undertone_server_core::auth::{Actor, Place, page_seal};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
-use undertone_server_core::service::session::{self, Entered as Proven};
+use undertone_server_core::service::session::{self, SignInResult as Proven};
 use undertone_server_core::service::{approval_key, factor, invitation, password, reset, role, sessions};
 
 /// Returns the cookies of a complete or half sign-in.

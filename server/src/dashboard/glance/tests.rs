@@ -16,7 +16,7 @@ use crate::testing::{TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::finish::{Outcome, finish};
 use undertone_server_core::service::job::{cancel, propose, state};
-use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::world::poll;
 use undertone_server_core::service::world::{World, people};
 use undertone_server_core::service::{approval, budget, freeze, session};
@@ -171,7 +171,7 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
             kinds: vec!["dp_sgd".to_owned()],
             until: ctx.now() + time::Duration::days(30),
         };
-        approval::limit_set(ctx, &steward, dataset, &new, &Expected::Anything).await.unwrap();
+        approval::limit_set(ctx, &steward, dataset, &new, &ExpectedVersion::Anything).await.unwrap();
         let job = world.propose(world.spec(1)).await.unwrap();
         assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
         cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();

@@ -80,7 +80,7 @@ on_both! {
         let worker = world.sites[0].worker;
         let begin = async |size: u64| {
             let (name, digest) = ("model.safetensors".to_owned(), "ab".repeat(32));
-            let header = model::Header { lease: "none".to_owned(), name, size, digest };
+            let header = model::ArtifactHeader { lease: "none".to_owned(), name, size, digest };
             model::begin(&app.ctx, worker, header).await.err().expect("nobody has this lease").code()
         };
         assert_ne!(begin(MAX_SIZE).await, Code::TooLarge);

@@ -22,7 +22,7 @@ use crate::service::dataset::register;
 use crate::service::entity::{member, role};
 use crate::service::job::propose;
 use crate::service::plan::plan;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 use crate::service::world::{Site, World};
 use crate::service::{budget, job as jobs};
 use crate::testing::{TestApp, on_both};
@@ -77,7 +77,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         for site in &world.sites[1..] {
             appointed(app, site).await;
-            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         }
         let job = world.propose(world.spec(2)).await.unwrap();
         assert_eq!(job.summary.state, JobState::Queued, "{:?}", job.participants);
@@ -89,7 +89,7 @@ on_both! {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let (site, spec) = (&world.sites[1], || world.spec(2));
         let set = async |epsilon: f64, days: i64| {
-            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, epsilon, days), &Expected::Anything).await
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, epsilon, days), &ExpectedVersion::Anything).await
         };
         set(5.0, 30).await.unwrap();
         let pending = |job: &Job| job.participants[1].approval == Approval::Pending;
@@ -124,7 +124,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
         appointed(app, own).await;
-        limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &Expected::Anything).await.unwrap();
+        limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &ExpectedVersion::Anything).await.unwrap();
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let id = proposed.summary.id;
         assert_eq!(proposed.participants[1].approval, Approval::Pending);
@@ -163,10 +163,10 @@ on_both! {
     async fn limits_are_set_and_seen_by_those_who_answer_for_the_dataset(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (own, other) = (&world.sites[1], &world.sites[2]);
-        let denied = limit_set(&app.ctx, &other.steward, own.dataset, &limit(app, 5.0, 30), &Expected::Anything).await;
+        let denied = limit_set(&app.ctx, &other.steward, own.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await;
         assert_eq!(denied.unwrap_err().code(), Code::Forbidden);
         assert_eq!(limits(&app.ctx, &other.steward, own.dataset).await.unwrap_err().code(), Code::Forbidden);
-        let wrong = limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 5.0, 366), &Expected::Anything).await;
+        let wrong = limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 5.0, 366), &ExpectedVersion::Anything).await;
         assert_eq!(wrong.unwrap_err().code(), Code::ValidationFailed);
     }
 

@@ -15,7 +15,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{audit, freeze as freezes};
 use crate::service::finish::{Outcome, finish, finish_audited};
-use crate::service::model::{self, Header};
+use crate::service::model::{self, ArtifactHeader};
 use crate::service::world::World;
 use crate::service::{freeze, job as jobs};
 use crate::testing::on_both;
@@ -92,7 +92,7 @@ fn report() -> Report {
 
 async fn put(ctx: &Ctx, world: &World, lease: &str) -> undertone_api::id::ArtifactId {
     let content = b"a model";
-    let header = Header {
+    let header = ArtifactHeader {
         lease: lease.to_owned(),
         name: "model.safetensors".to_owned(),
         size: content.len() as u64,

@@ -17,7 +17,7 @@ use super::{file, get, price};
 use crate::auth::Actor;
 use crate::service::finish::{Outcome, finish};
 use crate::service::lease;
-use crate::service::offer::{self, Asking};
+use crate::service::offer::{self, OfferRequest};
 use crate::service::world::finished::{at_the_end, end, finished, played, verification_keys};
 use crate::service::world::{CLIP, World};
 use crate::testing::on_both;
@@ -180,7 +180,7 @@ on_both! {
         end(&world, 1, &leases[1]).await;
         end(&world, 0, &leases[0]).await;
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let of = |party: usize| certificate.parties[party].charged.as_ref().unwrap();

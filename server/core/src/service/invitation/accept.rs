@@ -15,7 +15,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{invitation, member};
-use crate::service::notification::{self, Notice};
+use crate::service::notification::{self, MemberNotice};
 use crate::service::{
     attempt, consortium, factor, member as members, operator, organization, password, retirement, session, setup,
 };
@@ -105,7 +105,7 @@ pub(super) async fn told(
         }
         InvitationPurpose::Member { organization, .. } => (None, Some(organization.0)),
     };
-    let notice = Notice::InvitationAccepted {
+    let notice = MemberNotice::InvitationAccepted {
         invitation: link.id,
         invited_by,
         consortium,

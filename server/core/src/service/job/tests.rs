@@ -19,7 +19,7 @@ use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{Outcome, finish};
 use crate::service::measurement::measure;
-use crate::service::offer::{self, Asking, Offer};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
 use crate::service::world::{World, row};
 use crate::service::{certificate, lease};
@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = certificate::existing(&app.ctx, job.summary.id).await.unwrap();
         assert!(certificate.is_some(), "the certificate of a finished job waits for no request");
@@ -182,10 +182,10 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
-        let offered = offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
-        assert!(matches!(&offered, Offer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
-        let known = Asking { decided: vec![job.manifest.clone()], ..Asking::default() };
-        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), Offer::Nothing);
+        let offered = offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
+        assert!(matches!(&offered, WorkOffer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
+        let known = OfferRequest { decided: vec![job.manifest.clone()], ..OfferRequest::default() };
+        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), WorkOffer::Nothing);
 
         let foreign = decide(&app.ctx, site.worker, &other.decision(&job, true, "")).await.unwrap_err();
         assert_eq!(foreign.code(), Code::BadSignature);
@@ -195,7 +195,7 @@ on_both! {
         let pending = world.job(job.summary.id).await;
         assert_eq!(pending.participants[1].approval, Approval::Approved { by: "site policy".to_owned() });
         assert_eq!(pending.summary.state, JobState::Proposed);
-        assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         decide(&app.ctx, other.worker, &other.decision(&job, true, "")).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Queued);
     }
@@ -230,7 +230,7 @@ on_both! {
         let account = world.account(1).await;
         assert!(account.spent > 0.0);
         assert_eq!(account.spent, account.committed);
-        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
     }
 
     /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
@@ -246,9 +246,9 @@ on_both! {
         finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[]).await.unwrap();
         let account = world.account(1).await;
         assert_eq!((account.spent, account.committed), (0.0, 0.0), "nothing left, and nothing is held");
-        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
-        let untouched = offer::next(&app.ctx, world.sites[2].worker, &Asking::default()).await.unwrap();
-        assert_eq!(untouched, Offer::Nothing, "who never had a lease holds nothing");
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
+        let untouched = offer::next(&app.ctx, world.sites[2].worker, &OfferRequest::default()).await.unwrap();
+        assert_eq!(untouched, WorkOffer::Nothing, "who never had a lease holds nothing");
     }
 
     async fn only_the_lead_measures_and_only_what_the_job_names(app: &TestApp) {

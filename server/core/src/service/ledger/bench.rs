@@ -18,8 +18,8 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::account::{self, Key};
-use super::{Ask, reserve, settle};
+use super::account::{self, LedgerAccountKey};
+use super::{ChargeRequest, reserve, settle};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{to_json, word};
@@ -31,7 +31,7 @@ const BARE: usize = 500;
 
 /// The durations of one kind of transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
+pub struct BenchFigures {
     /// `bare`, `reserve`, `commit`, `settle`, or `ledger` for the three together.
     pub operation: &'static str,
     /// The number of concurrent clients.
@@ -47,7 +47,7 @@ pub struct Figures {
 }
 
 /// One client: a site with an account of its own.
-struct Client {
+struct BenchClient {
     key: SigningKey,
     organization: OrganizationId,
     worker: WorkerId,
@@ -61,7 +61,7 @@ struct Client {
 
 /// The durations of one client.
 #[derive(Default)]
-struct Times {
+struct ClientTimes {
     reserve: Vec<Duration>,
     commit: Vec<Duration>,
     settle: Vec<Duration>,
@@ -97,7 +97,7 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
 ///
 /// # Errors
 /// When the database refuses.
-pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Error> {
+pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<BenchFigures, Error> {
     let table = "CREATE TABLE IF NOT EXISTS bench_row (number BIGINT NOT NULL, content TEXT NOT NULL)";
     ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(table).await?)).await?;
     let content = "0".repeat(BARE);
@@ -123,15 +123,16 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
 ///
 /// # Errors
 /// When the database refuses.
-pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<Figures>, Error> {
+pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<BenchFigures>, Error> {
     let mut fleet = Vec::with_capacity(clients);
     for _ in 0..clients {
-        fleet.push(Client::new(ctx, jobs, releases).await?);
+        fleet.push(BenchClient::new(ctx, jobs, releases).await?);
     }
     let began = Instant::now();
     let all = try_join_all(fleet.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
     let took = began.elapsed();
-    let times = |of: fn(&Times) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
+    let times =
+        |of: fn(&ClientTimes) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
     let (reserve, commit, settle) =
         (times(|times| &times.reserve), times(|times| &times.commit), times(|times| &times.settle));
     let together = [reserve.clone(), commit.clone(), settle.clone()].concat();
@@ -147,17 +148,17 @@ async fn spawned<T: Send + 'static>(work: impl Future<Output = Result<T, Error>>
     tokio::spawn(work).await.map_err(|error| Error::internal("measuring", error))?
 }
 
-fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> Figures {
+fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> BenchFigures {
     times.sort_unstable();
     let at = |part: f64| {
         let index = ((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1));
         times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3)
     };
     let per_second = took.map(|took| times.len() as f64 / took.as_secs_f64());
-    Figures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
+    BenchFigures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
 }
 
-impl Client {
+impl BenchClient {
     /// Makes a site with an account, a limit, and jobs that only the ledger uses.
     async fn new(ctx: &Ctx, jobs: usize, releases: u64) -> Result<Self, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::internal("preparing a measurement", error.to_string());
@@ -212,9 +213,9 @@ impl Client {
         Ok(client)
     }
 
-    const fn account(&self) -> Key {
+    const fn account(&self) -> LedgerAccountKey {
         let Charge { unit, adjacency, .. } = self.charge;
-        Key::new(self.organization, self.lineage, unit, adjacency)
+        LedgerAccountKey::new(self.organization, self.lineage, unit, adjacency)
     }
 
     fn worker_row(&self, ctx: &Ctx) -> worker::Model {
@@ -294,10 +295,10 @@ impl Client {
         })
     }
 
-    async fn run(mut self, ctx: Ctx) -> Result<Times, Error> {
-        let mut times = Times::default();
+    async fn run(mut self, ctx: Ctx) -> Result<ClientTimes, Error> {
+        let mut times = ClientTimes::default();
         for id in std::mem::take(&mut self.jobs) {
-            let asks = [Ask {
+            let asks = [ChargeRequest {
                 dataset: self.dataset,
                 dataset_name: String::new(),
                 organization: self.organization,

@@ -50,13 +50,13 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
 }
 
 /// A step in the history of an account.
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     Limit(OffsetDateTime, Budget),
     Entry(Box<ledger_entry::Model>),
 }
 
 /// The reserved and paid releases of a job.
-struct Part {
+struct JobReleases {
     job: Uuid,
     cost: Curve,
     releases: u64,
@@ -80,18 +80,22 @@ pub(super) async fn load_history(
 }
 
 /// Returns the history of an account from its steps, in about `wanted` points.
-pub(super) fn build_history(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
+pub(super) fn build_history(
+    row: &account_row::Model,
+    steps: &[HistoryStep],
+    wanted: usize,
+) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
     let mut budget: Option<Budget> = None;
-    let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
+    let mut parts: BTreeMap<(Uuid, Uuid), JobReleases> = BTreeMap::new();
     let mut points = Vec::new();
     for (step, is_point) in steps.iter().zip(select_points(steps, wanted)) {
         let (at, entry) = match step {
-            Step::Limit(at, limits) => {
+            HistoryStep::Limit(at, limits) => {
                 budget = Some(*limits);
                 (*at, None)
             }
-            Step::Entry(entry) => {
+            HistoryStep::Entry(entry) => {
                 follow(&mut parts, entry, adjacency, budget)?;
                 (entry.at, Some(&**entry))
             }
@@ -125,7 +129,7 @@ pub(super) fn build_history(row: &account_row::Model, steps: &[Step], wanted: us
 pub(super) async fn steps(
     connection: &impl ConnectionTrait,
     ids: Vec<Uuid>,
-) -> Result<HashMap<Uuid, Vec<Step>>, Error> {
+) -> Result<HashMap<Uuid, Vec<HistoryStep>>, Error> {
     let entries =
         ledger_entry::Entity::find().filter(ledger_entry::Column::AccountId.is_in(ids.clone())).all(connection).await?;
     let limits = budget::Entity::find().filter(budget::Column::AccountId.is_in(ids.clone())).all(connection).await?;
@@ -137,13 +141,13 @@ pub(super) async fn steps(
     let mut entries: BTreeMap<(Uuid, i64), ledger_entry::Model> =
         entries.into_iter().map(|entry| ((entry.account_id, entry.sequence), entry)).collect();
     let mut limits: BTreeMap<Uuid, budget::Model> = limits.into_iter().map(|limit| (limit.id, limit)).collect();
-    let mut steps: HashMap<Uuid, Vec<Step>> = HashMap::new();
+    let mut steps: HashMap<Uuid, Vec<HistoryStep>> = HashMap::new();
     for leaf in leaves {
         let account = leaf.account_id;
         if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&(account, sequence))) {
-            steps.entry(account).or_default().push(Step::Entry(Box::new(entry)));
+            steps.entry(account).or_default().push(HistoryStep::Entry(Box::new(entry)));
         } else if let Some(limit) = leaf.budget_id.and_then(|id| limits.remove(&id)) {
-            steps.entry(account).or_default().push(Step::Limit(limit.set_at, from_json(&limit.limits)?));
+            steps.entry(account).or_default().push(HistoryStep::Limit(limit.set_at, from_json(&limit.limits)?));
         }
     }
     Ok(steps)
@@ -151,8 +155,8 @@ pub(super) async fn steps(
 
 /// Returns whether each step becomes a point: every step except commits, and as many commits as to leave about `wanted`
 /// points; always the last commit of a sequence.
-fn select_points(steps: &[Step], wanted: usize) -> Vec<bool> {
-    let pays = |step: &Step| matches!(step, Step::Entry(entry) if entry.kind == "commit");
+fn select_points(steps: &[HistoryStep], wanted: usize) -> Vec<bool> {
+    let pays = |step: &HistoryStep| matches!(step, HistoryStep::Entry(entry) if entry.kind == "commit");
     let payments = steps.iter().filter(|step| pays(step)).count();
     let others = steps.len() - payments;
     let stride = payments.div_ceil(wanted.saturating_sub(others).max(1)).max(1);
@@ -172,7 +176,7 @@ fn select_points(steps: &[Step], wanted: usize) -> Vec<bool> {
 
 /// Applies a row. An exact release is outside of every balance.
 fn follow(
-    parts: &mut BTreeMap<(Uuid, Uuid), Part>,
+    parts: &mut BTreeMap<(Uuid, Uuid), JobReleases>,
     row: &ledger_entry::Model,
     adjacency: Adjacency,
     budget: Option<Budget>,
@@ -187,7 +191,7 @@ fn follow(
             let grid = Balance::new(budget).grid().clone();
             let cost = mechanism::curve(&event, adjacency, &grid)
                 .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
-            let part = Part { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
+            let part = JobReleases { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
             parts.insert(key, part);
         }
         EntryKind::Commit => {
@@ -204,7 +208,7 @@ fn follow(
     Ok(())
 }
 
-fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Balance, Error> {
+fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -> Result<Balance, Error> {
     let wrong = |error| Error::internal("adding the rows of an account up", error);
     let reservations = parts.values().zip(0_u128..).map(|(part, id)| {
         Reservation::from_parts(ReservationId(id), part.cost.clone(), part.releases, part.committed, part.settled)
@@ -214,7 +218,7 @@ fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resu
 }
 
 /// Returns the use by each job, at the order that determines the remaining budget of the account.
-fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Vec<JobShare>, Error> {
+fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -> Result<Vec<JobShare>, Error> {
     let Some(limits) = budget else { return Ok(Vec::new()) };
     let whole = balance(budget, parts)?;
     let losses: Vec<f64> =

@@ -16,7 +16,7 @@ use undertone_api::member::Role;
 use undertone_api::problem::Violation;
 use uuid::Uuid;
 
-use super::{Notice, tell};
+use super::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -168,7 +168,8 @@ pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialCh
         *organizations.entry(grant.scope_id).or_default() |= grant.role == steward;
     }
     let admins: Vec<Uuid> = organizations.keys().copied().collect();
-    let notice = Notice::CredentialsChanged { id: ctx.id::<Uuid>(), member: member.0, admins: &admins, text: &text };
+    let notice =
+        MemberNotice::CredentialsChanged { id: ctx.id::<Uuid>(), member: member.0, admins: &admins, text: &text };
     tell(ctx, tx, notice).await?;
     for organization in organizations.into_iter().filter(|(_, is_steward)| *is_steward).map(|(id, _)| id) {
         let row = credential_notice::Model {

@@ -5,7 +5,7 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::job::JobState;
 
-use super::notice::{Notice, tell};
+use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::word;
@@ -34,7 +34,7 @@ pub async fn look(ctx: &Ctx) -> Result<(), Error> {
             let earlier =
                 notification::Entity::find().filter(notification::Column::Key.eq(key)).one(ctx.db.read()).await?;
             if earlier.is_none() {
-                let notice = Notice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
+                let notice = MemberNotice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
                 ctx.db.write("tell of a silent worker", async |tx| tell(ctx, tx, notice).await).await?;
                 ctx.wake().ring();
             }

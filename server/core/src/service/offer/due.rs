@@ -10,7 +10,7 @@ use undertone_api::id::WorkerId;
 use undertone_api::job::{DatasetUse, JobState};
 use uuid::Uuid;
 
-use super::Asking;
+use super::OfferRequest;
 use crate::ctx::{Ctx, Due, Posted};
 use crate::error::Error;
 use crate::service::code::word;
@@ -24,7 +24,7 @@ use crate::service::presence;
 pub(super) async fn check_due(
     ctx: &Ctx,
     id: WorkerId,
-    asking: &Asking,
+    asking: &OfferRequest,
     since: Instant,
 ) -> Result<(String, bool), Error> {
     let posted = ctx.board().since(since, look(ctx)).await?;
@@ -34,7 +34,7 @@ pub(super) async fn check_due(
 }
 
 /// Returns whether the worker does not have this offer already.
-fn is_news(due: &Due, asking: &Asking) -> bool {
+fn is_news(due: &Due, asking: &OfferRequest) -> bool {
     match due {
         Due::Proposal(digest) => !asking.decided.contains(digest),
         Due::Work(token) => token.as_ref().is_none_or(|token| !asking.leases.contains(token)),

@@ -24,7 +24,7 @@ use crate::service::round::object_error;
 
 /// A chosen question.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice {
+pub struct QuestionChoice {
     /// The question.
     pub question: QuestionId,
     /// The lead's uncertainty: more uncertain questions come first.
@@ -37,7 +37,13 @@ pub struct Choice {
 /// 403 for any worker but the lead's; `validation_failed` with every invalid choice: too many, twice, asked before, not
 /// of the job's pools; `not_ready` before the pools or the previous round are closed; `already_exists` when other
 /// questions were chosen in the round; `lease_lost`.
-pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen: &[Choice]) -> Result<bool, Error> {
+pub async fn choose(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    round: u32,
+    chosen: &[QuestionChoice],
+) -> Result<bool, Error> {
     let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
     let questions = led(&row, &held)?;
     let violations = violations(&questions, round, chosen);
@@ -74,7 +80,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
     Ok(repeated)
 }
 
-fn violations(questions: &QuestionPlan, round: u32, chosen: &[Choice]) -> Vec<Violation> {
+fn violations(questions: &QuestionPlan, round: u32, chosen: &[QuestionChoice]) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !(1..=questions.rounds).contains(&round) {
         violations.push(Violation::new("round", format!("the job has rounds 1 to {}", questions.rounds)));
@@ -100,7 +106,7 @@ async fn repeats(
     connection: &impl ConnectionTrait,
     row: &job::Model,
     number: i32,
-    chosen: &[Choice],
+    chosen: &[QuestionChoice],
 ) -> Result<bool, Error> {
     if close::find(connection, row.id, number).await?.is_none() {
         return Ok(false);
@@ -135,7 +141,7 @@ async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32)
 /// Returns the violations of choices that are in no pool, or were asked in an earlier round.
 async fn strange(
     connection: &impl ConnectionTrait,
-    chosen: &[Choice],
+    chosen: &[QuestionChoice],
     candidates: &HashMap<QuestionId, Found>,
 ) -> Result<Vec<Violation>, Error> {
     let mut earlier = HashSet::new();
@@ -144,7 +150,7 @@ async fn strange(
         let ids = ids.filter(question::Column::Id.is_in(some.iter().map(|choice| choice.question.0)));
         earlier.extend(ids.into_tuple::<Uuid>().all(connection).await?);
     }
-    let say = |(index, choice): (usize, &Choice)| {
+    let say = |(index, choice): (usize, &QuestionChoice)| {
         let message = if !candidates.contains_key(&choice.question) {
             "it is in no pool of this job"
         } else if earlier.contains(&choice.question.0) {
@@ -163,7 +169,7 @@ async fn insert(
     job: JobId,
     questions: &QuestionPlan,
     round: i32,
-    chosen: &[Choice],
+    chosen: &[QuestionChoice],
     candidates: &HashMap<QuestionId, Found>,
 ) -> Result<(), Error> {
     let now = ctx.now();
@@ -179,7 +185,7 @@ async fn insert(
     let mut queue = chosen.to_vec();
     // A stable sort: equal uncertainties keep the lead's order.
     queue.sort_by(|a, b| b.uncertainty.total_cmp(&a.uncertainty));
-    let placed: Vec<(i32, &Choice)> = (0..).zip(&queue).collect();
+    let placed: Vec<(i32, &QuestionChoice)> = (0..).zip(&queue).collect();
     for some in placed.chunks(ROWS) {
         let (mut rows, mut tallies) = (Vec::new(), Vec::new());
         for (place, choice) in some {

@@ -27,7 +27,7 @@ use crate::service::round::object_error;
 
 /// The answers of a closed round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
+pub struct RoundAnswers {
     /// The number of questions of the round.
     pub asked: u64,
     /// The number of them with all requested answers.
@@ -49,7 +49,7 @@ pub async fn answers(
     token: &str,
     number: u32,
     wait_seconds: u32,
-) -> Result<Result<Answers, (u64, u64)>, Error> {
+) -> Result<Result<RoundAnswers, (u64, u64)>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
     let mut waiter = ctx.wake().listen_in(lease::find_lease(ctx.db.read(), worker, token).await?.job);
@@ -76,7 +76,7 @@ pub async fn answers(
 }
 
 /// Returns a closed round's answers, in the order of its questions, then of the annotators' numbers.
-async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Result<Answers, Error> {
+async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Result<RoundAnswers, Error> {
     let connection = ctx.db.read();
     let places: Vec<(Uuid, i32)> = question::Entity::find()
         .select_only()
@@ -97,7 +97,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
     let bytes = write_answers(&answers).map_err(|error| object_error(ObjectError::Questions(error)))?;
     let count = count_answered(connection, job.0, round.round, needed).await?;
-    Ok(Answers { asked: round.questions as u64, answered: count, digest: digest(&bytes), bytes })
+    Ok(RoundAnswers { asked: round.questions as u64, answered: count, digest: digest(&bytes), bytes })
 }
 
 /// Returns a round of questions.

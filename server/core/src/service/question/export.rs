@@ -18,7 +18,7 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
-pub struct Export {
+pub struct QuestionExport {
     /// The file name.
     pub name: String,
     /// The content type.
@@ -28,7 +28,7 @@ pub struct Export {
 }
 
 /// The progress of an export.
-struct Progress {
+struct ExportProgress {
     ctx: Ctx,
     row: job::Model,
     questions: QuestionPlan,
@@ -43,7 +43,7 @@ struct Progress {
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -> Result<Export, Error> {
+pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -> Result<QuestionExport, Error> {
     let (row, questions) = askable(ctx, actor, Operation::ReadQuestions, id).await?;
     let (ending, content_type) = match format {
         ExportFormat::Jsonl => ("jsonl", "application/x-ndjson"),
@@ -58,7 +58,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         detail: json!({ "format": ending }),
     };
     audit_log::note(ctx, act).await?;
-    let progress = Progress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
+    let progress = ExportProgress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
     let body = stream::try_unfold(progress, async |mut progress| {
         if progress.ended {
             return Ok(None);
@@ -66,10 +66,10 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         let bytes = progress.page().await?;
         Ok(Some((bytes, progress)))
     });
-    Ok(Export { name: format!("questions-{id}.{ending}"), content_type, body: body.boxed() })
+    Ok(QuestionExport { name: format!("questions-{id}.{ending}"), content_type, body: body.boxed() })
 }
 
-impl Progress {
+impl ExportProgress {
     /// Returns the bytes of the next page.
     async fn page(&mut self) -> Result<Vec<u8>, Error> {
         let connection = self.ctx.db.read();

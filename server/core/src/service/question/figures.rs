@@ -39,7 +39,7 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
             asking.push((row, questions));
         }
     }
-    let figures = Figures::load(ctx.db.read(), &asking).await?;
+    let figures = ProgressCounts::load(ctx.db.read(), &asking).await?;
     let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
         Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.summarize(row, questions) })
     };
@@ -47,7 +47,7 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
 }
 
 /// The counts, by job.
-struct Figures {
+struct ProgressCounts {
     /// The number of received pools, and of the questions in them.
     pools: HashMap<Uuid, (u32, u64)>,
     /// The number of asked questions, by their number of answers.
@@ -57,7 +57,7 @@ struct Figures {
     agreement: HashMap<Uuid, f64>,
 }
 
-impl Figures {
+impl ProgressCounts {
     async fn load(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
         let ids: Vec<Uuid> = asking.iter().map(|(row, _)| row.id).collect();
         let came: Vec<(Uuid, i64)> = pool::Entity::find()

@@ -26,7 +26,7 @@ use crate::service::round::object_error;
 
 /// A filter of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct QuestionFilter {
     /// The state. Unchosen questions are listed only on request, and only while the job runs: then the pools are
     /// deleted.
     pub state: Option<QuestionState>,
@@ -67,7 +67,7 @@ pub async fn list(
     ctx: &Ctx,
     actor: &Actor,
     id: JobId,
-    wanted: &Wanted,
+    wanted: &QuestionFilter,
     page: &PageQuery,
 ) -> Result<Page<Question>, Error> {
     let (row, questions) = askable(ctx, actor, Operation::ReadQuestions, id).await?;
@@ -179,7 +179,7 @@ async fn waiting(
     ctx: &Ctx,
     row: &job::Model,
     questions: &QuestionPlan,
-    wanted: &Wanted,
+    wanted: &QuestionFilter,
     after: Option<QuestionId>,
     limit: usize,
 ) -> Result<Vec<Question>, Error> {

@@ -71,7 +71,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
 }
 
 /// The next questions of a member.
-struct Next {
+struct NextQuestions {
     questions: Vec<question::Model>,
     /// Whether all of them are held for the member, for some more time.
     stands: bool,
@@ -84,7 +84,7 @@ async fn ready(
     own: Option<i32>,
     questions: &QuestionPlan,
     member: Uuid,
-) -> Result<Next, Error> {
+) -> Result<NextQuestions, Error> {
     let holds = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
     let holds = holds.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
     let (mine, others): (Vec<_>, Vec<_>) = holds.into_iter().partition(|hold| hold.member_id == member);
@@ -109,7 +109,7 @@ async fn ready(
     let lasting = mine.iter().filter(|hold| hold.until - ctx.now() > HELD / 2);
     let lasting: HashSet<Uuid> = lasting.map(|hold| hold.question_id).collect();
     let stands = questions.iter().all(|found| lasting.contains(&found.id));
-    Ok(Next { questions, stands })
+    Ok(NextQuestions { questions, stands })
 }
 
 /// Holds a question for a member, from now on.

@@ -8,7 +8,7 @@ use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
 use crate::service::entity::{audit_log, credential_notice};
-use crate::service::session::{self, Entered};
+use crate::service::session::{self, SignInResult};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, on_both};
 
@@ -41,7 +41,7 @@ on_both! {
         assert_eq!(over.expect_err("ended").code(), Code::Unauthenticated);
         let old = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await;
         assert_eq!(old.expect_err("it was replaced").code(), Code::WrongCredentials);
-        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Whole(_))));
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(SignInResult::Whole(_))));
         let again = redeem(&app.ctx, HERE, secret(&reset.link), &password("yet another sentence of mine")).await;
         assert_eq!(again.expect_err("spent").code(), Code::LinkSpent);
     }
@@ -51,7 +51,7 @@ on_both! {
         let operator = founded.operator.actor(app).await;
         let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
-        let Ok(Entered::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
+        let Ok(SignInResult::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
             panic!("the password is right")
         };
         let member = session::authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
@@ -106,11 +106,11 @@ on_both! {
         let operator = founded.operator.actor(app).await;
         let keeping = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         redeem(&app.ctx, HERE, secret(&keeping.link), &password(NEW)).await.expect("set");
-        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Half(_))));
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(SignInResult::Half(_))));
         let clearing = create(&app.ctx, &operator, &new_reset("northadmin@example.org", true)).await.expect("made");
         assert!(preview(&app.ctx, HERE, secret(&clearing.link)).await.expect("there").clears_second_factor);
         redeem(&app.ctx, HERE, secret(&clearing.link), &password(PASSWORD)).await.expect("set");
-        let Ok(Entered::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
+        let Ok(SignInResult::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
             panic!("no code is asked for")
         };
         let actor = session::authenticate(&app.ctx, &back.tokens.access_token).await.expect("signed in");

@@ -40,7 +40,7 @@ pub struct ReconciledPart {
 
 /// Returned receipts, at most [`MOST_RECEIPTS`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reconciliation {
+pub struct ReturnedReceipts {
     /// Their jobs, at most [`MOST_PARTS`].
     pub parts: Vec<ReconciledPart>,
     /// The receipts, oldest first.
@@ -57,7 +57,7 @@ pub struct Reconciliation {
 /// `wrong_state` when the server does not wait for this worker, `validation_failed` for more than the bounds,
 /// `bad_signature` when a manifest or the head is not signed by this server, and the errors of the receipts. Then
 /// nothing of the request is stored.
-pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) -> Result<Vec<Signed>, Error> {
+pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &ReturnedReceipts) -> Result<Vec<Signed>, Error> {
     check_bounds(request)?;
     let parts = open_parts(ctx, request)?;
     let head = match &request.head {
@@ -100,7 +100,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) ->
     Ok(countersigned)
 }
 
-fn check_bounds(request: &Reconciliation) -> Result<(), Error> {
+fn check_bounds(request: &ReturnedReceipts) -> Result<(), Error> {
     let mut violations = Vec::new();
     if request.receipts.len() > MOST_RECEIPTS {
         violations.push(Violation::new("receipts", format!("send at most {MOST_RECEIPTS} at once")));
@@ -111,7 +111,7 @@ fn check_bounds(request: &Reconciliation) -> Result<(), Error> {
     if violations.is_empty() { Ok(()) } else { Err(Error::validation(violations)) }
 }
 
-fn open_parts(ctx: &Ctx, request: &Reconciliation) -> Result<Vec<Manifest>, Error> {
+fn open_parts(ctx: &Ctx, request: &ReturnedReceipts) -> Result<Vec<Manifest>, Error> {
     let key = ctx.signer.verifying_key();
     request.parts.iter().map(|part| part.manifest.open(&key).map_err(|error| refused("manifest", &error))).collect()
 }

@@ -33,7 +33,7 @@ static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 
 /// The input of a round's close.
 #[derive(Debug, Clone, PartialEq)]
-struct Due {
+struct DueRound {
     open: round::Model,
     submissions: Vec<submission::Model>,
     parts: Vec<Part>,
@@ -91,7 +91,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 }
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
-async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, Due)>, Error> {
+async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, DueRound)>, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
     if !state::of(&row)?.is_under_way() {
@@ -110,7 +110,7 @@ async fn due(
     row: &job::Model,
     planned: &Planned,
     number: u32,
-) -> Result<Option<Due>, Error> {
+) -> Result<Option<DueRound>, Error> {
     let series = &planned.series;
     if !state::of(row)?.is_under_way() {
         return Ok(None);
@@ -146,7 +146,7 @@ async fn due(
         }
     }
     let length = open.length.unwrap_or(0).max(0) as u64;
-    Ok(Some(Due { open, submissions, parts, length }))
+    Ok(Some(DueRound { open, submissions, parts, length }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a closed round is made of, in its one place")]
@@ -156,7 +156,7 @@ async fn close(
     row: job::Model,
     planned: &Planned,
     number: u32,
-    due: &Due,
+    due: &DueRound,
     object: &Path,
     digest: &str,
 ) -> Result<(), Error> {
@@ -201,7 +201,7 @@ async fn close(
     Ok(())
 }
 
-fn name(due: &Due) -> String {
+fn name(due: &DueRound) -> String {
     let mut hasher = Sha256::new();
     for (submission, part) in due.submissions.iter().zip(&due.parts) {
         hasher.update(submission.dataset_id.as_bytes());

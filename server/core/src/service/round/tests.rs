@@ -7,7 +7,7 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 
 use super::close::AT_WORK;
-use super::{Header, begin, received};
+use super::{VectorHeader, begin, received};
 use crate::db::PATIENCE;
 use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
@@ -246,7 +246,7 @@ on_both! {
         let lease = world.lease(1).await;
         let receipt = world.sites[1].receipt(&job, 1, 1);
         let (worker, data) = (world.sites[1].worker, 1.0_f32.to_le_bytes());
-        let header = |offset, receipts| Header {
+        let header = |offset, receipts| VectorHeader {
             lease: lease.clone(),
             series: "private".to_owned(),
             round: 1,

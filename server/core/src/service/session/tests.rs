@@ -5,7 +5,7 @@ use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::problem::Code;
 use undertone_api::session::{RefreshRequest, SignIn};
 
-use super::{Entered, Renewed, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
+use super::{RenewedSession, SignInResult, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
 use crate::auth::{FRESH, Origin};
 use crate::service::entity::attempt;
 use crate::service::{notification, password, sessions};
@@ -19,7 +19,7 @@ on_both! {
     async fn a_member_signs_in_with_the_email_in_any_case(app: &TestApp) {
         let member = app.operator().await.session.member;
         let right = credentials(" Operator@Example.ORG", PASSWORD);
-        let Ok(Entered::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
+        let Ok(SignInResult::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
         assert_eq!(session.member, member);
         let actor = authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
         assert_eq!(actor.member, member);
@@ -70,13 +70,13 @@ on_both! {
         app.clock.advance(Duration::minutes(15));
         let over = authenticate(&app.ctx, &first.access_token).await.expect_err("over");
         assert_eq!(over.code(), Code::Unauthenticated);
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
     }
 
     async fn an_old_refresh_token_ends_the_session_for_everybody(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
         authenticate(&app.ctx, &next.access_token).await.expect("the new pair is used");
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
@@ -87,12 +87,12 @@ on_both! {
     async fn lost_answer_of_a_renewal_signs_nobody_out(app: &TestApp) {
         let first = app.operator().await.session.tokens;
         for _ in 0..3 {
-            let Ok(Renewed::Pair(..)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed again") };
+            let Ok(RenewedSession::Pair(..)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed again") };
             app.clock.advance(Duration::minutes(1));
         }
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &next.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, last)) = refresh(&app.ctx, &next.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &last.access_token).await.expect("signed in");
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
@@ -100,9 +100,9 @@ on_both! {
 
     async fn pair_whose_answer_counted_as_lost_ends_the_session(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, lost)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, lost)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
         assert_eq!(refresh(&app.ctx, &lost.refresh_token).await.expect_err("a copy").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &next.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
@@ -110,12 +110,12 @@ on_both! {
 
     async fn renewal_is_confirmed_by_its_own_pair_once(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         let confirmed = || app.ctx.db.timings().statements("confirm a renewal");
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
         assert_eq!(confirmed(), 0, "requests with the old token may be under way");
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, again)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, again)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
         authenticate(&app.ctx, &next.access_token).await.expect("it holds for its minutes");
         assert_eq!(confirmed(), 0, "of the pair before");
@@ -130,7 +130,7 @@ on_both! {
         let mut newest = first.clone();
         for _ in 0..3 {
             app.clock.advance(Duration::minutes(1));
-            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &newest.refresh_token).await else { panic!("renewed") };
+            let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &newest.refresh_token).await else { panic!("renewed") };
             newest = next;
         }
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
@@ -157,8 +157,8 @@ on_both! {
             refresh(&app.ctx, &first.refresh_token),
         );
         let renewed = [one.expect("holds"), two.expect("holds")];
-        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, Renewed::Pair(..))).count(), 1);
-        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, Renewed::Late(_))).count(), 1);
+        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, RenewedSession::Pair(..))).count(), 1);
+        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, RenewedSession::Late(_))).count(), 1);
     }
 
     async fn a_session_that_nobody_uses_is_over(app: &TestApp) {
@@ -261,11 +261,11 @@ on_both! {
         let most = i64::from(app.ctx.config.session_most_days);
         for _ in 0..(most - 1) / 29 {
             app.clock.advance(Duration::days(29));
-            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("renewed") };
+            let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("renewed") };
             tokens = next;
         }
         app.clock.advance(Duration::days((most - 1) % 29 + 1) - Duration::SECOND);
-        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("one second left") };
+        let Ok(RenewedSession::Pair(_, last)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("one second left") };
         app.clock.advance(Duration::SECOND);
         assert_eq!(refresh(&app.ctx, &last.refresh_token).await.expect_err("over").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("over").code(), Code::Unauthenticated);

@@ -4,13 +4,13 @@ use undertone_api::session::SignIn;
 
 use super::{MOST, end, end_others, list};
 use crate::service::password;
-use crate::service::session::{Entered, authenticate, begin, sign_in};
+use crate::service::session::{SignInResult, authenticate, begin, sign_in};
 use crate::testing::{HERE, PASSWORD, TestApp, on_both};
 
 async fn another(app: &TestApp, password: &str) -> String {
     let credentials = SignIn { email: "operator@example.org".to_owned(), password: password.to_owned() };
     match sign_in(&app.ctx, HERE, &credentials).await {
-        Ok(Entered::Whole(session)) => session.tokens.access_token,
+        Ok(SignInResult::Whole(session)) => session.tokens.access_token,
         other => panic!("{other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use super::{load_keys, rotate};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::worker;
-use crate::service::offer::{self, Asking, Offer};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::world::{Site, World};
 use crate::service::{bundle, pins, receipt, witness};
 use crate::testing::on_both;
@@ -96,7 +96,7 @@ on_both! {
         let world = World::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let (ctx, id) = (app.ctx.clone(), site.worker);
-        let asking = Asking { wait_seconds: 30, ..Asking::default() };
+        let asking = OfferRequest { wait_seconds: 30, ..OfferRequest::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
         // The call has stored its first sign of life: it waits.
         let last_seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
@@ -106,8 +106,8 @@ on_both! {
         let new = SigningKey::from_bytes(&[79; 32]);
         rotate(&app.ctx, &signed(&change(site, 1, &new), &site.key, &new)).await.unwrap();
         assert_eq!(code(waits.await.unwrap()), Code::Unauthenticated);
-        let again = offer::next(&app.ctx, id, &Asking::default()).await.unwrap();
-        assert_eq!(again, Offer::Nothing, "under the new key it may ask");
+        let again = offer::next(&app.ctx, id, &OfferRequest::default()).await.unwrap();
+        assert_eq!(again, WorkOffer::Nothing, "under the new key it may ask");
     }
 
     async fn nobody_changes_a_sites_key_but_the_site(app: &TestApp) {

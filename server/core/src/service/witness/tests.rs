@@ -15,7 +15,7 @@ use crate::service::world::World;
 use crate::testing::{on_both, tamper};
 
 /// A site that stores its receipts and the last known head of the log.
-struct Site {
+struct WitnessSite {
     world: World,
     job: Job,
     lease: String,
@@ -23,7 +23,7 @@ struct Site {
     kept: Option<Signed>,
 }
 
-impl Site {
+impl WitnessSite {
     async fn new(ctx: &Ctx) -> Self {
         let world = World::new(ctx, 2, 20.0).await;
         let job = world.queued(6).await;
@@ -67,7 +67,7 @@ impl Site {
 
 on_both! {
     async fn a_site_is_proved_that_its_receipts_are_charged_and_that_the_log_only_grew(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         let before = site.keep().await.head.unwrap();
         site.pay(1).await;
         let witnessed = site.keep().await;
@@ -83,7 +83,7 @@ on_both! {
     }
 
     async fn receipts_are_countersigned_when_they_come_and_again_when_they_are_repeated(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         let (first, second) = (site.sign(1), site.sign(1));
         let gave_up = Outcome::GaveUp("enough".to_owned());
         let worker = site.world.sites[1].worker;
@@ -101,7 +101,7 @@ on_both! {
     }
 
     async fn receipt_is_countersigned_before_its_vector_comes(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         let receipt = site.sign(1);
         let worker = site.world.sites[1].worker;
         let signatures = countersign(&app.ctx, worker, &site.lease, std::slice::from_ref(&receipt)).await.unwrap();
@@ -121,7 +121,7 @@ on_both! {
     }
 
     async fn a_log_whose_end_was_cut_off_is_noticed(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         site.pay(1).await;
         let size = site.keep().await.head.unwrap().size;
         let last = size - 1;
@@ -133,7 +133,7 @@ on_both! {
     }
 
     async fn an_altered_entry_and_a_forked_log_are_noticed(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         site.pay(1).await;
         site.keep().await;
         tamper(&app.ctx, "ledger_entry", "UPDATE ledger_entry SET round = 2 WHERE kind = 'commit'").await;
@@ -159,7 +159,7 @@ on_both! {
     }
 
     async fn a_question_is_bounded_and_a_strangers_head_is_refused(app: &TestApp) {
-        let site = Site::new(&app.ctx).await;
+        let site = WitnessSite::new(&app.ctx).await;
         let worker = site.world.sites[1].worker;
         let many: Vec<u64> = (1..=MOST_RECEIPTS as u64).collect();
         assert!(witness(&app.ctx, worker, None, &many, None).await.is_ok());
@@ -172,7 +172,7 @@ on_both! {
     }
 
     async fn a_site_never_learns_of_anothers_receipts(app: &TestApp) {
-        let mut site = Site::new(&app.ctx).await;
+        let mut site = WitnessSite::new(&app.ctx).await;
         site.pay(1).await;
         let other = site.world.sites[2].worker;
         assert!(witness(&app.ctx, other, None, &[1], None).await.unwrap().receipts.is_empty());

@@ -32,7 +32,7 @@ pub async fn submitted(world: &mut World, job: &Job, rounds: u32) -> [String; 3]
             world.submit(job, site, lease, round, &[1.0]).await.unwrap();
         }
     }
-    let header = model::Header {
+    let header = model::ArtifactHeader {
         lease: leases[0].clone(),
         name: "model.safetensors".to_owned(),
         size: MODEL.len() as u64,

@@ -19,8 +19,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
-use crate::service::question::{self, Choice, Header};
-use crate::service::round::Taken;
+use crate::service::question::{self, PoolHeader, QuestionChoice};
+use crate::service::round::AcceptedSubmission;
 use crate::service::world::{Site, World};
 use crate::service::{dataset, job as jobs};
 
@@ -120,13 +120,13 @@ impl Poll {
     }
 
     /// Pays for a pool and sends it.
-    pub async fn asks(&mut self, site: usize, texts: &[&str]) -> Result<Taken, Error> {
+    pub async fn asks(&mut self, site: usize, texts: &[&str]) -> Result<AcceptedSubmission, Error> {
         let receipts = vec![self.receipt(site)];
         self.sends(site, &pool(texts), receipts).await
     }
 
-    pub async fn sends(&self, site: usize, bytes: &[u8], receipts: Vec<Signed>) -> Result<Taken, Error> {
-        let header = Header {
+    pub async fn sends(&self, site: usize, bytes: &[u8], receipts: Vec<Signed>) -> Result<AcceptedSubmission, Error> {
+        let header = PoolHeader {
             lease: self.leases[site].clone(),
             series: "pool".to_owned(),
             round: 1,
@@ -140,7 +140,7 @@ impl Poll {
     }
 
     /// Returns the pools for the lead, without waiting.
-    pub async fn pools(&self) -> Option<question::Pools> {
+    pub async fn pools(&self) -> Option<question::JobPools> {
         question::wait_for_pools(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
     }
 
@@ -150,10 +150,11 @@ impl Poll {
 
     /// Chooses questions, the first the most uncertain.
     pub async fn chooses(&self, round: u32, chosen: &[QuestionId]) -> Result<bool, Error> {
-        let uncertain = (0..)
-            .zip(chosen)
-            .map(|(place, question)| Choice { question: *question, uncertainty: 1.0 - f64::from(place) / 10.0 });
-        let choices: Vec<Choice> = uncertain.collect();
+        let uncertain = (0..).zip(chosen).map(|(place, question)| QuestionChoice {
+            question: *question,
+            uncertainty: 1.0 - f64::from(place) / 10.0,
+        });
+        let choices: Vec<QuestionChoice> = uncertain.collect();
         let worker = self.world.sites[0].worker;
         question::choose(self.ctx(), worker, &self.leases[0], round, &choices).await
     }

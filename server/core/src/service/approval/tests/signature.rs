@@ -11,8 +11,8 @@ use undertone_api::signed::{
 use super::{appointed, limit};
 use crate::service::approval::{approve_signed, limit_set};
 use crate::service::dataset::register;
-use crate::service::offer::{Asking, Offer, next};
-use crate::service::version::Expected;
+use crate::service::offer::{OfferRequest, WorkOffer, next};
+use crate::service::version::ExpectedVersion;
 use crate::service::world::{Site, World};
 use crate::testing::{TestApp, on_both};
 
@@ -67,8 +67,8 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Queued);
         assert_eq!(job.participants[1].consent, Some(Consent::Signed { key: public(1).fingerprint() }));
         assert_eq!(job.participants[0].consent, None, "public data need no consent");
-        let offer = next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
-        let Offer::Work { steward: Some(_), approval: Some(approval), .. } = offer else { panic!("{offer:?}") };
+        let offer = next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
+        let WorkOffer::Work { steward: Some(_), approval: Some(approval), .. } = offer else { panic!("{offer:?}") };
         assert_eq!(*approval, signed);
     }
 
@@ -104,14 +104,14 @@ on_both! {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let site = &world.sites[1];
         appointed(app, site).await;
-        limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
+        limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         state(app, site, ApprovalRule::Steward, vec![public(1)]).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         assert_eq!(job.participants[1].approval, Approval::Pending);
         let read = crate::service::job::get(&app.ctx, &site.steward, job.summary.id).await.unwrap();
         let because = read.participants[1].asked_because.clone().unwrap();
         assert!(because.contains("signature"), "{because}");
-        let again = limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await;
+        let again = limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await;
         let problem = again.unwrap_err();
         assert!(problem.code() == Code::WrongState && problem.to_string().contains("most_epsilon_automatic"), "{problem}");
     }

@@ -9,7 +9,7 @@ use super::{appointed, limit};
 use crate::service::approval::{approve, limit_set, limits};
 use crate::service::entity::notification;
 use crate::service::job as jobs;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 use crate::service::world::World;
 use crate::testing::{TestApp, on_both};
 
@@ -25,7 +25,7 @@ async fn set(app: &TestApp, world: &World, epsilon: f64, total: Option<f64>) {
     let total_epsilon = total.map(|total| Epsilon::new(total).unwrap());
     let new = NewApprovalLimit { total_epsilon, ..limit(app, epsilon, 30) };
     let site = &world.sites[1];
-    limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap();
+    limit_set(&app.ctx, &site.steward, site.dataset, &new, &ExpectedVersion::Anything).await.unwrap();
 }
 
 /// Returns the total of the jobs approved by the limit in force.
@@ -150,7 +150,7 @@ on_both! {
         let total_epsilon = Some(Epsilon::new(0.4).unwrap());
         let new = NewApprovalLimit { total_epsilon, ..limit(app, 0.5, 30) };
         let site = &world.sites[1];
-        let refused = limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap_err();
+        let refused = limit_set(&app.ctx, &site.steward, site.dataset, &new, &ExpectedVersion::Anything).await.unwrap_err();
         assert_eq!(refused.code(), Code::ValidationFailed);
         assert!(refused.into_problem().violations.iter().any(|violation| violation.field == "total_epsilon"));
     }

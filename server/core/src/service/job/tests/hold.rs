@@ -12,7 +12,7 @@ use crate::service::finish::{Outcome, finish};
 use crate::service::job::hold::hold_by_site;
 use crate::service::job::{cancel, hold_dataset, pause, progress, release_dataset, resume};
 use crate::service::lease;
-use crate::service::offer::{self, Asking, Offer};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::world::{Site, World};
 use crate::testing::on_both;
 
@@ -43,7 +43,7 @@ on_both! {
         assert!(told.to_string().contains("a look at the learning rate"), "{told}");
         let refused = world.submit_with(0, &leases[0], 1, &[1.0], vec![]).await.unwrap_err();
         assert_eq!(refused.code(), Code::LeaseLost);
-        assert_eq!(offer::next(&app.ctx, worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         assert_eq!(world.account(1).await, before, "the ledger does not move");
 
         let resumed = resume(&app.ctx, &lead, id).await.unwrap();

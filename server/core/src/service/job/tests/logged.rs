@@ -12,7 +12,7 @@ use crate::service::entity::audit_log::{Column, Entity};
 use crate::service::finish::{Outcome, finish};
 use crate::service::job::{cancel, lapse, pause, resume};
 use crate::service::lease;
-use crate::service::offer::{self, Asking};
+use crate::service::offer::{self, OfferRequest};
 use crate::service::world::World;
 use crate::testing::on_both;
 
@@ -69,7 +69,7 @@ on_both! {
         finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
         app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) + 1));
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_finished", "system", None));
     }
 

@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 use undertone_api::question::{Answer, NewAnnotation};
 
 use crate::auth::{Operation, Place, policy};
-use crate::service::question::{self, Wanted};
+use crate::service::question::{self, QuestionFilter};
 use crate::service::world::poll::{Poll, read_answer};
 use crate::service::{dataset, job};
 use crate::testing::on_both;
@@ -128,7 +128,7 @@ on_both! {
 
         let listed = question::asking(&app.ctx, &annotator, poll.world.consortium).await.unwrap();
         assert_eq!((listed.len(), listed[0].asking.asked, listed[0].asking.questions), (1, 1, 5));
-        let filter = Wanted::default();
+        let filter = QuestionFilter::default();
         let list = question::list(&app.ctx, &annotator, id, &filter, &PageQuery::default()).await.unwrap_err();
         assert_eq!(list.code(), Code::Forbidden, "what others were asked and answered could sway them");
         let format = undertone_api::question::ExportFormat::Jsonl;

@@ -9,7 +9,7 @@ use undertone_proto::question::{MAX_SIZE, id};
 
 use crate::service::finish::Outcome;
 use crate::service::job;
-use crate::service::question::{self, Choice, Header, Wanted};
+use crate::service::question::{self, PoolHeader, QuestionChoice, QuestionFilter};
 use crate::service::world::poll::{Poll, pool};
 use crate::testing::on_both;
 
@@ -74,7 +74,7 @@ on_both! {
             assert!(!refused.into_problem().detail.contains("a row of a log"), "what stood there is told to nobody");
         }
         assert_eq!(count_files(app, &poll), 0);
-        let header = |series: &str, round, size| Header {
+        let header = |series: &str, round, size| PoolHeader {
             lease: poll.leases[1].clone(), series: series.to_owned(), round, receipts: vec![], size, digest: "0".repeat(64),
         };
         let worker = poll.world.sites[1].worker;
@@ -85,7 +85,7 @@ on_both! {
         ] {
             assert_eq!(question::begin(&app.ctx, worker, header).await.err().unwrap().code(), code);
         }
-        let lead = Header { lease: poll.leases[0].clone(), ..header("pool", 1, 10) };
+        let lead = PoolHeader { lease: poll.leases[0].clone(), ..header("pool", 1, 10) };
         let lead = question::begin(&app.ctx, poll.world.sites[0].worker, lead).await.err().unwrap();
         assert_eq!(lead.code(), Code::ValidationFailed, "the lead of this job asks nothing");
         assert_eq!(poll.world.account(1).await.spent, 0.0);
@@ -182,7 +182,7 @@ on_both! {
         assert_eq!(poll.chooses(4, &[a]).await.unwrap_err().code(), Code::ValidationFailed);
         assert_eq!(poll.chooses(2, &[a]).await.unwrap_err().code(), Code::NotReady, "round 1 was not asked");
         let worker = poll.world.sites[1].worker;
-        let choice = [Choice { question: a, uncertainty: 0.5 }];
+        let choice = [QuestionChoice { question: a, uncertainty: 0.5 }];
         let site = question::choose(&app.ctx, worker, &poll.leases[1], 1, &choice).await.unwrap_err();
         assert_eq!(site.code(), Code::Forbidden);
 
@@ -205,7 +205,7 @@ on_both! {
             let (mut texts, mut cursor) = (Vec::new(), None);
             loop {
                 let page = PageQuery { cursor, limit: Some(1) };
-                let filter = Wanted { state, round, dataset: None };
+                let filter = QuestionFilter { state, round, dataset: None };
                 let page = question::list(&app.ctx, reader, poll.job.summary.id, &filter, &page).await.unwrap();
                 texts.extend(page.items.into_iter().map(|question| question.text));
                 cursor = page.next;

@@ -17,7 +17,7 @@ use crate::service::retirement::{
     list_accounts, list_retired_members, restore_account, restore_member, restore_organization, retire_account,
     retire_member, retire_organization,
 };
-use crate::service::session::{Entered, authenticate, sign_in};
+use crate::service::session::{SignInResult, authenticate, sign_in};
 use crate::service::{api_key, event, invitation, organization, role};
 use crate::testing::{Founded, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
 
@@ -58,7 +58,7 @@ on_both! {
         retires(app, &founded, &ann).await;
         assert_eq!(code(authenticate(&app.ctx, &ann.session.tokens.access_token).await), Code::Unauthenticated);
         assert_eq!(code(authenticate(&app.ctx, &key).await), Code::Unauthenticated);
-        let Entered::Whole(again) = sign_in(&app.ctx, HERE, &credentials(&ann)).await.unwrap() else { panic!("no code") };
+        let SignInResult::Whole(again) = sign_in(&app.ctx, HERE, &credentials(&ann)).await.unwrap() else { panic!("no code") };
         assert!(again.member.grants.is_empty(), "the account stays, without the roles");
         let (north, admin) = &founded.north;
         let by = admin.actor(app).await;
@@ -171,7 +171,7 @@ on_both! {
         assert_eq!(listed.iter().filter(|account| account.retirement.is_some()).count(), 1);
         let back = restore_account(&app.ctx, &by, id, &reason()).await.unwrap();
         assert_eq!((back.member.grants.len(), back.retirement), (3, None));
-        let Entered::Whole(again) = sign_in(&app.ctx, HERE, &credentials(admin)).await.unwrap() else { panic!("no code") };
+        let SignInResult::Whole(again) = sign_in(&app.ctx, HERE, &credentials(admin)).await.unwrap() else { panic!("no code") };
         let actor = authenticate(&app.ctx, &again.tokens.access_token).await.unwrap();
         assert_eq!(actor.roles_in(*north).count(), 3);
     }

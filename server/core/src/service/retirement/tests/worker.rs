@@ -10,7 +10,7 @@ use undertone_api::signed::{KeyChange, KeyRotation, Signed};
 use super::{code, consortium_admin, owner, reason};
 use crate::ctx::Ctx;
 use crate::service::entity::{audit_log, dataset};
-use crate::service::offer::{self, Asking};
+use crate::service::offer::{self, OfferRequest};
 use crate::service::retirement::{restore_worker, retire_worker};
 use crate::service::world::{Site, World};
 use crate::service::{bundle, presence, site_key, worker};
@@ -68,7 +68,7 @@ on_both! {
         let site = &world.sites[1];
         let ctx = app.ctx.clone();
         let id = site.worker;
-        let asking = Asking { wait_seconds: 30, ..Asking::default() };
+        let asking = OfferRequest { wait_seconds: 30, ..OfferRequest::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
         let last_seen = async || {
             let all = worker::list(&app.ctx, &site.steward, owner(site)).await.unwrap();

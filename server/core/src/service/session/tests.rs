@@ -322,7 +322,7 @@ on_both! {
         assert!(notices[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{notices:?}");
     }
 
-    async fn known_device_signs_in_though_others_closed_the_door(app: &TestApp) {
+    async fn device_of_member_signs_in_despite_closed_door(app: &TestApp) {
         let person = app.operator().await;
         for _ in 0..10 {
             let guess = sign_in(&app.ctx, HERE, &credentials("operator@example.org", "a guess")).await;

@@ -28,7 +28,7 @@ use undertone_server_core::service::restoration::{
     LONGEST_REASON, MOST_PARTS, ReconciledPart, ReturnedReceipts, proofs, reconcile, state_restoration, waiting,
 };
 use undertone_server_core::service::retirement::write_off_worker;
-use undertone_server_core::service::world::{World, row};
+use undertone_server_core::service::world::{TestConsortium, row};
 use undertone_server_core::service::{bundle, ledger, log, worker};
 use undertone_server_core::verify::{Pins, Report};
 
@@ -38,7 +38,7 @@ fn passphrase() -> SecretString {
 
 /// A server with a backup from before its last job, and the server restored from the backup.
 struct Restored {
-    world: World,
+    world: TestConsortium,
     /// The job that the backup lacks, with one receipt of the first private site.
     job: Job,
     manifest: Signed,
@@ -51,7 +51,7 @@ struct Restored {
 impl Restored {
     async fn new() -> Self {
         let app = TestApp::sqlite().await;
-        let mut world = World::new(&app.ctx, 2, 20.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let folder = tempfile::tempdir().unwrap();
         let file: PathBuf = folder.path().join("server.backup");
         write::write(&app.ctx.config, &file, passphrase()).await.unwrap();
@@ -219,7 +219,7 @@ async fn newest_head(ctx: &Ctx) -> LogHead {
 
 on_both! {
     async fn restorations_after_the_accepted_one_are_proved(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let ctx = &app.ctx;
         let mut stated = Vec::new();
         for reason in ["the disk was lost", "it was lost again"] {
@@ -238,7 +238,7 @@ on_both! {
     }
 
     async fn altered_statement_is_found_by_the_examination(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let ctx = &app.ctx;
         state_restoration(&ctx.db, &ctx.signer, ctx.now(), "the disk was lost").await.unwrap();
         tamper(ctx, "restoration", "UPDATE restoration SET payload = replace(payload, 'disk', 'dish')").await;
@@ -257,14 +257,14 @@ on_both! {
         }
         let folder = tempfile::tempdir().unwrap();
         let stranger = ServerSigner::load(folder.path(), None, &Random::seeded(9), ctx.now()).await.unwrap();
-        let world = World::new(ctx, 1, 20.0).await;
+        let world = TestConsortium::new(ctx, 1, 20.0).await;
         let refused = state_restoration(&ctx.db, &stranger, ctx.now(), "another key").await.unwrap_err();
         assert_eq!(refused.code(), Code::WrongState);
         drop(world);
     }
 
     async fn written_off_worker_returns_by_reconciling(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
         let site = &world.sites[1];

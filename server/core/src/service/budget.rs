@@ -301,14 +301,14 @@ mod tests {
     use undertone_api::problem::Code;
 
     use super::{balances, standings};
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn the_balances_of_several_datasets_are_those_of_each(app: &TestApp) {
-            let world = World::new(&app.ctx, 3, 8.0).await;
+            let world = TestConsortium::new(&app.ctx, 3, 8.0).await;
             world.queued(1).await;
-            let (reader, other) = (&world.sites[1].steward, World::new(&app.ctx, 1, 8.0).await);
+            let (reader, other) = (&world.sites[1].steward, TestConsortium::new(&app.ctx, 1, 8.0).await);
             let ids = [3, 1, 0].map(|site: usize| world.sites[site].dataset);
             let named: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
             let told = standings(&app.ctx, reader, world.consortium, &named).await.unwrap();

@@ -207,12 +207,12 @@ mod tests {
     use super::{clear, freeze, list, standing};
     use crate::service::dataset;
     use crate::service::job::state;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn what_stands_in_a_consortium_is_what_each_dataset_tells_its_viewer(app: &TestApp) {
-            let (ctx, world) = (&app.ctx, World::new(&app.ctx, 3, 8.0).await);
+            let (ctx, world) = (&app.ctx, TestConsortium::new(&app.ctx, 3, 8.0).await);
             let job = world.propose(world.spec(1)).await.unwrap();
             let parts = state::participants(ctx.db.read(), job.summary.id).await.unwrap();
             for site in &world.sites[1..3] {
@@ -231,7 +231,7 @@ mod tests {
                 assert_eq!(*frozen, world.sites[2].dataset);
                 assert_eq!(standing(ctx, &site.steward, world.consortium).await.unwrap(), each);
             }
-            let other = World::new(ctx, 1, 8.0).await;
+            let other = TestConsortium::new(ctx, 1, 8.0).await;
             let stranger = &other.sites[0].steward;
             assert!(standing(ctx, stranger, other.consortium).await.unwrap().is_empty(), "of others it tells nothing");
             let hidden = standing(ctx, stranger, world.consortium).await.unwrap_err();

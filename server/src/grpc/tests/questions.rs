@@ -9,7 +9,7 @@ use undertone_proto::{CHUNK, to_problem};
 
 use super::{Client, serve, sign_in, with};
 use crate::testing::on_both;
-use undertone_server_core::service::world::poll::{Poll, read_answer};
+use undertone_server_core::service::world::poll::{QuestionJob, read_answer};
 
 /// Returns incompressible texts: about half a megabyte is transmitted.
 fn texts(of: &str) -> Vec<String> {
@@ -52,7 +52,7 @@ async fn asked(client: &mut Client, session: &str, lease: &str, offset: u64) -> 
 
 on_both! {
     async fn pools_go_to_the_lead_as_they_came_and_answers_come_back(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let mut client = serve(&app.ctx).await;
         let mut sessions = Vec::new();
         for site in &poll.world.sites {
@@ -106,7 +106,7 @@ on_both! {
     }
 
     async fn a_pool_that_breaks_off_leaves_nothing(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &poll.world.sites[1]).await.unwrap();
         let bytes = pool(&texts("north"));

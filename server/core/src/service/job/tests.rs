@@ -21,7 +21,7 @@ use crate::service::finish::{Outcome, finish};
 use crate::service::measurement::measure;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
-use crate::service::world::{World, row};
+use crate::service::world::{TestConsortium, row};
 use crate::service::{certificate, lease};
 use crate::testing::on_both;
 
@@ -35,7 +35,7 @@ fn measurement(test: &str) -> Measurement {
 
 on_both! {
     async fn a_job_runs_from_proposal_to_settlement(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         assert_eq!(job.summary.state, JobState::Proposed);
         assert_eq!(job.participants[0].approval, Approval::NotNeeded);
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn lineage_is_charged_under_every_name(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
@@ -88,7 +88,7 @@ on_both! {
     }
 
     async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
@@ -109,7 +109,7 @@ on_both! {
     }
 
     async fn a_manifest_is_signed_by_the_server_and_names_what_may_run(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let stored = row(&app.ctx, job.summary.id).await;
         let signed = Signed { payload: stored.manifest, signature: stored.signature };
@@ -121,7 +121,7 @@ on_both! {
     }
 
     async fn every_violation_of_a_proposal_is_named(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut spec = world.spec(1);
         spec.participants[1].noise = None;
         spec.tests[0].dataset = DatasetId(Uuid::nil());
@@ -132,7 +132,7 @@ on_both! {
     }
 
     async fn a_proposal_that_a_budget_would_refuse_is_told_its_figures_at_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let refused = world.propose(world.spec(1000)).await.unwrap_err().into_problem();
         assert_eq!(refused.code, Code::BudgetExceeded);
         let [refusal] = &refused.refusals[..] else { panic!("one account refuses") };
@@ -156,14 +156,14 @@ on_both! {
     }
 
     async fn a_dataset_without_a_budget_is_asked_for_one(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let mut spec = world.spec(1);
         spec.unit = undertone_privacy::PrivacyUnit::Speaker;
         assert_eq!(world.propose(spec).await.unwrap_err().code(), Code::BudgetMissing);
     }
 
     async fn a_stewards_refusal_ends_the_job_and_charges_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let stranger = approve(&app.ctx, &other.steward, job.summary.id, site.dataset).await.unwrap_err();
@@ -179,7 +179,7 @@ on_both! {
     }
 
     async fn a_site_answers_with_its_signature_and_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let offered = offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
@@ -201,7 +201,7 @@ on_both! {
     }
 
     async fn a_sites_refusal_counts_even_after_its_steward_agreed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         assert_eq!(job.summary.state, JobState::Queued);
         let no = world.sites[1].decision(&job, false, "too little noise");
@@ -213,7 +213,7 @@ on_both! {
     }
 
     async fn a_cancelled_job_keeps_what_may_have_left_until_its_site_has_settled(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
         let outsider = cancel(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap_err();
@@ -235,7 +235,7 @@ on_both! {
 
     /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
     async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let _lost = world.lease(1).await;
         cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
@@ -252,7 +252,7 @@ on_both! {
     }
 
     async fn only_the_lead_measures_and_only_what_the_job_names(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         let (lead, other) = (world.lease(0).await, world.lease(1).await);
         let (leader, party) = (world.sites[0].worker, world.sites[1].worker);
@@ -269,7 +269,7 @@ on_both! {
     }
 
     async fn a_job_is_nobodys_business_outside_its_consortium(app: &TestApp) {
-        let (world, other) = (World::new(&app.ctx, 1, 50.0).await, World::new(&app.ctx, 1, 50.0).await);
+        let (world, other) = (TestConsortium::new(&app.ctx, 1, 50.0).await, TestConsortium::new(&app.ctx, 1, 50.0).await);
         let job = world.propose(world.spec(1)).await.unwrap();
         let stranger = &other.sites[0].steward;
         assert_eq!(get(&app.ctx, stranger, job.summary.id).await.unwrap_err().code(), Code::NotFound);

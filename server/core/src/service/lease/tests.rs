@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::lease;
 use crate::service::job;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 async fn row(ctx: &Ctx, token: &str) -> Option<lease::Model> {
@@ -23,7 +23,7 @@ fn code(said: Result<(), Error>) -> Option<Code> {
 
 on_both! {
     async fn a_lease_is_extended_once_by_all_who_come_and_never_after_a_later_one_has_begun(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         world.queued(1).await;
         let (worker, first) = (world.sites[1].worker, world.lease(1).await);
         let looked = find_lease(app.ctx.db.read(), worker, &first).await.unwrap();
@@ -44,7 +44,7 @@ on_both! {
     }
 
     async fn who_looked_before_is_told_what_has_changed_since(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let (worker, token) = (world.sites[1].worker, world.lease(1).await);
         let looked = find_lease(app.ctx.db.read(), worker, &token).await.unwrap();

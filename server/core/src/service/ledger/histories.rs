@@ -76,12 +76,12 @@ mod tests {
     use super::{histories, load_histories};
     use crate::service::dataset;
     use crate::service::ledger::history;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn several_histories_are_those_that_are_the_readers_each_as_it_is_told_alone(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 3, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             let job = world.queued(2).await;
             let lease = world.lease(1).await;
             world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -105,7 +105,7 @@ mod tests {
                 assert_eq!(selection.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), left, "up to {most} rows");
             }
 
-            let stranger = World::new(&app.ctx, 1, 8.0).await.sites.remove(1).steward;
+            let stranger = TestConsortium::new(&app.ctx, 1, 8.0).await.sites.remove(1).steward;
             let hidden = histories(&app.ctx, &stranger, world.consortium, &ids).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);
         }

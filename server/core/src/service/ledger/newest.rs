@@ -127,11 +127,11 @@ mod tests {
     use crate::service::dataset;
     use crate::service::entity::account;
     use crate::service::ledger::{EntryFilter, search};
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     /// Queries the same from one dataset after the other.
-    async fn one_by_one(world: &World, actor: &Actor, wanted: &EntryFilter) -> NewestEntries {
+    async fn one_by_one(world: &TestConsortium, actor: &Actor, wanted: &EntryFilter) -> NewestEntries {
         let mut all = NewestEntries { rows: Vec::new(), closed: 0 };
         for dataset in dataset::list(&world.ctx, actor, world.consortium).await.unwrap() {
             match search(&world.ctx, actor, dataset.id, wanted, &PageQuery::default()).await {
@@ -148,7 +148,7 @@ mod tests {
 
     on_both! {
         async fn the_newest_rows_are_those_that_each_dataset_tells_its_reader(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 3, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             let first = world.queued(2).await;
             app.clock.advance(time::Duration::minutes(1));
             let between = app.ctx.now();
@@ -187,7 +187,7 @@ mod tests {
                 let few = newest(&app.ctx, reader, world.consortium, &EntryFilter::default(), 2).await.unwrap();
                 assert_eq!(few.rows, all.rows[..rows.min(2)]);
             }
-            let other = World::new(&app.ctx, 1, 8.0).await;
+            let other = TestConsortium::new(&app.ctx, 1, 8.0).await;
             let stranger = &other.sites[1].steward;
             let hidden = newest(&app.ctx, stranger, world.consortium, &EntryFilter::default(), 50).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);
@@ -201,7 +201,7 @@ mod tests {
         /// PostgreSQL decides by the number of rows, and reads all of the few rows of a test.
         async fn few_rows_are_sorted_and_of_many_the_newest_are_found_by_their_time(app: &TestApp) {
             let connection = app.ctx.db.read();
-            let world = World::new(&app.ctx, 3, 50.0).await;
+            let world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             world.queued(1).await;
             let owners: BTreeSet<Uuid> = world.sites[1..].iter().map(|site| site.steward.organizations()[0].0).collect();
             let of_owners = account::Entity::find().filter(account::Column::OrganizationId.is_in(owners.iter().copied()));

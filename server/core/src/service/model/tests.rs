@@ -11,7 +11,7 @@ use crate::metrics::Limit;
 use crate::service::entity::artifact;
 use crate::service::job;
 use crate::service::model::storage;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both};
 
 /// The lead worker of a job, which stores files.
@@ -42,7 +42,7 @@ fn objects(app: &TestApp, job: undertone_api::id::JobId) -> usize {
 
 on_both! {
     async fn a_job_has_ten_thousand_files_and_no_more(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let digest = hex::encode(Sha256::digest(b"weights"));
@@ -75,7 +75,7 @@ on_both! {
     }
 
     async fn a_digest_in_capitals_is_the_same_digest(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let digest = hex::encode(Sha256::digest(b"weights"));
@@ -92,7 +92,7 @@ on_both! {
     }
 
     async fn replaced_files_and_failed_uploads_leave_no_bytes(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"first").await.unwrap();
@@ -110,7 +110,7 @@ on_both! {
     }
 
     async fn unnamed_files_of_a_dead_server_go_at_the_next_start(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"named").await.unwrap();
@@ -124,7 +124,7 @@ on_both! {
     }
 
     async fn files_of_an_unfinished_job_go_after_their_days(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"warm start").await.unwrap();
@@ -139,7 +139,7 @@ on_both! {
     }
 
     async fn files_over_the_bytes_of_a_job_are_refused_before_a_byte(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         let most = app.ctx.config.store.job_gib << 30;

@@ -13,12 +13,12 @@ use super::{list, look, read, read_all, set_switches, switches, unread};
 use crate::auth::Actor;
 use crate::auth::provider::Identity;
 use crate::service::entity::{member, role, worker};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{approval_key, factor, oidc};
 use crate::testing::{TestApp, code, on_both};
 
 /// Stores the stewards of a world as members with their roles, as if they had accepted links.
-async fn people(app: &TestApp, world: &World) {
+async fn people(app: &TestApp, world: &TestConsortium) {
     for site in &world.sites {
         let (id, name) = (site.steward.id().0, site.steward.member.name.clone());
         let organization = site.steward.organizations()[0];
@@ -73,7 +73,7 @@ async fn list_texts(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, Stri
 
 on_both! {
     async fn a_steward_is_told_what_waits_for_them_and_the_proposer_how_it_ended(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         let (proposer, first, second) = (&world.sites[0].steward, &world.sites[1].steward, &world.sites[2].steward);
@@ -89,7 +89,7 @@ on_both! {
     }
 
     async fn who_reads_marks_and_switches_does_so_for_themselves_only(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let (first, second) = (&world.sites[1].steward, &world.sites[2].steward);
         let off = NotificationSwitches { off: vec![NotificationKind::JobWaits, NotificationKind::JobWaits] };
@@ -111,7 +111,7 @@ on_both! {
     }
 
     async fn a_list_has_pages_and_kinds(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         for rounds in 1..=3 {
             world.propose(world.spec(rounds)).await.unwrap();
@@ -129,7 +129,7 @@ on_both! {
     }
 
     async fn a_silence_is_told_once_and_the_next_one_again(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         world.queued(2).await;
         world.lease(1).await;
@@ -154,7 +154,7 @@ on_both! {
     }
 
     async fn a_budget_that_is_nearly_used_is_told_to_its_steward(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 5.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 5.0).await;
         people(app, &world).await;
         // The highest number of rounds that fits leaves less than a tenth.
         let mut rounds = 1;
@@ -175,7 +175,7 @@ on_both! {
     }
 
     async fn who_has_left_a_consortium_is_shown_nothing_of_it(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         world.propose(world.spec(1)).await.unwrap();
         let steward = world.sites[1].steward.clone();
@@ -196,7 +196,7 @@ on_both! {
     }
 
     async fn changed_credentials_are_told_to_member_admins_and_sites_and_cannot_be_switched_off(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let (first, second) = (&world.sites[1], &world.sites[2]);
         // An admin of the organization, not the steward.
@@ -259,7 +259,7 @@ on_both! {
     }
 
     async fn site_misses_no_notice_of_one_millisecond(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let mut last = String::new();
@@ -274,7 +274,7 @@ on_both! {
     }
 
     async fn notice_after_one_of_a_faster_clock_is_not_missed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let change = CredentialChange::RecoveryCodeUsed;
@@ -287,7 +287,7 @@ on_both! {
     }
 
     async fn an_approval_key_is_listed_announced_and_removed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let public_key = hex::encode(ed25519_dalek::SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes());

@@ -6,12 +6,12 @@ use undertone_api::problem::Code;
 use uuid::Uuid;
 
 use super::{OfferRequest, WorkOffer, due, next};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 on_both! {
     async fn whoever_waits_is_offered_what_is_proposed_meanwhile(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (ctx, worker) = (app.ctx.clone(), world.sites[1].worker);
         let patient = OfferRequest { wait_seconds: 60, ..OfferRequest::default() };
         let waits = tokio::spawn(async move { next(&ctx, worker, &patient).await });
@@ -21,7 +21,7 @@ on_both! {
     }
 
     async fn only_whom_something_concerns_looks_for_itself(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (world.sites[1].worker, world.sites[2].worker);
         let may_be = async |worker, asking: &OfferRequest| due::check_due(&app.ctx, worker, asking, Instant::now()).await.unwrap().1;
         let nothing = OfferRequest::default();

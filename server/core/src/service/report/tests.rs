@@ -9,12 +9,12 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 
 use super::{again, get};
 use crate::service::certificate;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::world::finished::finished;
 use crate::testing::on_both;
 
 /// Returns a report as another person has it: as text, on another disk.
-async fn take_report(world: &World, job: undertone_api::id::JobId) -> ReportFile {
+async fn take_report(world: &TestConsortium, job: undertone_api::id::JobId) -> ReportFile {
     let report = get(&world.ctx, &world.sites[1].steward, job).await.unwrap();
     serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap()
 }
@@ -27,7 +27,7 @@ fn signed_spec(report: &ReportFile) -> String {
 
 on_both! {
     async fn a_job_is_repeated_from_its_report_alone_with_the_identical_spec(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await;
         let file = take_report(&world, first.summary.id).await;
         let second = again(&app.ctx, &world.sites[0].steward, world.consortium, &file).await.unwrap();
@@ -43,7 +43,7 @@ on_both! {
     }
 
     async fn a_report_says_what_the_certificate_says_and_what_no_ledger_does(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 2).await.summary.id;
         let report = take_report(&world, job).await;
         let issued = certificate::get(&app.ctx, &world.sites[1].steward, job).await.unwrap();
@@ -67,7 +67,7 @@ on_both! {
     }
 
     async fn a_job_that_waits_has_a_report_of_what_is_missing(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
         let report = take_report(&world, job).await;
         assert!(report.outcome.is_none() && report.comparison.is_empty() && report.privacy.is_empty());
@@ -77,7 +77,7 @@ on_both! {
     }
 
     async fn a_file_that_says_two_things_is_not_repeated(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
         let file = take_report(&world, job).await;
         let quieter = {
@@ -100,8 +100,8 @@ on_both! {
     }
 
     async fn a_stranger_sees_no_report_and_repeats_no_job(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
-        let other = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let other = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
         let stranger = &other.sites[0].steward;
         assert_eq!(get(&app.ctx, stranger, job).await.unwrap_err().into_problem().code, Code::NotFound);

@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::worker;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, pins, receipt, witness};
 use crate::testing::on_both;
 use crate::verify;
@@ -22,7 +22,7 @@ fn hex_of(key: &SigningKey) -> String {
 }
 
 /// Returns the site's next change, to this key.
-fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
+fn change(site: &TestSite, number: u32, new: &SigningKey) -> KeyChange {
     KeyChange {
         worker: site.worker,
         number,
@@ -42,8 +42,8 @@ fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
     answer.unwrap_err().into_problem().code
 }
 
-async fn at_work(ctx: &Ctx) -> (World, Job, String) {
-    let world = World::new(ctx, 2, 20.0).await;
+async fn at_work(ctx: &Ctx) -> (TestConsortium, Job, String) {
+    let world = TestConsortium::new(ctx, 2, 20.0).await;
     let job = world.queued(6).await;
     let lease = world.lease(1).await;
     (world, job, lease)
@@ -93,7 +93,7 @@ on_both! {
     }
 
     async fn whoever_waits_for_work_under_the_key_before_is_sent_away(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let (ctx, id) = (app.ctx.clone(), site.worker);
         let asking = OfferRequest { wait_seconds: 30, ..OfferRequest::default() };

@@ -8,7 +8,7 @@ use undertone_api::job::log::{Fault, Phase, SiteEvent};
 use super::diagnose;
 use crate::service::job_log::{Said, append};
 use crate::service::offer;
-use crate::service::world::{World, row};
+use crate::service::world::{TestConsortium, row};
 use crate::testing::{TestApp, on_both};
 
 /// Returns each problem with its party, in order.
@@ -24,13 +24,13 @@ async fn causes(app: &TestApp, job: &Job) -> Vec<DiagnosisCause> {
 }
 
 /// Stores a sign of life of every site.
-async fn all_seen(world: &World) {
+async fn all_seen(world: &TestConsortium) {
     for site in &world.sites {
         offer::mark_seen(&world.ctx, site.worker).await.unwrap();
     }
 }
 
-async fn say(app: &TestApp, world: &World, lease: &str, event: SiteEvent, skew: i64) {
+async fn say(app: &TestApp, world: &TestConsortium, lease: &str, event: SiteEvent, skew: i64) {
     let now = app.ctx.now().unix_timestamp();
     let report = Said { sequence: now as u64 * 1000, at_unix: now + skew, event };
     append(&app.ctx, world.sites[1].worker, lease, now + skew, &[report]).await.unwrap();
@@ -38,7 +38,7 @@ async fn say(app: &TestApp, world: &World, lease: &str, event: SiteEvent, skew: 
 
 on_both! {
     async fn a_proposal_waits_for_its_owners_by_name(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         let diagnoses = troubles(app, &job).await;
         assert_eq!(diagnoses.iter().map(|(cause, _)| *cause).collect::<Vec<_>>(), [DiagnosisCause::AwaitsOwner; 2]);
@@ -50,7 +50,7 @@ on_both! {
     }
 
     async fn a_worker_that_is_not_heard_of_is_named_until_it_is(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         for site in 0..3 {
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn what_a_site_says_it_waits_for_is_what_it_waits_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let lease = world.lease(1).await;
@@ -86,7 +86,7 @@ on_both! {
     }
 
     async fn a_clock_at_the_end_of_all_times_is_named_and_breaks_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let lease = world.lease(1).await;
@@ -98,7 +98,7 @@ on_both! {
     }
 
     async fn a_late_vector_and_a_missing_quorum_are_told_apart(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let mut leases = Vec::new();
@@ -115,7 +115,7 @@ on_both! {
     }
 
     async fn a_job_that_is_over_has_no_trouble(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(2).await;
         assert!(!causes(app, &job).await.is_empty());
         let proposer = &world.sites[0].steward;

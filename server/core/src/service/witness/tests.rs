@@ -11,12 +11,12 @@ use super::witness;
 use crate::ctx::Ctx;
 use crate::service::finish::{self, Outcome};
 use crate::service::receipt::countersign;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{on_both, tamper};
 
 /// A site that stores its receipts and the last known head of the log.
 struct WitnessSite {
-    world: World,
+    world: TestConsortium,
     job: Job,
     lease: String,
     receipts: BTreeMap<u64, (String, Receipt)>,
@@ -25,7 +25,7 @@ struct WitnessSite {
 
 impl WitnessSite {
     async fn new(ctx: &Ctx) -> Self {
-        let world = World::new(ctx, 2, 20.0).await;
+        let world = TestConsortium::new(ctx, 2, 20.0).await;
         let job = world.queued(6).await;
         let lease = world.lease(1).await;
         Self { world, job, lease, receipts: BTreeMap::new(), kept: None }
@@ -140,7 +140,7 @@ on_both! {
         let answer = site.ask().await;
         assert_eq!(site.judge(&answer), Err(WitnessError::Missing(1)));
         // An attacker with the server's key can rewrite the log, but cannot make it continue the known head.
-        World::new(&app.ctx, 1, 3.0).await;
+        TestConsortium::new(&app.ctx, 1, 3.0).await;
         let head: LogHead = site.kept.as_ref().unwrap().open(&app.ctx.signer.verifying_key()).unwrap();
         let forged = LogHead { root: "00".repeat(32), ..head.clone() };
         site.kept = Some(Signed::new(&forged, &app.ctx.signer).unwrap());
@@ -151,7 +151,7 @@ on_both! {
     }
 
     async fn nothing_is_signed_on_top_of_hashes_that_were_changed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let zeros = "0".repeat(64);
         tamper(&app.ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{zeros}{zeros}{zeros}'")).await;
         let refused = world.set_budget(&world.sites[1], 4.0).await.expect_err("the log is broken");

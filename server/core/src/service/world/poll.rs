@@ -21,23 +21,23 @@ use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
 use crate::service::question::{self, PoolHeader, QuestionChoice};
 use crate::service::round::AcceptedSubmission;
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{dataset, job as jobs};
 
-pub struct Poll {
-    pub world: World,
+pub struct QuestionJob {
+    pub world: TestConsortium,
     pub job: Job,
     /// The leases of the lead, and of the two sites with questions.
     pub leases: [String; 3],
 }
 
-impl Poll {
+impl QuestionJob {
     /// Starts a job of three rounds of at most three questions, each answered by `annotators` people within a minute.
     pub async fn new(ctx: &Ctx, annotators: u32) -> Self {
         Self::start_with_deadline(ctx, annotators, 60).await
     }
 
-    /// Starts the same as [`Poll::pooled`], each question answered by one person, with more time.
+    /// Starts the same as [`QuestionJob::pooled`], each question answered by one person, with more time.
     pub async fn lasting(ctx: &Ctx, seconds: u32) -> Self {
         Self::start_with_deadline(ctx, 1, seconds).await.filled().await
     }
@@ -47,9 +47,9 @@ impl Poll {
         Self::started(world, job).await
     }
 
-    /// Proposes the job of [`Poll::new`] with `seconds` for a round, and approves it; no worker has begun.
-    pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (World, Job) {
-        let mut world = World::new(ctx, 2, 50.0).await;
+    /// Proposes the job of [`QuestionJob::new`] with `seconds` for a round, and approves it; no worker has begun.
+    pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (TestConsortium, Job) {
+        let mut world = TestConsortium::new(ctx, 2, 50.0).await;
         for number in 0..world.sites.len() {
             let dataset = queries(ctx, &world.sites[number], number).await;
             (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
@@ -65,7 +65,7 @@ impl Poll {
     }
 
     /// Starts a queued job: every worker takes up its part.
-    pub(crate) async fn started(world: World, job: Job) -> Self {
+    pub(crate) async fn started(world: TestConsortium, job: Job) -> Self {
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         Self { world, job, leases }
     }
@@ -218,7 +218,7 @@ impl Poll {
 }
 
 /// Registers queries at a site: those of the first one are public, and have labels.
-pub async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
+pub async fn queries(ctx: &Ctx, site: &TestSite, number: usize) -> Dataset {
     let registration = DatasetRegistration {
         name: "queries".to_owned(),
         lineage: ctx.id(),

@@ -8,7 +8,7 @@ use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, Sampling
 
 use super::super::verify::{Known, Point, verify};
 use super::file;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::world::finished::{finished, verification_keys};
 use crate::testing::on_both;
 
@@ -100,7 +100,7 @@ pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &dyn 
 
 on_both! {
     async fn every_lie_is_found_at_its_point_though_the_server_signed_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 3).await;
         let true_file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&true_file.payload).unwrap();
@@ -113,7 +113,7 @@ on_both! {
     }
 
     async fn whoever_lacks_the_server_s_key_can_change_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await;
         let true_file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&true_file.payload).unwrap();
@@ -135,7 +135,7 @@ on_both! {
     }
 
     async fn a_head_of_another_log_proves_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 1).await.summary.id;
         let second = finished(&mut world, 1).await.summary.id;
         let reader = &world.sites[1].steward;
@@ -151,7 +151,7 @@ on_both! {
     }
 
     async fn a_manifest_of_more_noise_does_not_pass_for_the_one_that_ran(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await;
         let mut forged = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let mut certificate: Certificate = serde_json::from_str(&forged.payload).unwrap();

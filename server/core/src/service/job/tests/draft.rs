@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 
 use crate::service::job::{draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 use crate::service::version::ExpectedVersion;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 fn empty() -> NewDraft {
@@ -15,7 +15,7 @@ fn empty() -> NewDraft {
 
 on_both! {
     async fn a_draft_may_be_incomplete_says_what_it_lacks_and_is_proposed_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let lead = world.sites[0].steward.clone();
         let draft = draft_create(&app.ctx, &lead, world.consortium, &empty()).await.unwrap();
         assert_eq!((draft.version, draft.violations[0].field.as_str()), (1, "spec"));
@@ -36,7 +36,7 @@ on_both! {
     }
 
     async fn a_draft_that_is_refused_by_a_budget_stays_a_draft(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 3.0).await;
         let lead = world.sites[0].steward.clone();
         let whole = NewDraft::from_spec("too much", &Spec::DpSgd(world.spec(1000))).unwrap();
         let draft = draft_create(&app.ctx, &lead, world.consortium, &whole).await.unwrap();
@@ -46,7 +46,7 @@ on_both! {
     }
 
     async fn two_who_write_at_once_do_not_overwrite_each_other(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let lead = world.sites[0].steward.clone();
         let draft = draft_create(&app.ctx, &lead, world.consortium, &empty()).await.unwrap();
         let titled = |title: &str| NewDraft { title: title.to_owned(), ..empty() };
@@ -59,7 +59,7 @@ on_both! {
     }
 
     async fn to_others_than_its_organizations_researchers_there_is_no_draft(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (lead, other) = (world.sites[0].steward.clone(), world.sites[1].steward.clone());
         let draft = draft_create(&app.ctx, &lead, world.consortium, &empty()).await.unwrap();
         assert_eq!(draft_list(&app.ctx, &lead, world.consortium).await.unwrap(), std::slice::from_ref(&draft));

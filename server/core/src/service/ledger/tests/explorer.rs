@@ -7,13 +7,13 @@ use undertone_api::problem::Code;
 use crate::service::entity::account as account_row;
 use crate::service::ledger::history::load_history;
 use crate::service::ledger::{explain, history};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both, tamper};
 use sea_orm::EntityTrait as _;
 
 /// Makes a world in which one release was paid and the rest was returned.
-async fn settled(app: &TestApp) -> World {
-    let mut world = World::new(&app.ctx, 2, 8.0).await;
+async fn settled(app: &TestApp) -> TestConsortium {
+    let mut world = TestConsortium::new(&app.ctx, 2, 8.0).await;
     let job = world.queued(3).await;
     let lease = world.lease(1).await;
     world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -22,7 +22,7 @@ async fn settled(app: &TestApp) -> World {
     world
 }
 
-async fn row(app: &TestApp, world: &World, sequence: u64) -> EntryProof {
+async fn row(app: &TestApp, world: &TestConsortium, sequence: u64) -> EntryProof {
     let account = world.account(1).await.id;
     explain(&app.ctx, &world.sites[1].steward, account, sequence).await.unwrap()
 }
@@ -48,7 +48,7 @@ on_both! {
     }
 
     async fn a_long_history_is_thinned_and_a_longer_one_refused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(12).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for round in 1..=12 {

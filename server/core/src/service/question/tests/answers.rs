@@ -7,13 +7,13 @@ use undertone_api::question::{Answer, NewAnnotation};
 
 use crate::auth::{Operation, Place, policy};
 use crate::service::question::{self, QuestionFilter};
-use crate::service::world::poll::{Poll, read_answer};
+use crate::service::world::poll::{QuestionJob, read_answer};
 use crate::service::{dataset, job};
 use crate::testing::on_both;
 
 on_both! {
     async fn the_most_uncertain_comes_first_and_nobody_is_shown_what_another_reads(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (one, two) = (poll.annotator(), poll.annotator());
         assert_eq!(poll.next(&one).await, [""; 0], "nothing is asked yet");
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
@@ -25,7 +25,7 @@ on_both! {
     }
 
     async fn what_was_left_lying_is_shown_to_others(app: &TestApp) {
-        let poll = Poll::lasting(&app.ctx, 3600).await;
+        let poll = QuestionJob::lasting(&app.ctx, 3600).await;
         let (one, two) = (poll.annotator(), poll.annotator());
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         assert_eq!(poll.next(&one).await, ["d", "a"]);
@@ -44,7 +44,7 @@ on_both! {
     }
 
     async fn a_question_stands_before_as_many_people_as_it_needs_answers_from(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(2, "d")]).await.unwrap();
         let people = [poll.annotator(), poll.annotator(), poll.annotator()];
         for (person, shown) in people.iter().zip([1, 1, 0]) {
@@ -57,7 +57,7 @@ on_both! {
     }
 
     async fn an_answer_counts_once_and_the_lead_has_the_answers_when_all_have_come(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -81,7 +81,7 @@ on_both! {
     }
 
     async fn an_answer_is_taken_back_until_the_lead_has_it(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -100,7 +100,7 @@ on_both! {
     }
 
     async fn a_round_closes_at_its_deadline_with_what_there_is(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -115,7 +115,7 @@ on_both! {
     }
 
     async fn a_stranger_learns_nothing_and_an_annotator_only_what_to_answer(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (d, id) = (poll.id(2, "d"), poll.job.summary.id);
         poll.chooses(1, &[d]).await.unwrap();
         let (stranger, annotator) = (poll.stranger(), poll.annotator());
@@ -142,7 +142,7 @@ on_both! {
     }
 
     async fn agreement_is_told_once_two_people_have_answered_the_same(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());

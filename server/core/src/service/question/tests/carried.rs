@@ -6,16 +6,16 @@ use undertone_api::problem::Code;
 use undertone_api::question::{ExportFormat, ImportResult};
 
 use crate::service::question::{export, import};
-use crate::service::world::poll::{Poll, read_answer};
+use crate::service::world::poll::{QuestionJob, read_answer};
 use crate::testing::on_both;
 
-async fn export_text(poll: &Poll, format: ExportFormat) -> String {
+async fn export_text(poll: &QuestionJob, format: ExportFormat) -> String {
     let export = export(poll.ctx(), &poll.world.sites[1].steward, poll.job.summary.id, format).await.unwrap();
     let pieces: Vec<_> = export.body.collect().await;
     String::from_utf8(pieces.into_iter().map(Result::unwrap).collect::<Vec<_>>().concat()).unwrap()
 }
 
-async fn bring(poll: &Poll, name: Option<&str>, text: &str) -> ImportResult {
+async fn bring(poll: &QuestionJob, name: Option<&str>, text: &str) -> ImportResult {
     import(poll.ctx(), &poll.world.sites[0].steward, poll.job.summary.id, name, text).await.unwrap()
 }
 
@@ -23,7 +23,7 @@ const NONE: ImportResult = ImportResult { taken: 0, unknown_texts: 0, unknown_la
 
 on_both! {
     async fn what_label_studio_gives_back_are_the_answers_of_one_more_person(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         let one = poll.annotator();
         poll.says(&one, poll.id(1, "a"), "what").await.unwrap();
@@ -47,7 +47,7 @@ on_both! {
     }
 
     async fn json_lines_come_back_as_they_went_and_count_once(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 3).await;
+        let poll = QuestionJob::pooled(&app.ctx, 3).await;
         poll.chooses(1, &[poll.id(2, "b"), poll.id(1, "b"), poll.id(1, "a")]).await.unwrap();
         let one = poll.annotator();
         for (question, label) in [(poll.id(2, "b"), "when"), (poll.id(1, "b"), "when"), (poll.id(1, "a"), "what")] {
@@ -69,7 +69,7 @@ on_both! {
     }
 
     async fn what_is_unknown_is_counted_and_what_cannot_be_read_refused(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
         let lines = "{\"text\":\"a\",\"label\":\"why\"}\n{\"text\":\"A\",\"label\":\"what\"}\n{\"text\":\"c\",\"label\":\"what\"}\n{\"text\":\"a\"}\n";
         assert_eq!(bring(&poll, None, lines).await, ImportResult { unknown_labels: 2, unknown_texts: 2, ..NONE });
@@ -88,7 +88,7 @@ on_both! {
     }
 
     async fn a_question_in_a_table_is_no_formula_and_elsewhere_as_it_was_asked(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 2).await;
+        let mut poll = QuestionJob::new(&app.ctx, 2).await;
         let formula = "=1+1 is what";
         poll.asks(1, &[formula]).await.unwrap();
         poll.asks(2, &[]).await.unwrap();
@@ -101,7 +101,7 @@ on_both! {
     }
 
     async fn a_table_has_a_line_for_each_answer(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 2).await;
+        let mut poll = QuestionJob::new(&app.ctx, 2).await;
         let odd = "say \"when\", please";
         poll.asks(1, &["a", odd]).await.unwrap();
         poll.asks(2, &[]).await.unwrap();

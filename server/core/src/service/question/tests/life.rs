@@ -7,13 +7,13 @@ use undertone_api::signed::certificate::FigureMethod;
 
 use crate::service::certificate::verify::{Known, verify};
 use crate::service::finish::Outcome;
-use crate::service::world::poll::Poll;
+use crate::service::world::poll::QuestionJob;
 use crate::service::{certificate, job, question, report};
 use crate::testing::on_both;
 
 on_both! {
     async fn a_job_that_asks_finishes_with_certificate_and_report_and_its_pools_go(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
         let steward = &poll.world.sites[1].steward;
         let progress = job::progress(&app.ctx, steward, poll.job.summary.id).await.unwrap();
@@ -45,7 +45,7 @@ on_both! {
     }
 
     async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {
-        let poll = Poll::new(&app.ctx, 1).await;
+        let poll = QuestionJob::new(&app.ctx, 1).await;
         for (site, state) in [(1, JobState::Running), (2, JobState::Failed)] {
             poll.end(site, Outcome::GaveUp("the log is damaged".to_owned())).await;
             assert_eq!(poll.world.job(poll.job.summary.id).await.summary.state, state);
@@ -54,7 +54,7 @@ on_both! {
     }
 
     async fn a_job_with_a_pool_goes_on_when_all_sites_have_left(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(1, &["a"]).await.unwrap();
         for site in [1, 2] {
             poll.end(site, Outcome::GaveUp("the disk is full".to_owned())).await;
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn a_server_that_starts_again_goes_on_where_it_was(app: &TestApp) {
-        let mut poll = Poll::pooled(&app.ctx, 1).await;
+        let mut poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let one = poll.annotator();
@@ -81,7 +81,7 @@ on_both! {
     }
 
     async fn what_was_asked_and_answered_cannot_be_changed(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
         let one = poll.annotator();
         poll.says(&one, poll.id(1, "a"), "what").await.unwrap();

@@ -10,11 +10,11 @@ use undertone_proto::question::{MAX_SIZE, id};
 use crate::service::finish::Outcome;
 use crate::service::job;
 use crate::service::question::{self, PoolHeader, QuestionChoice, QuestionFilter};
-use crate::service::world::poll::{Poll, pool};
+use crate::service::world::poll::{QuestionJob, pool};
 use crate::testing::on_both;
 
 /// Returns the number of pools in the object store.
-fn count_files(app: &crate::testing::TestApp, poll: &Poll) -> usize {
+fn count_files(app: &crate::testing::TestApp, poll: &QuestionJob) -> usize {
     let folder = app.data_dir().join("objects/pools").join(poll.job.summary.id.to_string());
     std::fs::read_dir(folder).into_iter().flatten().count()
 }
@@ -26,7 +26,7 @@ fn frame(lines: &str) -> Vec<u8> {
 
 on_both! {
     async fn a_pool_that_nobody_paid_for_is_refused_and_leaves_nothing(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let unpaid = poll.sends(1, &pool(&["a"]), vec![]).await.unwrap_err();
         assert_eq!(unpaid.code(), Code::BadSignature);
         let foreign = poll.receipt(2);
@@ -40,7 +40,7 @@ on_both! {
     }
 
     async fn a_pool_that_comes_twice_counts_once_and_another_is_refused(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let receipt = poll.receipt(1);
         let first = poll.sends(1, &pool(&["a", "b"]), vec![receipt.clone()]).await.unwrap();
         assert!(!first.repeated && first.countersignatures.len() == 1);
@@ -61,7 +61,7 @@ on_both! {
     }
 
     async fn what_is_no_pool_is_refused_at_the_door(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let receipt = poll.receipt(1);
         for (lines, code) in [
             ("{\"text\":\"b\"}\n{\"text\":\"a\"}\n".to_owned(), Code::ValidationFailed),
@@ -92,7 +92,7 @@ on_both! {
     }
 
     async fn the_lead_has_the_pools_when_none_is_awaited_and_nobody_else_has_them(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(2, &["b", "d"]).await.unwrap();
         assert_eq!(poll.pools().await, None);
         let progress = job::progress(&app.ctx, &poll.world.sites[0].steward, poll.job.summary.id).await.unwrap();
@@ -108,7 +108,7 @@ on_both! {
     }
 
     async fn after_the_deadline_the_lead_goes_on_without_and_a_late_pool_stays_paid(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         app.clock.advance(Duration::seconds(61));
         assert_eq!(poll.pools().await, None, "with no pool at all there is nothing to do");
         poll.asks(2, &[]).await.unwrap();
@@ -123,13 +123,13 @@ on_both! {
     }
 
     async fn pause_before_the_start_moves_no_deadline_of_pools(app: &TestApp) {
-        let (world, job) = Poll::queued(&app.ctx, 1, 60).await;
+        let (world, job) = QuestionJob::queued(&app.ctx, 1, 60).await;
         let lead = world.sites[0].steward.clone();
         let pause = PauseRequest { reason: "a look at the labels".to_owned() };
         job::pause(&app.ctx, &lead, job.summary.id, &pause).await.unwrap();
         app.clock.advance(Duration::hours(1));
         job::resume(&app.ctx, &lead, job.summary.id).await.unwrap();
-        let mut poll = Poll::started(world, job).await;
+        let mut poll = QuestionJob::started(world, job).await;
         poll.asks(2, &["b"]).await.unwrap();
         app.clock.advance(Duration::seconds(59));
         assert_eq!(poll.pools().await, None, "the deadline is 60 seconds after the start");
@@ -138,7 +138,7 @@ on_both! {
     }
 
     async fn pause_after_the_start_moves_the_deadline_of_pools(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(2, &["b"]).await.unwrap();
         let (lead, id) = (poll.world.sites[0].steward.clone(), poll.job.summary.id);
         let pause = PauseRequest { reason: "a look at the labels".to_owned() };
@@ -153,7 +153,7 @@ on_both! {
     }
 
     async fn a_site_that_gave_up_is_not_waited_for(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.end(1, Outcome::GaveUp("the log is damaged".to_owned())).await;
         assert_eq!(poll.pools().await, None);
         poll.asks(2, &["b"]).await.unwrap();
@@ -161,14 +161,14 @@ on_both! {
     }
 
     async fn only_questions_of_the_job_s_pools_are_asked_each_once(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(1, &["a", "b", "c"]).await.unwrap();
         let early = poll.chooses(1, &[poll.id(1, "a")]).await.unwrap_err();
         assert_eq!(early.code(), Code::NotReady, "the pools are open");
         poll.asks(2, &["b", "d"]).await.unwrap();
         poll.pools().await.unwrap();
 
-        let other = Poll::pooled(&app.ctx, 1).await;
+        let other = QuestionJob::pooled(&app.ctx, 1).await;
         let strangers = [poll.id(2, "a"), other.id(1, "a"), id(poll.job.summary.id, poll.world.sites[0].dataset, "a")];
         for stranger in strangers {
             let refused = poll.chooses(1, &[poll.id(1, "a"), stranger]).await.unwrap_err().into_problem();
@@ -197,7 +197,7 @@ on_both! {
     }
 
     async fn questions_are_listed_by_state_page_by_page(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
         let reader = &poll.world.sites[1].steward;

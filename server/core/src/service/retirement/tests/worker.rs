@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::service::entity::{audit_log, dataset};
 use crate::service::offer::{self, OfferRequest};
 use crate::service::retirement::{restore_worker, retire_worker};
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, presence, site_key, worker};
 use crate::testing::on_both;
 use crate::verify;
@@ -21,12 +21,12 @@ fn hex_of(key: &SigningKey) -> String {
     hex::encode(key.verifying_key().to_bytes())
 }
 
-async fn retire(ctx: &Ctx, site: &Site) {
+async fn retire(ctx: &Ctx, site: &TestSite) {
     retire_worker(ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
 }
 
 /// Returns a rotation signed by the holder of the site's key.
-fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
+fn rotation(site: &TestSite, new: &SigningKey) -> KeyRotation {
     let change = KeyChange {
         worker: site.worker,
         number: 1,
@@ -40,14 +40,14 @@ fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
 }
 
 /// Makes a replacement token; returns its secret.
-async fn replacement_secret(ctx: &Ctx, site: &Site) -> String {
+async fn replacement_secret(ctx: &Ctx, site: &TestSite) -> String {
     let link = worker::invite_replacement(ctx, &site.steward, owner(site), site.worker).await.unwrap();
     worker::tests::opened(&link).secret
 }
 
 on_both! {
     async fn retired_worker_is_shown_with_the_reason(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let view = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
         let retirement = view.retirement.unwrap();
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn retired_worker_that_waits_for_work_is_sent_away(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let ctx = app.ctx.clone();
         let id = site.worker;
@@ -82,7 +82,7 @@ on_both! {
     }
 
     async fn retired_worker_needs_a_reason_and_a_fresh_proof(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let empty = StatedReason { reason: " ".to_owned() };
         let refused = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &empty).await;
@@ -99,7 +99,7 @@ on_both! {
     }
 
     async fn worker_retired_by_the_consortium_is_restored_by_it(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let admin = consortium_admin(&world);
         let mut above = admin.clone();
@@ -112,7 +112,7 @@ on_both! {
     }
 
     async fn stolen_key_cannot_rotate_after_retirement(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         retire(&app.ctx, site).await;
         let thief = SigningKey::from_bytes(&[66; 32]);
@@ -161,7 +161,7 @@ on_both! {
     }
 
     async fn replacement_keeps_the_account_and_old_receipts_verify(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 20.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();

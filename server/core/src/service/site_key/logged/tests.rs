@@ -10,7 +10,7 @@ use super::{adopt_keys, newest_key};
 use crate::ctx::Ctx;
 use crate::service::entity::worker;
 use crate::service::retirement::{restore_worker, retire_worker};
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, log};
 use crate::testing::on_both;
 use crate::verify::{Pins, Report};
@@ -24,7 +24,7 @@ async fn examined(ctx: &Ctx) -> Report {
 }
 
 /// Checks the newest key of a site in the log, as the site does.
-async fn judge_key(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
+async fn judge_key(ctx: &Ctx, site: &TestSite) -> Result<(), WitnessError> {
     let head: LogHead = log::newest_of(&ctx.db).await.unwrap().unwrap().open(&ctx.signer.verifying_key()).unwrap();
     let proof = newest_key(ctx, site.worker, head.size).await.unwrap().unwrap();
     proof.check(&head, site.worker, &hex_of(&site.key))
@@ -32,7 +32,7 @@ async fn judge_key(ctx: &Ctx, site: &Site) -> Result<(), WitnessError> {
 
 on_both! {
     async fn keys_from_before_are_logged_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         assert_eq!(adopt_keys(&app.ctx).await.unwrap(), 3);
         assert_eq!(adopt_keys(&app.ctx).await.unwrap(), 0);
         for site in &world.sites {
@@ -43,7 +43,7 @@ on_both! {
     }
 
     async fn retirement_and_restoration_of_a_key_are_logged(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         adopt_keys(&app.ctx).await.unwrap();
         let site = &world.sites[1];
         let organization = site.steward.organizations()[0];
@@ -57,7 +57,7 @@ on_both! {
     }
 
     async fn key_that_the_log_does_not_have_is_found(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         adopt_keys(&app.ctx).await.unwrap();
         let thief = hex_of(&SigningKey::from_bytes(&[9; 32]));
         app.ctx.db.write("put another key in", async |tx| {

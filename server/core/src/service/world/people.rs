@@ -1,4 +1,4 @@
-//! Members of a [`World`](super::World) with real sign-ins: rows, roles, tokens.
+//! Members of a [`TestConsortium`](super::TestConsortium) with real sign-ins: rows, roles, tokens.
 
 use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};

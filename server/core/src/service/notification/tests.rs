@@ -133,21 +133,21 @@ on_both! {
         people(app, &world).await;
         world.queued(2).await;
         world.lease(1).await;
-        let seen = async |at| {
+        let set_last_seen = async |at| {
             let (id, ctx) = (world.sites[1].worker, &app.ctx);
             let row = crate::service::offer::mark_seen(ctx, id).await.unwrap();
             let row = worker::Model { last_seen_at: Some(at), ..row };
             ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().reset_all().update(tx).await?)).await.unwrap();
         };
         let silences = async || list_texts(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
-        seen(app.ctx.now()).await;
+        set_last_seen(app.ctx.now()).await;
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 0);
         app.clock.advance(time::Duration::minutes(3));
         look(&app.ctx).await.unwrap();
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 1);
-        seen(app.ctx.now()).await;
+        set_last_seen(app.ctx.now()).await;
         app.clock.advance(time::Duration::minutes(3));
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 2);

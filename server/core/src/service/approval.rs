@@ -157,8 +157,8 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
             // An approval may become a refusal, but not the reverse: a refused job is over.
-            let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
-            if known || part.approval == "not_needed" {
+            let is_recorded = if decision.approve { part.site_answered } else { part.approval == "refused" };
+            if is_recorded || part.approval == "not_needed" {
                 return Ok(decision.job);
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());

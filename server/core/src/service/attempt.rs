@@ -132,18 +132,18 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
     use attempt::Column::{BeganAt, Count, EndsAt, KeyHash};
     let now = ctx.now();
     let end = now + door.window();
-    let begun = || Expr::col((attempt::Entity, BeganAt));
+    let began_column = || Expr::col((attempt::Entity, BeganAt));
     let ended = || Expr::col((attempt::Entity, EndsAt));
-    let counted = || Expr::col((attempt::Entity, Count));
+    let count_column = || Expr::col((attempt::Entity, Count));
     let is_over = || ended().lte(now);
-    let next = CaseStatement::new().case(is_over(), 1).finally(counted().add(1));
-    let since = CaseStatement::new().case(is_over(), now).finally(begun());
+    let next = CaseStatement::new().case(is_over(), 1).finally(count_column().add(1));
+    let since = CaseStatement::new().case(is_over(), now).finally(began_column());
     let until = CaseStatement::new().case(is_over(), end).finally(ended());
     let upsert = OnConflict::column(KeyHash)
         .value(Count, next)
         .value(BeganAt, since)
         .value(EndsAt, until)
-        .action_and_where(is_over().or(counted().lt(door.most())))
+        .action_and_where(is_over().or(count_column().lt(door.most())))
         .to_owned();
     let insert = Query::insert()
         .into_table(attempt::Entity)
@@ -158,10 +158,10 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
 
 fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
     ctx.metrics.reach(Limit::WrongAttempts);
-    let left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
-    let minutes = left.div_ceil(60);
+    let seconds_left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
+    let minutes = seconds_left.div_ceil(60);
     let detail = format!("too many wrong attempts; wait {minutes} minutes");
-    Problem::new(Code::RateLimited, detail).with_retry_after(left).into()
+    Problem::new(Code::RateLimited, detail).with_retry_after(seconds_left).into()
 }
 
 const fn is_power_of_ten(mut number: i32) -> bool {

@@ -98,16 +98,16 @@ pub struct Judged {
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
 pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let lease = lease::held(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
     let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     let statement: AuditStatement =
         signed.open(&key).map_err(|error| Error::problem(Code::BadSignature, error.to_string()))?;
-    let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
+    let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(ctx.db.read()).await?;
     let part = part.ok_or_else(|| Error::not_found("job"))?;
     // Checked before any computation, so that the server only prices the signed release.
-    is_of(&state::row(ctx.db.read(), held.job).await?, &part, &statement)?;
+    is_of(&state::row(ctx.db.read(), lease.job).await?, &part, &statement)?;
     let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
@@ -164,7 +164,7 @@ pub async fn accept(
     let disproved = [theirs, ours].into_iter().find(|assessment| assessment.verdict == AuditVerdict::Disproved);
     let verdict = if disproved.is_some() { AuditVerdict::Disproved } else { ours.verdict };
     if audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(tx).await?.is_none() {
-        let kept = audit::Model {
+        let model = audit::Model {
             job_id: part.job_id,
             dataset_id: part.dataset_id,
             digest: signed.digest(),
@@ -174,7 +174,7 @@ pub async fn accept(
             verdict: word(&verdict)?,
             received_at: ctx.now(),
         };
-        kept.into_active_model().insert(tx).await?;
+        model.into_active_model().insert(tx).await?;
     }
     let Some(disproved) = disproved else { return Ok(None) };
     let reason = format!(
@@ -199,9 +199,9 @@ fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement
     let audited = audited.ok_or_else(|| wrong("the manifest promises no audit of this dataset"))?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
     let charge = charge.ok_or_else(|| wrong("the manifest charges nothing for this dataset"))?;
-    let named = (statement.worker.0, statement.job.0, statement.dataset.0, statement.lineage.0)
+    let matches_part = (statement.worker.0, statement.job.0, statement.dataset.0, statement.lineage.0)
         == (part.worker_id, part.job_id, part.dataset_id, part.lineage_id);
-    if !named || statement.manifest != row.digest {
+    if !matches_part || statement.manifest != row.digest {
         return Err(wrong("the statement is about another part than the one it ends"));
     }
     let same =

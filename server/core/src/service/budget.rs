@@ -67,18 +67,18 @@ pub async fn set_if(
         .write("set budget", async |tx| {
             let mut now = of_lineages(tx, vec![dataset.lineage]).await?;
             expected.check(&now.remove(&(dataset.organization, dataset.lineage)).unwrap_or_default())?;
-            let mut held = accounts::open(ctx, tx, key).await?;
-            let limits = limits(&held.balance, &new)?;
-            let mut after = held.balance.clone();
+            let mut account = accounts::open(ctx, tx, key).await?;
+            let limits = limits(&account.balance, &new)?;
+            let mut after = account.balance.clone();
             after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
             if !holds(&after) {
-                return Err(too_low(&held.balance, &after, &new, &dataset));
+                return Err(too_low(&account.balance, &after, &new, &dataset));
             }
-            held.balance = after;
-            let began = held.begin(tx).await?;
+            account.balance = after;
+            let began = account.begin(tx).await?;
             let set = budget::Model {
                 id: ctx.id::<Uuid>(),
-                account_id: held.id(),
+                account_id: account.id(),
                 epsilon: new.epsilon.get(),
                 delta: new.delta.get(),
                 limits: to_json(&limits)?,
@@ -103,7 +103,7 @@ pub async fn set_if(
             audit_log::record(ctx, tx, act).await?;
             // Stewards approved jobs in view of the previous limit.
             approval::voided(ctx, tx, dataset.organization, dataset.lineage).await?;
-            held.save(tx).await
+            account.save(tx).await
         })
         .await?;
     ctx.wake().ring();
@@ -144,12 +144,12 @@ async fn uncovered(
         .filter(reservation::Column::AccountId.is_in(several.iter().map(|row| row.id)))
         .all(connection)
         .await?;
-    let charged: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
+    let reserved_keys: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
     for part in reserved.iter().filter(|part| part.own && !part.in_the_clear && part.committed > 0) {
         let Some(own) = several.iter().find(|row| row.id == part.account_id) else { continue };
         let unit: PrivacyUnit = from_word(&own.unit)?;
         for row in several.iter().filter(|row| beside(row, own)) {
-            if charged.contains(&(row.id, part.job_id, part.dataset_id)) {
+            if reserved_keys.contains(&(row.id, part.job_id, part.dataset_id)) {
                 continue;
             }
             let (known, releases) = (all.entry(row.id).or_default(), part.committed as u64);
@@ -186,11 +186,11 @@ pub async fn standings(
 ) -> Result<Vec<(DatasetId, Vec<Standing>)>, Error> {
     policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
     let datasets = dataset::rows(ctx.db.read(), consortium).await?;
-    let named: Vec<&dataset_row::Model> =
+    let datasets: Vec<&dataset_row::Model> =
         ids.iter().filter_map(|id| datasets.iter().find(|row| row.id == id.0)).collect();
-    let rows = accounts::of_lineages(ctx.db.read(), named.iter().map(|row| row.lineage_id).collect()).await?;
-    let mut all = Vec::with_capacity(named.len());
-    for dataset in named {
+    let rows = accounts::of_lineages(ctx.db.read(), datasets.iter().map(|row| row.lineage_id).collect()).await?;
+    let mut all = Vec::with_capacity(datasets.len());
+    for dataset in datasets {
         let is_own = |row: &&account::Model| {
             (row.organization_id, row.lineage_id) == (dataset.organization_id, dataset.lineage_id)
         };
@@ -310,10 +310,10 @@ mod tests {
             world.queued(1).await;
             let (reader, other) = (&world.sites[1].steward, World::new(&app.ctx, 1, 8.0).await);
             let ids = [3, 1, 0].map(|site: usize| world.sites[site].dataset);
-            let named: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
-            let told = standings(&app.ctx, reader, world.consortium, &named).await.unwrap();
-            assert_eq!(told.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids, "the last is of another consortium");
-            for (id, accounts) in told {
+            let requested_ids: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
+            let rows = standings(&app.ctx, reader, world.consortium, &requested_ids).await.unwrap();
+            assert_eq!(rows.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids, "the last is of another consortium");
+            for (id, accounts) in rows {
                 assert_eq!(accounts, balances(&app.ctx, reader, id).await.unwrap());
             }
             let hidden = standings(&app.ctx, &other.sites[1].steward, world.consortium, &ids).await.unwrap_err();

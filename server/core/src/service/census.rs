@@ -44,7 +44,7 @@ pub async fn take(ctx: &Ctx) -> Result<Census, Error> {
         .into_tuple()
         .all(db)
         .await?;
-    let seen = worker::Entity::find().filter(worker::Column::LastSeenAt.gt(now - SEEN)).count(db).await?;
+    let recent = worker::Entity::find().filter(worker::Column::LastSeenAt.gt(now - SEEN)).count(db).await?;
     let all = worker::Entity::find().count(db).await?;
     let running = job::Entity::find().select_only().column(job::Column::Id).filter(job::Column::State.eq("running"));
     let running: Vec<sea_orm::prelude::Uuid> = running.into_tuple().all(db).await?;
@@ -57,7 +57,7 @@ pub async fn take(ctx: &Ctx) -> Result<Census, Error> {
     let leaves: Option<Option<i64>> = newest.into_tuple().one(db).await?;
     Ok(Census {
         jobs: jobs.into_iter().map(|(state, count)| (state, count as u64)).collect(),
-        workers: BTreeMap::from([("seen".to_owned(), seen), ("silent".to_owned(), all.saturating_sub(seen))]),
+        workers: BTreeMap::from([("seen".to_owned(), recent), ("silent".to_owned(), all.saturating_sub(recent))]),
         rounds_open: open().count(db).await?,
         rounds_late: open().filter(round::Column::Deadline.lt(now)).count(db).await?,
         ledger_entries: ledger_entry::Entity::find().count(db).await?,

@@ -70,8 +70,8 @@ pub async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(
     let Challenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
     let name = format!("{asked_at_unix}:{nonce}");
     let before = challenge::Entity::find_by_id(worker.0).one(tx).await?;
-    let known = before.as_ref().map_or("", |row| row.challenge.as_str());
-    let mut spent: Vec<&str> = known.split(' ').filter(|name| is_young(ctx, name)).collect();
+    let challenges = before.as_ref().map_or("", |row| row.challenge.as_str());
+    let mut spent: Vec<&str> = challenges.split(' ').filter(|name| is_young(ctx, name)).collect();
     if spent.contains(&name.as_str()) {
         return Err(none());
     }
@@ -143,10 +143,10 @@ mod tests {
             let world = World::new(&app.ctx, 2, 8.0).await;
             let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
             let other = app.restarted().await;
-            let asked = ask(&app.ctx, worker).await.expect("asked");
-            assert_eq!(spent(&app.ctx, neighbour, &asked).await, Some(Code::Unauthenticated), "another worker's");
-            assert_eq!(spent(&other, worker, &asked).await, None, "known there too");
-            assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated), "answered");
+            let challenge = ask(&app.ctx, worker).await.expect("asked");
+            assert_eq!(spent(&app.ctx, neighbour, &challenge).await, Some(Code::Unauthenticated), "another worker's");
+            assert_eq!(spent(&other, worker, &challenge).await, None, "known there too");
+            assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated), "answered");
             let late = ask(&other, worker).await.expect("asked");
             app.clock.advance(PATIENCE - Duration::SECOND);
             look(&app.ctx, worker, &late).expect("there is a second left");
@@ -159,20 +159,20 @@ mod tests {
 
         async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
             let mut world = World::new(&app.ctx, 1, 8.0).await;
-            let asked = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
+            let challenge = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
             let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
             let key = std::mem::replace(&mut world.sites[1].key, stranger);
             for _ in 0..2 * MOST {
                 let theirs = ask(&app.ctx, world.sites[1].worker).await.expect("anybody may ask");
-                for text in [&theirs, &asked] {
+                for text in [&theirs, &challenge] {
                     assert_eq!(answered(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
                 }
             }
-            let kept = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
-            assert!(kept.is_empty(), "a stranger has written nothing");
+            let rows = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
+            assert!(rows.is_empty(), "a stranger has written nothing");
             world.sites[1].key = key;
-            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, None, "the first one asked still holds");
-            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, Some(Code::Unauthenticated), "once");
+            assert_eq!(answered(&app.ctx, &world.sites[1], &challenge).await, None, "the first one asked still holds");
+            assert_eq!(answered(&app.ctx, &world.sites[1], &challenge).await, Some(Code::Unauthenticated), "once");
         }
 
         async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {

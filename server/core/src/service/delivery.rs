@@ -120,8 +120,8 @@ pub(crate) async fn deliver_due(ctx: &Ctx, channels: &Channels) -> Result<usize,
             return Ok(attempt);
         }
         let Some(row) = claim(ctx).await? else { return Ok(attempt) };
-        let sent = send(ctx, channels, &row).await?;
-        settle(ctx, &row, sent).await?;
+        let outcome = send(ctx, channels, &row).await?;
+        settle(ctx, &row, outcome).await?;
     }
     Ok(AT_A_TIME)
 }

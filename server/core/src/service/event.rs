@@ -140,12 +140,12 @@ impl Events {
 
     /// Returns whether the caller still has a session and the right to watch.
     async fn still_may(&mut self) -> bool {
-        let asked = async {
+        let check = async {
             let actor = still(&self.ctx, &self.actor).await?;
             may(&self.ctx, &actor, self.subject, self.operation).await?;
             Ok::<Actor, Error>(actor)
         };
-        match asked.await {
+        match check.await {
             Ok(actor) => {
                 self.actor = actor;
                 true
@@ -201,16 +201,16 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) 
     loop {
         // Before the query, so that no change is missed in between.
         let mut waiter = listen(&ctx, subject);
-        let seen = async {
+        let query = async {
             let _turn = ctx.watchers().looks().acquire(owner).await?;
             look(&ctx, subject).await
         };
-        match seen.await {
-            Ok(seen) => {
+        match query.await {
+            Ok(state) => {
                 desk.send_if_modified(|now| {
-                    let other = now.as_ref().is_none_or(|now| now.version != seen.version);
+                    let other = now.as_ref().is_none_or(|now| now.version != state.version);
                     if other {
-                        *now = Some(Arc::new(seen));
+                        *now = Some(Arc::new(state));
                     }
                     other
                 });

@@ -57,7 +57,7 @@ pub(super) enum Proof {
 pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<FactorStatus, Error> {
     policy::check(actor, Operation::ReadSelf, Place::Server)?;
     let row = second_factor::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
-    let left = recovery_code::Entity::find()
+    let codes_left = recovery_code::Entity::find()
         .filter(recovery_code::Column::MemberId.eq(actor.id().0))
         .filter(recovery_code::Column::UsedAt.is_null())
         .count(ctx.db.read())
@@ -66,7 +66,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<FactorStatus, Error> {
     Ok(FactorStatus {
         since: row.as_ref().and_then(|row| row.confirmed_at),
         offered: row.as_ref().is_some_and(waits),
-        recovery_codes_left: left as u32,
+        recovery_codes_left: codes_left as u32,
         passkeys: passkey::count(ctx.db.read(), actor.id()).await? as u32,
         required: ctx.config.require_two_factor,
         password: password::has(ctx, actor.id()).await?,
@@ -199,13 +199,13 @@ pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> R
         second_factor::Model { last_step: step, ..row }.into_active_model().reset_all().update(tx).await?;
         return Ok(Some(Proof::Authenticator));
     }
-    let known = recovery_code::Entity::find()
+    let row = recovery_code::Entity::find()
         .filter(recovery_code::Column::MemberId.eq(member.0))
         .filter(recovery_code::Column::CodeHash.eq(hash(code)))
         .filter(recovery_code::Column::UsedAt.is_null())
         .one(tx)
         .await?;
-    let Some(row) = known else { return Ok(None) };
+    let Some(row) = row else { return Ok(None) };
     recovery_code::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
     Ok(Some(Proof::Recovery))
 }

@@ -58,29 +58,29 @@ pub async fn finish_audited(
     statement: Option<&Signed>,
     receipts: &[Signed],
 ) -> Result<Vec<Signed>, Error> {
-    let judged = match statement {
+    let judgement = match statement {
         Some(statement) => Some(audit::judge(ctx, worker, token, statement).await?),
         None => None,
     };
     let (id, countersigned) = ctx
         .db
         .write("finish part", async |tx| {
-            let held = lease::held(tx, worker, token).await?;
+            let lease = lease::held(tx, worker, token).await?;
             let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
-            let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
+            let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
             if matches!(&*part.state, "done" | "failed") {
-                return Ok((held.job, countersigned));
+                return Ok((lease.job, countersigned));
             }
-            let row = state::row(tx, held.job).await?;
-            let disproved = match &judged {
-                Some(judged) => audit::accept(ctx, tx, &row, &part, judged).await?,
+            let row = state::row(tx, lease.job).await?;
+            let disproved = match &judgement {
+                Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
             };
             end(ctx, tx, By::Worker(worker), row, part, outcome, disproved).await?;
             // Last, so that all charges are counted before the rest is returned.
-            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
-            Ok((held.job, countersigned))
+            ledger::settle(ctx, tx, lease.job.0, lease.dataset.0).await?;
+            Ok((lease.job, countersigned))
         })
         .await?;
     react::after_job_change(ctx, id).await;
@@ -179,11 +179,11 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     Ok(question::can_go_on(tx, row, &participants).await?
         && planned.iter().all(|planned| {
-            let left = participants
+            let remaining = participants
                 .iter()
                 .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
                 .count();
-            left >= planned.series.quorum as usize
+            remaining >= planned.series.quorum as usize
         }))
 }
 

@@ -58,8 +58,8 @@ async fn check_not_lost(ctx: &Ctx, head: &LogHead) -> Result<(), Error> {
         return Ok(());
     }
     let size = i64::try_from(head.size).map_err(|_| refused("the head's size is out of range"))?;
-    let known = log_head::Entity::find_by_id(size).one(ctx.db.read()).await?;
-    if known.is_some_and(|row| row.root == head.root) {
+    let stored_head = log_head::Entity::find_by_id(size).one(ctx.db.read()).await?;
+    if stored_head.is_some_and(|row| row.root == head.root) {
         return Ok(());
     }
     Err(Error::wrong_state("the head is of the log from before this server was restored: ask for the log again"))
@@ -110,16 +110,16 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &LogHead) -> Result<
         if large <= newest { consistency_path(small, large) } else { Vec::new() }
     });
     let paths: Vec<Vec<Vec<Subtree>>> = paths.collect();
-    let wanted: BTreeSet<Subtree> = paths.iter().flatten().flatten().copied().collect();
-    let hashes = log::hashes(ctx.db.read(), wanted).await?;
+    let subtrees: BTreeSet<Subtree> = paths.iter().flatten().flatten().copied().collect();
+    let hashes = log::hashes(ctx.db.read(), subtrees).await?;
     let observers: Vec<Uuid> = rows.iter().map(|row| row.worker_id).collect();
     let mut positions = positions::RelayedPositions::load(ctx, caller.id, &observers).await?;
-    let mut found = Vec::with_capacity(rows.len());
+    let mut heads = Vec::with_capacity(rows.len());
     for (row, path) in rows.into_iter().zip(&paths) {
         let Some((peer, organization_name)) = peers.get(&row.worker_id) else { continue };
         let consistency = assemble(path, |subtree| hashes.get(&subtree).copied());
         let (position, sighting) = positions.take(row.worker_id);
-        found.push(PeerHead {
+        heads.push(PeerHead {
             worker: peer.id.into(),
             worker_name: peer.name.clone(),
             organization_name: organization_name.clone(),
@@ -131,7 +131,7 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &LogHead) -> Result<
             sighting,
         });
     }
-    Ok(found)
+    Ok(heads)
 }
 
 /// Returns the workers of all organizations that share a consortium with the caller's, with the names of their organizations. Those that
@@ -159,11 +159,11 @@ async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid
         .filter(worker::Column::RetiredAt.is_null())
         .all(ctx.db.read())
         .await?;
-    let named = workers.into_iter().map(|row| {
+    let entries = workers.into_iter().map(|row| {
         let organization_name = names.get(&row.organization_id).cloned().unwrap_or_default();
         (row.id, (row, organization_name))
     });
-    Ok(named.collect())
+    Ok(entries.collect())
 }
 
 fn refused(detail: impl Into<String>) -> Error {

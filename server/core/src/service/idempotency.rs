@@ -78,13 +78,13 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
     let means = who.key().map_or_else(|| "session".to_owned(), |id| id.to_string());
     let (member, key) = (who.id(), format!("{means} {key}"));
     let (stored, request) = (fingerprint(&key), hex::encode(Sha256::digest(request)));
-    let found = ctx
+    let row = ctx
         .db
         .write("begin a request", async |tx| {
             let old = idempotency::Column::At.lte(ctx.now() - KEPT);
             idempotency::Entity::delete_many().filter(old).exec(tx).await?;
-            let found = idempotency::Entity::find_by_id((member.0, stored.clone())).one(tx).await?;
-            if found.is_none() {
+            let row = idempotency::Entity::find_by_id((member.0, stored.clone())).one(tx).await?;
+            if row.is_none() {
                 let own = idempotency::Entity::find().filter(idempotency::Column::MemberId.eq(member.0));
                 if own.count(tx).await? >= MOST {
                     let detail = format!("use at most {MOST} idempotency keys in 24 hours");
@@ -99,10 +99,10 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
                 };
                 row.into_active_model().insert(tx).await?;
             }
-            Ok(found)
+            Ok(row)
         })
         .await?;
-    let Some(row) = found else { return Ok(Seen::Never(Begun { member, key })) };
+    let Some(row) = row else { return Ok(Seen::Never(Begun { member, key })) };
     if row.request != request {
         let detail = "this key was borne by another request within 24 hours: use a new one for each";
         return Err(Error::validation(vec![Violation::new("Idempotency-Key", detail)]));

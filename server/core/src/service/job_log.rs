@@ -66,12 +66,12 @@ pub struct Last {
 /// or one is about a round that the job does not have.
 pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
     // The lease of an ended job is accepted too: the events around its end are the most useful.
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let lease = lease::held(ctx.db.read(), worker, token).await?;
     if !(1..=MOST_EVENTS).contains(&said.len()) {
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));
     }
-    let row = state::row(ctx.db.read(), held.job).await?;
+    let row = state::row(ctx.db.read(), lease.job).await?;
     let spec: Spec = from_json(&row.spec)?;
     let violations = violations(&spec, said);
     if !violations.is_empty() {
@@ -80,14 +80,14 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
     ctx.db
         .beside("append to job log", async |tx| {
             lock_job_log(tx, row.id).await?;
-            let part = Some(held.dataset.0);
+            let part = Some(lease.dataset.0);
             let before = last_row(tx, row.id, part).await?;
-            let known = before.and_then(|last| last.sequence).unwrap_or(-1);
+            let last_sequence = before.and_then(|last| last.sequence).unwrap_or(-1);
             let mut number = newest_in(tx, row.id).await? as i64;
             let mut lines = Vec::new();
             for one in said {
                 let Ok(sequence) = i64::try_from(one.sequence) else { continue };
-                if sequence <= known {
+                if sequence <= last_sequence {
                     continue;
                 }
                 number += 1;
@@ -111,7 +111,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
             Ok(())
         })
         .await?;
-    ctx.wake().ring_watched_in(held.job);
+    ctx.wake().ring_watched_in(lease.job);
     Ok(())
 }
 

@@ -58,8 +58,8 @@ on_both! {
         let (_, everything) = made(app, &researcher, KeyScope::ALL, 30).await;
         let actor = authenticate(&app.ctx, &everything).await.expect("holds");
         assert_eq!(founds(app, &actor).await, Some(Code::Forbidden), "the owner runs no server");
-        let seen = organization::in_consortium(&app.ctx, &actor, founded.consortium).await.expect("a researcher may");
-        assert_eq!(seen.len(), 2);
+        let organizations = organization::in_consortium(&app.ctx, &actor, founded.consortium).await.expect("a researcher may");
+        assert_eq!(organizations.len(), 2);
         app.loses_every_role(&researcher).await;
         let actor = authenticate(&app.ctx, &everything).await.expect("the key still is one");
         let after = organization::in_consortium(&app.ctx, &actor, founded.consortium).await;
@@ -163,14 +163,14 @@ on_both! {
     async fn whoever_is_given_a_key_is_told_and_nobody_else(app: &TestApp) {
         let founded = app.founded().await;
         made(app, &founded.north.1, &[KeyScope::Read], 30).await;
-        let told = async |person: &Person| {
+        let list_texts = async |person: &Person| {
             let query = NotificationQuery { kind: Some(NotificationKind::AccountChanged), ..NotificationQuery::default() };
             let page = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("told");
             page.items.into_iter().map(|one| one.text).collect::<Vec<_>>()
         };
-        let texts = told(&founded.north.1).await;
+        let texts = list_texts(&founded.north.1).await;
         assert!(texts.len() == 1 && texts[0].contains("“for a test”"), "{texts:?}");
-        assert!(told(&founded.south.1).await.is_empty());
+        assert!(list_texts(&founded.south.1).await.is_empty());
     }
 
     async fn a_member_has_at_most_twenty_living_keys(app: &TestApp) {
@@ -200,8 +200,8 @@ on_both! {
         let (organization, admin) = &founded.north;
         for scope in KeyScope::ALL {
             let new = NewApiKey { name: scope.word().to_owned(), scopes: vec![*scope], days: 1 };
-            let made = create(&app.ctx, &admin.actor(app).await, &new).await.expect("made");
-            let by = authenticate(&app.ctx, &made.secret.expect("shown once")).await.expect("holds");
+            let new_key = create(&app.ctx, &admin.actor(app).await, &new).await.expect("made");
+            let by = authenticate(&app.ctx, &new_key.secret.expect("shown once")).await.expect("holds");
             let worker = undertone_api::worker::NewEnrolment { name: "x".to_owned() };
             let enrolled = crate::service::worker::invite(&app.ctx, &by, *organization, &worker).await.map(drop);
             assert_eq!(enrolled.expect_err("no key enrols").code(), Code::Forbidden, "{scope:?}");

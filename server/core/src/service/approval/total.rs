@@ -108,8 +108,8 @@ impl Passed {
         let of = |account: &Account| {
             let (unit, adjacency, delta) = (account.unit, account.adjacency, account.delta.get());
             let epsilon = |count: fn(&Counted) -> u64| {
-                let charged = self.charged_to(unit, count)?;
-                epsilon_together(charged.iter().map(|(event, count)| (event, *count)), adjacency, delta)
+                let events = self.charged_to(unit, count)?;
+                epsilon_together(events.iter().map(|(event, count)| (event, *count)), adjacency, delta)
             };
             let (spent, committed) = (epsilon(|known| known.spent), epsilon(|known| known.committed));
             ApprovedTotal { unit, adjacency, delta, jobs, spent, committed }

@@ -103,28 +103,28 @@ mod tests {
             app.clock.advance(time::Duration::SECOND);
             let second = world.propose(world.spec(1)).await.unwrap().summary.id;
             let (one, two) = (&world.sites[1], &world.sites[2]);
-            let told = async |actor: &crate::auth::Actor| {
+            let list_waiting = async |actor: &crate::auth::Actor| {
                 let waiting = waiting(ctx, actor, world.consortium).await.unwrap();
                 waiting.into_iter().map(|one| (one.job, one.dataset)).collect::<Vec<_>>()
             };
-            assert_eq!(told(&one.steward).await, [(second, one.dataset), (first, one.dataset)]);
-            assert!(told(&world.sites[0].steward).await.is_empty(), "public data ask nobody");
+            assert_eq!(list_waiting(&one.steward).await, [(second, one.dataset), (first, one.dataset)]);
+            assert!(list_waiting(&world.sites[0].steward).await.is_empty(), "public data ask nobody");
 
             let mut both = one.steward.clone();
             both.member.grants.extend(two.steward.member.grants.iter().copied());
             let all = [(second, one.dataset), (second, two.dataset), (first, one.dataset), (first, two.dataset)];
-            assert_eq!(told(&both).await, all);
+            assert_eq!(list_waiting(&both).await, all);
             let few = up_to(ctx, &both, world.consortium, 3).await.unwrap();
             assert_eq!(few.iter().map(|one| (one.job, one.dataset)).collect::<Vec<_>>(), all[..3]);
             assert!(few.iter().all(|one| one.title == "a job" && one.dataset_name == "speech"));
 
             approve(ctx, &one.steward, first, one.dataset).await.unwrap();
-            assert_eq!(told(&one.steward).await, [(second, one.dataset)]);
-            assert_eq!(told(&two.steward).await, [(second, two.dataset), (first, two.dataset)]);
+            assert_eq!(list_waiting(&one.steward).await, [(second, one.dataset)]);
+            assert_eq!(list_waiting(&two.steward).await, [(second, two.dataset), (first, two.dataset)]);
 
             let mut researcher = one.steward.clone();
             researcher.member.grants.retain(|grant| grant.role == Role::Researcher);
-            assert!(told(&researcher).await.is_empty(), "who may not decide is not asked");
+            assert!(list_waiting(&researcher).await.is_empty(), "who may not decide is not asked");
             let stranger = World::new(ctx, 1, 8.0).await.sites.remove(1).steward;
             let hidden = waiting(ctx, &stranger, world.consortium).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);

@@ -126,8 +126,8 @@ on_both! {
         enter(&app.ctx, &[email("new")]).await.expect("open");
         app.clock.advance(WINDOW / 2);
         forget_old(&app.ctx).await.expect("forgotten");
-        let left = attempt::Entity::find().all(app.ctx.db.read()).await.expect("read");
-        assert_eq!(left.into_iter().map(|row| row.key_hash).collect::<Vec<_>>(), [email("new").key()]);
+        let rows = attempt::Entity::find().all(app.ctx.db.read()).await.expect("read");
+        assert_eq!(rows.into_iter().map(|row| row.key_hash).collect::<Vec<_>>(), [email("new").key()]);
     }
 }
 

@@ -130,12 +130,12 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         assert_eq!(model::list(&app.ctx, researcher, job.summary.id).await.unwrap().len(), 1);
         model::take(&app.ctx, researcher, file).await.unwrap();
-        let shown = of_job(&app.ctx, researcher, job.summary.id).await.unwrap();
-        assert_eq!(shown.len(), 2);
-        assert!(shown.iter().all(|view| view.verdict == AuditVerdict::Consistent), "{shown:?}");
-        let ours = shown[0].assessment;
+        let views = of_job(&app.ctx, researcher, job.summary.id).await.unwrap();
+        assert_eq!(views.len(), 2);
+        assert!(views.iter().all(|view| view.verdict == AuditVerdict::Consistent), "{views:?}");
+        let ours = views[0].assessment;
         assert_eq!(ours.delta, Delta::new(1e-5).unwrap(), "that of the consortium's account");
-        assert!(ours.claim < shown[0].statement.assessment.claim, "a larger δ promises a smaller ε");
+        assert!(ours.claim < views[0].statement.assessment.claim, "a larger δ promises a smaller ε");
         assert_eq!(kept(&app.ctx).await, (2, 0));
     }
 
@@ -157,10 +157,10 @@ on_both! {
         let worker = world.sites[2].worker;
         let fetched = model::fetch(&app.ctx, worker, &leases[2], "model.safetensors", 0).await.unwrap_err();
         assert_eq!(fetched.code(), Code::LeaseLost, "nor by a participant");
-        let shown = of_job(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap();
-        assert_eq!((shown.len(), shown[0].verdict), (1, AuditVerdict::Disproved));
+        let views = of_job(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap();
+        assert_eq!((views.len(), views[0].verdict), (1, AuditVerdict::Disproved));
         let key = world.sites[1].key.verifying_key();
-        assert_eq!(shown[0].signed.open::<AuditStatement>(&key).unwrap(), broken, "the evidence is kept");
+        assert_eq!(views[0].signed.open::<AuditStatement>(&key).unwrap(), broken, "the evidence is kept");
 
         let plain = || world.spec(1);
         let frozen = world.propose(plain()).await.unwrap_err().into_problem();
@@ -272,8 +272,8 @@ on_both! {
             "UPDATE account_freeze SET reason = ''",
             "DELETE FROM account_freeze",
         ] {
-            let done = app.ctx.db.write("test", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
-            assert!(done.is_err(), "{change}");
+            let result = app.ctx.db.write("test", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
+            assert!(result.is_err(), "{change}");
         }
     }
 }

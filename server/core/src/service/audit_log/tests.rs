@@ -89,21 +89,21 @@ on_both! {
         app.clock.advance(Duration::hours(1));
         write(app, Act { subject: Some(("worker", "b".to_owned())), ..act(By::System, AuditAction::WorkerEnrolled, place) }).await;
         let now = app.ctx.now();
-        let found = async |query: AuditQuery| {
+        let search = async |query: AuditQuery| {
             let page = list(&app.ctx, &admin, id, &query, &PageQuery::default()).await.expect("listed");
             let since_founded = |entry: &&AuditEntry| entry.at > now - Duration::minutes(90);
             page.items.iter().filter(since_founded).map(|entry| entry.what).collect::<Vec<_>>()
         };
         let all = AuditQuery::default;
-        assert_eq!(found(all()).await, [AuditAction::WorkerEnrolled, AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { by: Some(member.0), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { hand: Some(ActorKind::System), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { what: Some(AuditAction::BudgetSet), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { since: Some(now), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { until: Some(now), ..all() }).await, [AuditAction::BudgetSet]);
-        assert!(found(AuditQuery { by: Some(Uuid::nil()), ..all() }).await.is_empty());
+        assert_eq!(search(all()).await, [AuditAction::WorkerEnrolled, AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { by: Some(member.0), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { hand: Some(ActorKind::System), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { what: Some(AuditAction::BudgetSet), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { since: Some(now), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { until: Some(now), ..all() }).await, [AuditAction::BudgetSet]);
+        assert!(search(AuditQuery { by: Some(Uuid::nil()), ..all() }).await.is_empty());
         let strange = AuditQuery { since: Some(now), until: Some(now), ..all() };
         let refused = list(&app.ctx, &admin, id, &strange, &PageQuery::default()).await.expect_err("no span");
         assert_eq!(refused.code(), Code::ValidationFailed);

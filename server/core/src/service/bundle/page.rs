@@ -97,9 +97,9 @@ impl Page {
                 sink.found(place.clone(), "it is not what was written: the row was changed, or its place in the log");
             }
             Some(_) => {
-                let kept = row.sequence.and_then(|sequence| self.entries.get(&(row.account_id, sequence)));
-                if let (Some(kept), Some(LogLeaf::Entry(entry))) = (kept, &leaf)
-                    && kept.hash != entry.hash()
+                let entry_row = row.sequence.and_then(|sequence| self.entries.get(&(row.account_id, sequence)));
+                if let (Some(entry_row), Some(LogLeaf::Entry(entry))) = (entry_row, &leaf)
+                    && entry_row.hash != entry.hash()
                 {
                     sink.found(place, "the hash in its row is not that of what it says");
                 }
@@ -134,8 +134,8 @@ impl Page {
         let account = row.account_id;
         match (&*row.kind, row.sequence, row.budget_id) {
             ("entry", Some(sequence), _) => {
-                let found = self.entries.get(&(account, sequence)).map(leaf::of_entry);
-                (format!("row {sequence} of account {account}"), found.map(LogLeaf::Entry))
+                let leaf = self.entries.get(&(account, sequence)).map(leaf::of_entry);
+                (format!("row {sequence} of account {account}"), leaf.map(LogLeaf::Entry))
             }
             ("limit", _, Some(budget)) => {
                 let name = format!("limit {budget} of account {account}");

@@ -122,8 +122,8 @@ on_both! {
         std::fs::write(app.data_dir().join("signing.key"), "07".repeat(32)).unwrap();
         let started = open_for_tests(app.ctx.config.clone(), &app.clock, 3).await;
         let refused = started.map(|_| ()).unwrap_err();
-        let said = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
-        assert!(said.contains("put the old key back"), "{refused}: {said}");
+        let source = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
+        assert!(source.contains("put the old key back"), "{refused}: {source}");
         drop(world);
     }
 
@@ -318,8 +318,8 @@ on_both! {
         let judge = |text: &str, pins: Pins| file::examine(text.as_bytes(), pins).unwrap();
         assert!(judge(&text, Pins::default()).holds());
 
-        let cut = &text[..=text.trim_end().rfind('\n').unwrap()];
-        assert!(judge(cut, Pins::default()).findings.iter().any(|finding| finding.what.contains("the file was cut")));
+        let prefix = &text[..=text.trim_end().rfind('\n').unwrap()];
+        assert!(judge(prefix, Pins::default()).findings.iter().any(|finding| finding.what.contains("the file was cut")));
         let changed = judge(&text.replacen("\\\"count\\\":3", "\\\"count\\\":4", 1), Pins::default());
         says(&changed, "row 1 of account", "signed manifest charges");
         assert!(changed.findings.iter().any(|finding| finding.what.contains("it does not cover")), "{changed}");

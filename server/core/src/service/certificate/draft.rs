@@ -30,9 +30,9 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
     }
     let manifest: Manifest = from_json(&job.manifest)?;
     let parties = parties(ctx, job, &manifest).await?;
-    let charged = || parties.iter().filter_map(|party| party.charged.as_ref());
-    let released = charged().any(|charged| charged.releases.committed + charged.releases.in_the_clear > 0);
-    if ended != JobState::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
+    let charges = || parties.iter().filter_map(|party| party.charged.as_ref());
+    let released = charges().any(|charges| charges.releases.committed + charges.releases.in_the_clear > 0);
+    if ended != JobState::Finished && !(released && charges().all(|charges| charges.releases.settled)) {
         return Ok(None);
     }
     let consortium = consortium::Entity::find_by_id(job.consortium_id).one(connection).await?;
@@ -146,8 +146,8 @@ async fn charged(
     let reserved = reservation.releases as u64;
     // The planned maximum: the stopping time of a job may depend on its outputs, so the number of made releases must
     // not be priced.
-    let counted = reserved.max(committed);
-    let releases = ReleaseCounts { reserved, committed, settled: reservation.settled, counted, in_the_clear };
+    let maximum = reserved.max(committed);
+    let releases = ReleaseCounts { reserved, committed, settled: reservation.settled, counted: maximum, in_the_clear };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
     let audit = if spec.audit_plan(&price::known_of(party)).is_some() {
         let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;

@@ -70,8 +70,8 @@ async fn logged(
     numbers: &[u64],
     size: u64,
 ) -> Result<Vec<(i64, LoggedReceipt)>, Error> {
-    let found = witness::charged(ctx, party.worker, numbers, size).await?;
-    let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
+    let entries = witness::charged(ctx, party.worker, numbers, size).await?;
+    let paths: Vec<_> = entries.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let hashes = log::hashes(ctx.db.read(), paths.iter().flatten().flatten().copied().collect()).await?;
     let place = |((row, leaf), path): (_, &Vec<_>)| {
         let row: crate::service::entity::countersignature::Model = row;
@@ -83,5 +83,5 @@ async fn logged(
             LoggedReceipt { countersignature, leaf, inclusion: inclusion.iter().map(hex::encode).collect() },
         ))
     };
-    found.into_iter().zip(&paths).map(place).collect()
+    entries.into_iter().zip(&paths).map(place).collect()
 }

@@ -52,22 +52,22 @@ on_both! {
         assert_eq!(certificate.parties[0].charged, None, "public data pay nothing");
         assert_eq!(certificate.parties[0].consent, None, "public data need no consent");
         assert_eq!(certificate.parties[1].consent, Some(Consent::ServerWord), "its site verifies no signature");
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        let (renyi, tight) = (charged.renyi.unwrap(), charged.tight.unwrap());
+        let charges = certificate.parties[1].charged.as_ref().unwrap();
+        let (renyi, tight) = (charges.renyi.unwrap(), charges.tight.unwrap());
         assert_eq!((renyi.method, renyi.valid_for), (FigureMethod::Renyi, ValidFor::Budgets));
         assert_eq!((tight.method, tight.valid_for), (FigureMethod::PrivacyLossDistribution, ValidFor::ThisJobAlone));
         assert!(0.0 < tight.epsilon.unwrap() && tight.epsilon < renyi.epsilon, "{tight:?} {renyi:?}");
         assert_eq!(renyi.epsilon, job.participants[1].epsilon_spent, "the job's page says the same");
-        assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
-        assert_eq!((charged.releases.committed, charged.releases.counted, charged.receipts.count), (3, 3, 3));
+        assert_eq!((charges.mechanism.clip, charges.mechanism.sensitivity, charges.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
+        assert_eq!((charges.releases.committed, charges.releases.counted, charges.receipts.count), (3, 3, 3));
         let account = world.account(1).await;
-        assert_eq!((charged.account.spent.to_bits(), charged.account.limit), (account.spent.to_bits(), Some(50.0)));
-        assert!(charged.audit.is_none(), "not asked");
-        assert!(charged.relation.contains("any one record’s part and with that part emptied"), "{}", charged.relation);
+        assert_eq!((charges.account.spent.to_bits(), charges.account.limit), (account.spent.to_bits(), Some(50.0)));
+        assert!(charges.audit.is_none(), "not asked");
+        assert!(charges.relation.contains("any one record’s part and with that part emptied"), "{}", charges.relation);
         let units = certificate.parties[1].units;
         let batch = PublicFact::ExpectedBatch { units: units as f64 / 8.0 };
         for fact in [PublicFact::Units { count: units }, PublicFact::Sizes, PublicFact::Participation, batch] {
-            assert!(charged.public.contains(&fact), "{fact:?} is not in {:?}", charged.public);
+            assert!(charges.public.contains(&fact), "{fact:?} is not in {:?}", charges.public);
         }
     }
 
@@ -113,15 +113,15 @@ on_both! {
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&file.payload).unwrap();
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        let releases = charged.releases;
+        let charges = certificate.parties[1].charged.as_ref().unwrap();
+        let releases = charges.releases;
         assert_eq!((releases.committed, releases.settled, releases.reserved, releases.counted), (1, true, 5, 5));
         let of = |releases: u64| {
             let mut plan = undertone_privacy::pld::Plan::new();
-            plan.add(&charged.mechanism.event, charged.adjacency, releases);
-            plan.epsilon(undertone_privacy::Delta::new(charged.account.delta.unwrap()).unwrap()).unwrap().map(f64::from)
+            plan.add(&charges.mechanism.event, charges.adjacency, releases);
+            plan.epsilon(undertone_privacy::Delta::new(charges.account.delta.unwrap()).unwrap()).unwrap().map(f64::from)
         };
-        assert_eq!(charged.tight.unwrap().epsilon, of(5));
+        assert_eq!(charges.tight.unwrap().epsilon, of(5));
         assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
         let verdict = verify(&file, &Known { model: None, ..known(&world) });
         assert!(verdict.holds(), "{verdict}");
@@ -130,8 +130,8 @@ on_both! {
         for version in [1, Certificate::VERSION, 3] {
             let mut lie = certificate.clone();
             lie.version = version;
-            for charged in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
-                charged.releases.counted = charged.releases.committed;
+            for charges in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
+                charges.releases.counted = charges.releases.committed;
             }
             let lie = price::filled(lie).unwrap();
             let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &known(&world));

@@ -225,12 +225,12 @@ pub fn verify(file: &CertificateFile, known: &Known) -> Verdict {
 
 /// Opens the certificate: with the known key, otherwise with the key that it names, which proves less.
 fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, VerifyingKey, Finding), String> {
-    let named = serde_json::from_str::<Certificate>(&file.payload)
+    let embedded_key = serde_json::from_str::<Certificate>(&file.payload)
         .map_err(|error| SignedError::Payload(error.to_string()))
         .and_then(|certificate| signed::public_key(&certificate.issuer.public_key));
     let (key, pinned) = match known.server_key {
         Some(key) => (key, true),
-        None => (named.map_err(|error| format!("the certificate cannot be read: {error}"))?, false),
+        None => (embedded_key.map_err(|error| format!("the certificate cannot be read: {error}"))?, false),
     };
     let certificate: Certificate = file.signed().open(&key).map_err(|error| format!("the certificate: {error}"))?;
     let hex = hex::encode(key.to_bytes());
@@ -271,8 +271,8 @@ fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Fin
             == (asked.dataset, asked.lineage, asked.organization, asked.worker, asked.purpose, asked.units)
             && (&party.dataset_name, &party.organization_name) == (&asked.dataset_name, &asked.organization_name);
         expect(same, &format!("{name}: the manifest names another dataset, site or size"));
-        let charged = party.charged.as_ref();
-        let says = charged.map(|c| (c.unit, c.adjacency, &c.mechanism.event, c.releases.reserved));
+        let party_charges = party.charged.as_ref();
+        let says = party_charges.map(|c| (c.unit, c.adjacency, &c.mechanism.event, c.releases.reserved));
         let charges = asked.charge.as_ref().map(|c| (c.unit, c.adjacency, &c.event, c.releases));
         expect(says == charges, &format!("{name}: unit, adjacency, release or reservation is not the manifest's"));
         expect(
@@ -301,8 +301,8 @@ fn model(certificate: &Certificate, known: &Known) -> Finding {
     let Some((size, digest)) = &known.model else {
         return Finding::Unchecked("no model was given: add --model FILE".to_owned());
     };
-    let found = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
-    match found {
+    let artifact = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
+    match artifact {
         Some(file) => Finding::Holds(format!("the model is the job's {}", file.name)),
         None => Finding::Fails(vec![format!("{digest} ({size} bytes) is none of the job's files")]),
     }

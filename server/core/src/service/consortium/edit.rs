@@ -40,8 +40,8 @@ pub async fn edit(
                 expected.check(now)?;
             }
             if let Some(name) = edit.name.as_deref().map(str::trim) {
-                let taken = consortium::Entity::find().filter(consortium::Column::Name.eq(name)).one(tx).await?;
-                if taken.is_some_and(|taken| taken.id != id.0) {
+                let namesake = consortium::Entity::find().filter(consortium::Column::Name.eq(name)).one(tx).await?;
+                if namesake.is_some_and(|namesake| namesake.id != id.0) {
                     let detail = "a consortium of this name exists: choose another name";
                     return Err(Error::problem(Code::AlreadyExists, detail));
                 }

@@ -25,17 +25,17 @@ on_both! {
         let operator = app.operator().await;
         let mut new = new("Speech");
         new.organization_name = Some("Centre".to_owned());
-        let made = found(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
+        let consortium = found(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
         let actor = operator.actor(app).await;
-        assert_eq!(made.organizations, actor.organizations());
-        assert!(actor.roles_in(made.organizations[0]).any(|role| role == Role::DataSteward));
-        assert!(actor.roles_over(made.id).any(|role| role == Role::ConsortiumAdmin));
+        assert_eq!(consortium.organizations, actor.organizations());
+        assert!(actor.roles_in(consortium.organizations[0]).any(|role| role == Role::DataSteward));
+        assert!(actor.roles_over(consortium.id).any(|role| role == Role::ConsortiumAdmin));
     }
 
     async fn a_name_is_taken_once(app: &TestApp) {
         let founded = app.founded().await;
-        let taken = found(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
-        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+        let duplicate = found(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
+        assert_eq!(duplicate.expect_err("taken").code(), Code::AlreadyExists);
     }
 
     async fn a_stranger_does_not_learn_that_it_exists(app: &TestApp) {
@@ -48,8 +48,8 @@ on_both! {
         let nothing = get(&app.ctx, &actor, ConsortiumId(Uuid::from_u128(1))).await.expect_err("none").into_problem();
         assert_eq!(theirs, nothing, "what is hidden looks like what is not");
         assert_eq!(theirs.code, Code::NotFound);
-        let seen = list(&app.ctx, &actor).await.expect("listed");
-        assert_eq!(seen.iter().map(|one| one.id).collect::<Vec<_>>(), [other]);
+        let consortia = list(&app.ctx, &actor).await.expect("listed");
+        assert_eq!(consortia.iter().map(|one| one.id).collect::<Vec<_>>(), [other]);
         assert_eq!(organization::list(&app.ctx, &actor).await.expect("listed").len(), 1);
     }
 
@@ -66,11 +66,11 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let auditor = app.joins(admin, *north, "Auditor", &[Role::Auditor]).await;
-        let seen = member::list(&app.ctx, &auditor.actor(app).await, *north).await.expect("listed");
-        let emails: Vec<&str> = seen.iter().map(|member| member.email.as_str()).collect();
+        let members = member::list(&app.ctx, &auditor.actor(app).await, *north).await.expect("listed");
+        let emails: Vec<&str> = members.iter().map(|member| member.email.as_str()).collect();
         assert_eq!(emails, ["auditor@example.org", ""]);
-        let seen = member::list(&app.ctx, &admin.actor(app).await, *north).await.expect("listed");
-        assert!(seen.iter().all(|member| !member.email.is_empty()));
+        let members = member::list(&app.ctx, &admin.actor(app).await, *north).await.expect("listed");
+        assert!(members.iter().all(|member| !member.email.is_empty()));
     }
 
     async fn an_organization_joins_by_its_own_admin_only(app: &TestApp) {
@@ -94,9 +94,9 @@ on_both! {
         let now = get(&app.ctx, &founded.south.1.actor(app).await, consortium).await.expect("seen").overlap;
         assert_eq!((now.overlap, now.attested_by.as_deref()), (two.overlap, Some("Operator")));
         assert_eq!(now.attested_at, Some(app.ctx.now()));
-        let told: Vec<_> = history(&app.ctx, &founded.north.1.actor(app).await, consortium).await.expect("read")
+        let reasons: Vec<_> = history(&app.ctx, &founded.north.1.actor(app).await, consortium).await.expect("read")
             .into_iter().map(|rule| rule.statement).collect();
-        assert_eq!(told, ["Referred once.", "Different countries."], "what was said before stays said");
+        assert_eq!(reasons, ["Referred once.", "Different countries."], "what was said before stays said");
     }
 
     async fn only_the_consortium_s_admin_declares_and_never_without_grounds(app: &TestApp) {

@@ -37,22 +37,22 @@ pub const MOST_DATASETS: u64 = 1_000;
 /// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
 /// lineage or the kind of content of a name would change, or its visibility while it is in a job.
 pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -> Result<Dataset, Error> {
-    if let Some(known) = registered(ctx, worker, told).await? {
-        return Ok(known);
+    if let Some(dataset) = registered(ctx, worker, told).await? {
+        return Ok(dataset);
     }
     let row = ctx
         .db
         .write("register dataset", async |tx| {
             let worker = worker::Entity::find_by_id(worker.0).one(tx).await?;
             let worker = worker.ok_or_else(|| Error::not_found("worker"))?;
-            let known = dataset::Entity::find()
+            let dataset = dataset::Entity::find()
                 .filter(dataset::Column::OrganizationId.eq(worker.organization_id))
                 .filter(dataset::Column::Name.eq(told.name.trim()))
                 .one(tx)
                 .await?;
-            let Some(known) = known else {
-                let held = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
-                if held >= MOST_DATASETS {
+            let Some(dataset) = dataset else {
+                let count = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
+                if count >= MOST_DATASETS {
                     ctx.metrics.reach(Limit::Datasets);
                     return Err(Error::problem(
                         Code::TooLarge,
@@ -72,14 +72,14 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -
                 audit_log::record(ctx, tx, act).await?;
                 return Ok(row.into_active_model().insert(tx).await?);
             };
-            if known.worker_id != worker.id {
+            if dataset.worker_id != worker.id {
                 return Err(Error::wrong_state(format!(
                     "another worker of your organization registered a dataset named {:?}: choose another name",
                     told.name.trim()
                 )));
             }
-            agrees(tx, &known, told).await?;
-            let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+            agrees(tx, &dataset, told).await?;
+            let row = row(ctx, &worker, dataset.id.into(), dataset.created_at, told)?;
             let row = row.into_active_model().reset_all().update(tx).await?;
             if let Some(now) = shown(tx, vec![row.clone()]).await?.pop() {
                 // A manifest with other facts about the dataset is no longer valid.
@@ -104,17 +104,17 @@ pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration)
     }
     let connection = ctx.db.read();
     let Some(worker) = worker::Entity::find_by_id(worker.0).one(connection).await? else { return Ok(None) };
-    let known = dataset::Entity::find()
+    let dataset = dataset::Entity::find()
         .filter(dataset::Column::WorkerId.eq(worker.id))
         .filter(dataset::Column::Name.eq(told.name.trim()))
         .one(connection)
         .await?;
-    let Some(known) = known else { return Ok(None) };
-    let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
-    if (dataset::Model { updated_at: known.updated_at, ..row }) != known {
+    let Some(dataset) = dataset else { return Ok(None) };
+    let row = row(ctx, &worker, dataset.id.into(), dataset.created_at, told)?;
+    if (dataset::Model { updated_at: dataset.updated_at, ..row }) != dataset {
         return Ok(None);
     }
-    Ok(shown(connection, vec![known]).await?.pop())
+    Ok(shown(connection, vec![dataset]).await?.pop())
 }
 
 /// Checks that the new facts may replace the old ones.

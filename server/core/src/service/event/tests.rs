@@ -61,10 +61,10 @@ async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
 }
 
 async fn state_of(events: &mut Events) -> (String, JobState) {
-    let seen = next(events).await.expect("the stream goes on");
-    let event: JobEvent = serde_json::from_str(&seen.json).unwrap();
+    let update = next(events).await.expect("the stream goes on");
+    let event: JobEvent = serde_json::from_str(&update.json).unwrap();
     assert_eq!(event.job.state, event.progress.state);
-    (seen.version.clone(), event.job.state)
+    (update.version.clone(), event.job.state)
 }
 
 on_both! {
@@ -90,15 +90,15 @@ on_both! {
 
     async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
         let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
-        let heard = |change: fn(&crate::ctx::Wake, JobId)| {
+        let is_notified = |change: fn(&crate::ctx::Wake, JobId)| {
             let waiters = [listen(&app.ctx, Subject::Job(one)), listen(&app.ctx, Subject::Job(other))];
             change(app.ctx.wake(), one);
             waiters.map(|waiter| waiter.has_changed())
         };
-        assert_eq!(heard(crate::ctx::Wake::ring_in), [true, false]);
-        assert_eq!(heard(crate::ctx::Wake::ring_watched_in), [true, false]);
-        assert_eq!(heard(|wake, _| wake.ring()), [true, true]);
-        assert_eq!(heard(|wake, _| wake.ring_standings()), [true, true]);
+        assert_eq!(is_notified(crate::ctx::Wake::ring_in), [true, false]);
+        assert_eq!(is_notified(crate::ctx::Wake::ring_watched_in), [true, false]);
+        assert_eq!(is_notified(|wake, _| wake.ring()), [true, true]);
+        assert_eq!(is_notified(|wake, _| wake.ring_standings()), [true, true]);
     }
 
     /// Another server on the same database sends no change notification to this process.
@@ -121,8 +121,8 @@ on_both! {
         let subject = Subject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let jobs = async |events: &mut Events| {
-            let seen = next(events).await.expect("the stream goes on");
-            serde_json::from_str::<ConsortiumEvent>(&seen.json).unwrap().jobs.len()
+            let update = next(events).await.expect("the stream goes on");
+            serde_json::from_str::<ConsortiumEvent>(&update.json).unwrap().jobs.len()
         };
         assert_eq!(jobs(&mut events).await, 0);
         world.propose(world.spec(2)).await.unwrap();

@@ -25,9 +25,9 @@ on_both! {
         let second = offer(&app.ctx, &actor).await.expect("offered again");
         let refused = confirm(&app.ctx, &actor, &given(code(&first.secret, app))).await;
         assert_eq!(refused.expect_err("the first offer was replaced").code(), Code::WrongCode);
-        let made = confirm(&app.ctx, &actor, &given(code(&second.secret, app))).await.expect("right");
-        assert_eq!(made.codes.len(), 10);
-        assert!(made.codes.iter().all(|code| code.len() == 19), "{} characters", made.codes[0].len());
+        let recovery = confirm(&app.ctx, &actor, &given(code(&second.secret, app))).await.expect("right");
+        assert_eq!(recovery.codes.len(), 10);
+        assert!(recovery.codes.iter().all(|code| code.len() == 19), "{} characters", recovery.codes[0].len());
         let now = state(&app.ctx, &actor).await.expect("told");
         assert_eq!((now.since, now.offered, now.recovery_codes_left), (Some(app.clock.now()), false, 10));
     }
@@ -43,12 +43,12 @@ on_both! {
     async fn nothing_that_lets_anybody_in_stands_in_the_tables(app: &TestApp) {
         let person = app.operator().await;
         let offered = offer(&app.ctx, &person.actor(app).await).await.expect("offered");
-        let made = confirm(&app.ctx, &person.actor(app).await, &given(code(&offered.secret, app))).await.expect("right");
+        let recovery = confirm(&app.ctx, &person.actor(app).await, &given(code(&offered.secret, app))).await.expect("right");
         let row = second_factor::Entity::find().one(app.ctx.db.read()).await.expect("read").expect("there");
         let secret = totp_rs::Secret::try_from_base32(&offered.secret).expect("base 32");
         assert!(!row.secret.contains(&offered.secret) && !row.secret.contains(&hex::encode(secret.as_bytes())));
         let rows = recovery_code::Entity::find().all(app.ctx.db.read()).await.expect("read");
-        for (row, code) in rows.iter().flat_map(|row| made.codes.iter().map(move |code| (row, code))) {
+        for (row, code) in rows.iter().flat_map(|row| recovery.codes.iter().map(move |code| (row, code))) {
             assert!(!row.code_hash.contains(code) && !row.code_hash.contains(&code.replace('-', "")));
         }
     }
@@ -101,11 +101,11 @@ on_both! {
         let person = app.operator().await;
         let actor = person.actor(app).await;
         let device = app.two_factor(&person).await;
-        let made = renew_codes(&app.ctx, &actor, &given(device.codes[0].clone())).await.expect("a code is a code");
-        assert_eq!(made.codes.len(), 10);
+        let recovery = renew_codes(&app.ctx, &actor, &given(device.codes[0].clone())).await.expect("a code is a code");
+        assert_eq!(recovery.codes.len(), 10);
         let old = renew_codes(&app.ctx, &actor, &given(device.codes[1].clone())).await;
         assert_eq!(old.expect_err("ended").code(), Code::WrongCode);
-        renew_codes(&app.ctx, &actor, &given(made.codes[1].clone())).await.expect("the new ones work");
+        renew_codes(&app.ctx, &actor, &given(recovery.codes[1].clone())).await.expect("the new ones work");
     }
 
     async fn a_server_that_asks_everybody_lets_those_without_one_set_it_up_and_nothing_else(app: &TestApp) {
@@ -131,9 +131,9 @@ on_both! {
             Operation::ProveIdentity,
         ];
         open.sort_by_key(|operation| format!("{operation:?}"));
-        let mut wanted = expected.to_vec();
-        wanted.sort_by_key(|operation| format!("{operation:?}"));
-        assert_eq!(open, wanted);
+        let mut operations = expected.to_vec();
+        operations.sort_by_key(|operation| format!("{operation:?}"));
+        assert_eq!(open, operations);
         let offered = offer(&strict, &actor).await.expect("offered");
         confirm(&strict, &actor, &given(code(&offered.secret, app))).await.expect("right");
         let actor = session::authenticate(&strict, token).await.expect("signed in");

@@ -42,8 +42,8 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let known = members::by_email(ctx.db.read(), &new.email).await?;
-    let (hash, doors) = if let Some(row) = &known {
+    let existing_member = members::by_email(ctx.db.read(), &new.email).await?;
+    let (hash, doors) = if let Some(row) = &existing_member {
         let doors = password::prove(ctx, &from, &new.email, &new.password, Some(row)).await?;
         no_second_factor(ctx.db.read(), MemberId(row.id)).await?;
         (None, doors)
@@ -61,9 +61,9 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
             // Everything is checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
-            if let Some(known) = &known {
-                password::still(tx, known).await?;
-                no_second_factor(tx, MemberId(known.id)).await?;
+            if let Some(existing_member) = &existing_member {
+                password::still(tx, existing_member).await?;
+                no_second_factor(tx, MemberId(existing_member.id)).await?;
             }
             attempt::forgive(tx, &doors).await?;
             let member = settle(ctx, tx, new, hash.as_deref(), purpose == InvitationPurpose::Operator).await?;

@@ -79,8 +79,8 @@ on_both! {
     async fn two_organizations_do_not_have_one_name(app: &TestApp) {
         let founded = app.founded().await;
         let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: founded.consortium }).await;
-        let taken = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
-        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+        let duplicate = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
+        assert_eq!(duplicate.expect_err("taken").code(), Code::AlreadyExists);
         // The transaction was rolled back: the link still works, and the e-mail is free.
         app.accept(&link, newcomer("Third", Some("West"))).await;
     }

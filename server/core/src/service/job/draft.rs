@@ -185,12 +185,12 @@ pub(super) async fn begin(
 
 /// Deletes a proposed draft, in the transaction of the proposal: it becomes one job only.
 pub(super) async fn spend(tx: &Tx, draft: &draft::Model) -> Result<(), Error> {
-    let gone = draft::Entity::delete_many()
+    let deletion = draft::Entity::delete_many()
         .filter(draft::Column::Id.eq(draft.id))
         .filter(draft::Column::Version.eq(draft.version))
         .exec(tx)
         .await?;
-    if gone.rows_affected == 1 {
+    if deletion.rows_affected == 1 {
         return Ok(());
     }
     Err(Error::problem(Code::PreconditionFailed, "somebody changed, proposed or deleted this draft in the meantime"))

@@ -104,22 +104,22 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
             let key = signed::public_key(&site.public_key)
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
-            let said: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
-            let row = state::row(tx, said.job).await?;
-            let part = part(tx, said.job, said.dataset).await?;
+            let statement: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let row = state::row(tx, statement.job).await?;
+            let part = part(tx, statement.job, statement.dataset).await?;
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
             }
-            if said.manifest != row.digest {
+            if statement.manifest != row.digest {
                 return Err(bad("the hold is about another manifest".to_owned()));
             }
             let who = part.organization_name.as_str();
-            let grip = Grip { holder: Holder::Site, dataset: Some(said.dataset), who, by: By::Worker(worker) };
-            let held = of_grip(tx, row.id, &grip).await?;
-            match (said.hold, held) {
+            let grip = Grip { holder: Holder::Site, dataset: Some(statement.dataset), who, by: By::Worker(worker) };
+            let existing = of_grip(tx, row.id, &grip).await?;
+            match (statement.hold, existing) {
                 (true, None) => {
                     let reason: String =
-                        said.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
+                        statement.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
                     place(ctx, tx, row, &grip, &reason, Some(signed)).await?;
                 }
                 (false, Some(open)) => {
@@ -127,7 +127,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
                 }
                 (true, Some(_)) | (false, None) => {}
             }
-            Ok(said.job)
+            Ok(statement.job)
         })
         .await?;
     react::after_job_change(ctx, id).await;
@@ -159,13 +159,13 @@ pub async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<V
 
 /// Returns the reasons of a pause, in words.
 pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model) -> Result<String, Error> {
-    let said = |hold: &Hold| match hold.holder {
+    let describe = |hold: &Hold| match hold.holder {
         Holder::Job => format!("paused by {}: {}", hold.by, hold.reason),
         Holder::Steward => format!("held for {} by {}: {}", hold.dataset_name, hold.by, hold.reason),
         Holder::Site => format!("held for {} at the site of {}: {}", hold.dataset_name, hold.by, hold.reason),
     };
-    let held: Vec<_> = of(connection, row).await?.iter().map(said).collect();
-    Ok(if held.is_empty() { JobState::Paused.label().to_owned() } else { held.join("; ") })
+    let reasons: Vec<_> = of(connection, row).await?.iter().map(describe).collect();
+    Ok(if reasons.is_empty() { JobState::Paused.label().to_owned() } else { reasons.join("; ") })
 }
 
 /// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
@@ -292,8 +292,8 @@ async fn lift(
     if !open(tx, row.id).await?.is_empty() {
         return Ok(row);
     }
-    let begun = row.started_at.is_some();
-    let row = state::step(ctx, tx, grip.by, row, JobStep::Resume { begun }, None).await?;
+    let has_started = row.started_at.is_some();
+    let row = state::step(ctx, tx, grip.by, row, JobStep::Resume { begun: has_started }, None).await?;
     // Its last participant may have finished in the meantime.
     state::finish_if_done(ctx, tx, grip.by, row).await
 }
@@ -333,6 +333,6 @@ async fn of_grip(
 }
 
 async fn part(connection: &impl ConnectionTrait, job: JobId, dataset: DatasetId) -> Result<participant::Model, Error> {
-    let found = participant::Entity::find_by_id((job.0, dataset.0)).one(connection).await?;
-    found.ok_or_else(|| Error::not_found("dataset in this job"))
+    let row = participant::Entity::find_by_id((job.0, dataset.0)).one(connection).await?;
+    row.ok_or_else(|| Error::not_found("dataset in this job"))
 }

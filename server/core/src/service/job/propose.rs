@@ -65,8 +65,8 @@ pub(super) async fn submit(
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
         let code = if missing { Code::BudgetMissing } else { Code::BudgetExceeded };
-        let told = refused::in_words(&refusals, &datasets);
-        return Err(Problem { refusals, ..Problem::new(code, told) }.into());
+        let message = refused::in_words(&refusals, &datasets);
+        return Err(Problem { refusals, ..Problem::new(code, message) }.into());
     }
     let row = ctx
         .db
@@ -126,11 +126,11 @@ pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
 /// Returns the violation of a job that would charge two datasets of one lineage: the same people would take part twice,
 /// and a site reserves once for a job.
 fn shared_accounts(new: &NewJob, datasets: &[Dataset]) -> Option<Violation> {
-    let mut charged: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
-    let named = new.spec.datasets();
-    let named = named.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
-    named.filter(|dataset| new.spec.cost(dataset).is_some()).find_map(|dataset| {
-        let other = charged.insert((dataset.organization, dataset.lineage), dataset)?;
+    let mut accounts: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
+    let uses = new.spec.datasets();
+    let participants = uses.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    participants.filter(|dataset| new.spec.cost(dataset).is_some()).find_map(|dataset| {
+        let other = accounts.insert((dataset.organization, dataset.lineage), dataset)?;
         let (organization, one, two) = (&dataset.organization_name, &other.name, &dataset.name);
         let message = format!(
             "{one:?} and {two:?} of {organization} are charged to the same accounts, because they hold the same data or people: take one of \

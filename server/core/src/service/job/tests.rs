@@ -57,8 +57,8 @@ on_both! {
         let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(None), &[]).await.unwrap_err();
         assert_eq!(wrong.code(), Code::ValidationFailed, "the lead must report");
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
-        let done = world.job(job.summary.id).await;
-        assert_eq!((done.summary.state, done.report), (JobState::Finished, Some(report())));
+        let result = world.job(job.summary.id).await;
+        assert_eq!((result.summary.state, result.report), (JobState::Finished, Some(report())));
         let account = world.account(1).await;
         assert_eq!(account.committed, account.spent, "nothing stays reserved");
     }
@@ -184,8 +184,8 @@ on_both! {
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let offered = offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
         assert!(matches!(&offered, Offer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
-        let known = Asking { decided: vec![job.manifest.clone()], ..Asking::default() };
-        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), Offer::Nothing);
+        let asking = Asking { decided: vec![job.manifest.clone()], ..Asking::default() };
+        assert_eq!(offer::next(&app.ctx, site.worker, &asking).await.unwrap(), Offer::Nothing);
 
         let foreign = decide(&app.ctx, site.worker, &other.decision(&job, true, "")).await.unwrap_err();
         assert_eq!(foreign.code(), Code::BadSignature);
@@ -224,9 +224,9 @@ on_both! {
         assert!(world.account(1).await.committed > 0.0, "a lease was given: something may have left");
 
         assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
-        let paid = world.sites[1].receipt(&job, 1, 1);
+        let receipt = world.sites[1].receipt(&job, 1, 1);
         let stopped = Outcome::GaveUp("cancelled".to_owned());
-        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[paid]).await.unwrap();
+        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[receipt]).await.unwrap();
         let account = world.account(1).await;
         assert!(account.spent > 0.0);
         assert_eq!(account.spent, account.committed);
@@ -264,8 +264,8 @@ on_both! {
         assert_eq!(measure(&app.ctx, leader, &lead, &nan).await.unwrap_err().code(), Code::ValidationFailed);
         measure(&app.ctx, leader, &lead, &measurement("common")).await.unwrap();
         measure(&app.ctx, leader, &lead, &Measurement { accuracy: 0.75, ..measurement("common") }).await.unwrap();
-        let shown = progress(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        assert_eq!(shown.measurements, [Measurement { accuracy: 0.75, ..measurement("common") }]);
+        let view = progress(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        assert_eq!(view.measurements, [Measurement { accuracy: 0.75, ..measurement("common") }]);
     }
 
     async fn a_job_is_nobodys_business_outside_its_consortium(app: &TestApp) {

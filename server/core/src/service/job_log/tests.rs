@@ -118,8 +118,8 @@ on_both! {
         append(&app.ctx, world.sites[1].worker, &lease, now, &[said(1, now, BEGUN), said(2, now, fault)]).await.unwrap();
         let reader = &world.sites[2].steward;
         let errors = LogQuery { level: Some(LogLevel::Error), ..LogQuery::default() };
-        let found = list(&app.ctx, reader, job.summary.id, &errors).await.unwrap();
-        assert_eq!(found.items.iter().map(|line| &*line.text).collect::<Vec<_>>(), ["stopped because the site's disk is full"]);
+        let page = list(&app.ctx, reader, job.summary.id, &errors).await.unwrap();
+        assert_eq!(page.items.iter().map(|line| &*line.text).collect::<Vec<_>>(), ["stopped because the site's disk is full"]);
         let one = LogQuery { limit: Some(1), ..LogQuery::default() };
         let first = list(&app.ctx, reader, job.summary.id, &one).await.unwrap();
         let second = LogQuery { cursor: first.next.clone(), ..one };
@@ -127,8 +127,8 @@ on_both! {
         assert!(first.items[0].number > second.items[0].number);
         let strange = LogQuery { cursor: Some("x".to_owned()), ..LogQuery::default() };
         assert_eq!(list(&app.ctx, reader, job.summary.id, &strange).await.unwrap_err().code(), Code::ValidationFailed);
-        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
-        assert_eq!((known.event, known.skew_seconds), (fault, 0));
+        let last_line = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
+        assert_eq!((last_line.event, last_line.skew_seconds), (fault, 0));
         let stranger = World::new(&app.ctx, 1, 1.0).await.sites.remove(1).steward;
         assert_eq!(list(&app.ctx, &stranger, job.summary.id, &LogQuery::default()).await.unwrap_err().code(), Code::NotFound);
     }
@@ -141,7 +141,7 @@ on_both! {
         let page = list(&app.ctx, &world.sites[1].steward, job.summary.id, &LogQuery::default()).await.unwrap();
         let moments: Vec<_> = page.items.iter().take(2).map(|line| line.at).collect();
         assert_eq!(moments, [app.ctx.now(), job.summary.created_at]);
-        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
-        assert_eq!(known.skew_seconds, 3600);
+        let last_line = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
+        assert_eq!(last_line.skew_seconds, 3600);
     }
 }

@@ -74,8 +74,8 @@ on_both! {
         let because = because(app, &world, &third).await.unwrap();
         assert!(because.contains("more than the limit's total"), "{because}");
         let rows = notification::Entity::find().filter(notification::Column::JobId.eq(third.summary.id.0));
-        let told = rows.all(app.ctx.db.read()).await.unwrap();
-        assert!(told.iter().any(|row| row.text.contains(&because)), "{told:?}");
+        let notices = rows.all(app.ctx.db.read()).await.unwrap();
+        assert!(notices.iter().any(|row| row.text.contains(&because)), "{notices:?}");
 
         let site = &world.sites[1];
         let third = approve(&app.ctx, &site.steward, third.summary.id, site.dataset).await.unwrap();
@@ -115,8 +115,8 @@ on_both! {
             let new = NewJob { title: "at once".to_owned(), spec: Spec::DpSgd(world.spec(2)) };
             tokio::spawn(async move { jobs::propose(&ctx, &lead, consortium, new).await.unwrap() })
         });
-        let made = futures::future::join_all(tries).await;
-        assert_eq!(made.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
+        let results = futures::future::join_all(tries).await;
+        assert_eq!(results.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
     }
 
     async fn a_job_that_is_over_counts_what_it_released_and_not_its_worst_case(app: &TestApp) {

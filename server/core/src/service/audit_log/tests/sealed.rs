@@ -44,20 +44,20 @@ on_both! {
         let change = "UPDATE audit_log SET what = 'backup_restored' WHERE what = 'backup_made'";
         tamper(&app.ctx, "audit_log", change).await;
         let report = examined(&app.ctx).await;
-        let found = report.findings.iter().any(|finding| {
+        let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("not what was written")
         });
-        assert!(found, "{report}");
+        assert!(is_reported, "{report}");
     }
 
     async fn dropped_entry_is_found_by_the_examination(app: &TestApp) {
         sealed(app).await;
         tamper(&app.ctx, "audit_log", "DELETE FROM audit_log WHERE what = 'backup_made'").await;
         let report = examined(&app.ctx).await;
-        let found = report.findings.iter().any(|finding| {
+        let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("missing")
         });
-        assert!(found, "{report}");
+        assert!(is_reported, "{report}");
     }
 
     async fn entry_that_was_kept_out_of_the_log_is_found(app: &TestApp) {

@@ -62,8 +62,8 @@ on_both! {
             finish_audited(&app.ctx, world.sites[site].worker, &leases[site], &outcome, statement.as_ref(), &[]).await.unwrap();
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        let known = Known { model: None, ..known(&world) };
-        let verdict = verify(&file, &known);
+        let inputs = Known { model: None, ..known(&world) };
+        let verdict = verify(&file, &inputs);
         assert!(verdict.holds(), "{verdict}");
         assert!(verdict.to_string().contains("claimed"), "{verdict}");
 
@@ -71,7 +71,7 @@ on_both! {
         let after = |change: &dyn Fn(&mut Option<AuditAsked>)| {
             let mut lie = certificate.clone();
             change(&mut lie.parties[1].charged.as_mut().unwrap().audit);
-            verify(&signed(file.clone(), &lie, &app.ctx.signer), &known)
+            verify(&signed(file.clone(), &lie, &app.ctx.signer), &inputs)
         };
         let say = |statement: &AuditStatement, site: usize| {
             let statement = Signed::new(statement, &world.sites[site].key).unwrap();

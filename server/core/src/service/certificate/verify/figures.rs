@@ -79,7 +79,7 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
     };
     let mut wrong = Vec::new();
     let parties = again.parties.iter().filter_map(|party| party.charged.as_ref());
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     for ((party, says), computed) in charged(opened).zip(parties) {
         for (what, says, computed) in [("Rényi", says.renyi, computed.renyi), ("tight", says.tight, computed.tight)] {
             if !same(says, computed) {
@@ -92,9 +92,9 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
                 wrong.push(format!("{}: the ε of another unit is {computed}, not {says}", party.dataset_name));
             }
         }
-        told.push(format!("{} {}", party.dataset_name, said(computed.renyi)));
+        summaries.push(format!("{} {}", party.dataset_name, said(computed.renyi)));
     }
-    let epsilon = Finding::of(wrong, || format!("recomputed: {}", told.join(", ")));
+    let epsilon = Finding::of(wrong, || format!("recomputed: {}", summaries.join(", ")));
     let (says, computed) = (&opened.certificate.together, &again.together);
     let mut wrong = Vec::new();
     if says.len() != computed.len() {
@@ -168,8 +168,8 @@ fn flaws(charged: &PartyCharges, event: &Event, account: &AccountPosition) -> Ve
             let spent = balance.spent().without(&one.times(releases.committed)).is_some();
             expect(spent, "the account has spent less than this job alone did");
             let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
-            let held = balance.reserved().without(&one.times(open)).is_some();
-            expect(held, "the account holds less in reserve than this job still does");
+            let is_covered = balance.reserved().without(&one.times(open)).is_some();
+            expect(is_covered, "the account holds less in reserve than this job still does");
         }
         Err(error) => expect(false, &error.to_string()),
     }

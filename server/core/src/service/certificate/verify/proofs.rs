@@ -30,8 +30,8 @@ pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
             }
         }
         let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::LogLeaf::parse(&proof.leaf).ok());
-        let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
-        if accounts.any(|leaf| leaf.account() != charged) {
+        let charged_account = party.charged.as_ref().map(|charges| charges.account.account.0);
+        if accounts.any(|leaf| leaf.account() != charged_account) {
             wrong.push(format!("{}: the log charges another account", party.dataset_name));
         }
         match (WitnessAnswer { head: Some(head.clone()), receipts: proofs, ..WitnessAnswer::default() }).check(
@@ -64,21 +64,21 @@ fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
 
 /// Checks that the promised audits were made, and none measured more than its claim.
 pub(super) fn audit(opened: &Opened) -> Finding {
-    let (mut wrong, mut open, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut wrong, mut open, mut summaries) = (Vec::new(), Vec::new(), Vec::new());
     for party in &opened.certificate.parties {
         let Some(charged) = &party.charged else { continue };
-        let asked = opened.manifest.spec.audit_plan(&price::known_of(party));
-        match (&asked, &charged.audit) {
+        let plan = opened.manifest.spec.audit_plan(&price::known_of(party));
+        match (&plan, &charged.audit) {
             (None, None) => {}
             (Some(_), None) => wrong.push(format!("{}: the manifest asks for an audit", party.dataset_name)),
             (None, Some(_)) => wrong.push(format!("{}: the manifest asks for no audit", party.dataset_name)),
-            (Some(asked), Some(audit)) => match &audit.statement {
+            (Some(plan), Some(audit)) => match &audit.statement {
                 None => open.push(format!("{} has handed in no statement", party.dataset_name)),
                 Some(statement) => match measured(opened, party, charged, statement) {
-                    Ok((statement, _)) if !statement.finding.answers(asked) => {
+                    Ok((statement, _)) if !statement.finding.answers(plan) => {
                         wrong.push(format!("{}: the statement is of another audit", party.dataset_name));
                     }
-                    Ok((_, shown)) => told.push(shown),
+                    Ok((_, summary)) => summaries.push(summary),
                     Err(why) => wrong.push(format!("{}: {why}", party.dataset_name)),
                 },
             },
@@ -87,7 +87,7 @@ pub(super) fn audit(opened: &Opened) -> Finding {
     if wrong.is_empty() && !open.is_empty() {
         return Finding::Unchecked(open.join(", "));
     }
-    Finding::of(wrong, || if told.is_empty() { "none was asked for".to_owned() } else { told.join(", ") })
+    Finding::of(wrong, || if summaries.is_empty() { "none was asked for".to_owned() } else { summaries.join(", ") })
 }
 
 /// Returns a site's statement, if the site signed it, it is about this job, and its bound does not exceed the claim.
@@ -129,6 +129,6 @@ fn measured(
     if again.verdict == Audited::Disproved {
         return Err(format!("an audit measured ε of at least {}, above the claim of {}", again.blocking, again.tight));
     }
-    let shown = format!("{} at least ε {:.4} of {:.4} claimed", party.dataset_name, again.shown, again.claim);
-    Ok((statement, shown))
+    let summary = format!("{} at least ε {:.4} of {:.4} claimed", party.dataset_name, again.shown, again.claim);
+    Ok((statement, summary))
 }

@@ -31,8 +31,8 @@ on_both! {
 
         let job = draft_propose(&app.ctx, &lead, draft.id).await.unwrap();
         assert_eq!((job.summary.state, job.summary.title.as_str()), (JobState::Proposed, "a second try"));
-        let gone = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
-        assert_eq!(gone.code(), Code::NotFound, "it is a job now");
+        let refusal = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::NotFound, "it is a job now");
     }
 
     async fn a_draft_that_is_refused_by_a_budget_stays_a_draft(app: &TestApp) {

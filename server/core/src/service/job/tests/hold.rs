@@ -38,9 +38,9 @@ on_both! {
         let paused = pause(&app.ctx, &lead, id, &because("a look at the learning rate")).await.unwrap();
         assert_eq!((paused.summary.state, paused.holds.len()), (JobState::Paused, 1));
         let worker = world.sites[2].worker;
-        let told = lease::renew(&app.ctx, worker, &leases[2]).await.unwrap_err();
-        assert_eq!(told.code(), Code::LeaseLost, "not over: the worker gives nothing back");
-        assert!(told.to_string().contains("a look at the learning rate"), "{told}");
+        let refusal = lease::renew(&app.ctx, worker, &leases[2]).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::LeaseLost, "not over: the worker gives nothing back");
+        assert!(refusal.to_string().contains("a look at the learning rate"), "{refusal}");
         let refused = world.submit_with(0, &leases[0], 1, &[1.0], vec![]).await.unwrap_err();
         assert_eq!(refused.code(), Code::LeaseLost);
         assert_eq!(offer::next(&app.ctx, worker, &Asking::default()).await.unwrap(), Offer::Nothing);
@@ -74,8 +74,8 @@ on_both! {
         resume(&app.ctx, &lead, id).await.unwrap();
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         assert_eq!(world.average(1, &leases[1], 1).await, None, "20 of 60 seconds are left, though the quorum is met");
-        let shown = progress(&app.ctx, &lead, id).await.unwrap();
-        assert!(shown.rounds[0].submissions.iter().all(|part| !part.late), "{:?}", shown.rounds[0]);
+        let view = progress(&app.ctx, &lead, id).await.unwrap();
+        assert!(view.rounds[0].submissions.iter().all(|part| !part.late), "{:?}", view.rounds[0]);
         app.clock.advance(Duration::seconds(21));
         assert_eq!(world.average(1, &leases[1], 1).await, Some(vec![2.0]), "then they are over");
         world.submit(&job, 2, &leases[2], 1, &[9.0]).await.expect_err("the round is closed");
@@ -97,9 +97,9 @@ on_both! {
         let twice = hold_dataset(&app.ctx, &steward, id, owner.dataset, &because("again")).await.unwrap_err();
         assert_eq!(twice.code(), Code::WrongState);
         pause(&app.ctx, &lead, id, &because("and a look at it")).await.unwrap();
-        let kept = resume(&app.ctx, &lead, id).await.unwrap();
-        assert_eq!(kept.summary.state, JobState::Paused, "the steward holds it still");
-        assert_eq!(kept.holds.iter().map(|hold| hold.holder).collect::<Vec<_>>(), [Holder::Steward]);
+        let view = resume(&app.ctx, &lead, id).await.unwrap();
+        assert_eq!(view.summary.state, JobState::Paused, "the steward holds it still");
+        assert_eq!(view.holds.iter().map(|hold| hold.holder).collect::<Vec<_>>(), [Holder::Steward]);
         let denied = resume(&app.ctx, &lead, id).await.unwrap_err();
         assert!(denied.code() == Code::WrongState && denied.to_string().contains("the disk is replaced"), "{denied}");
         let denied = release_dataset(&app.ctx, &lead, id, owner.dataset).await.unwrap_err();
@@ -145,8 +145,8 @@ on_both! {
         for _ in 0..2 {
             hold_by_site(&app.ctx, site.worker, &word(site, id, manifest, true)).await.unwrap();
         }
-        let held = world.job(id).await;
-        assert_eq!((held.summary.state, held.holds.len(), held.holds[0].holder), (JobState::Paused, 1, Holder::Site));
+        let view = world.job(id).await;
+        assert_eq!((view.summary.state, view.holds.len(), view.holds[0].holder), (JobState::Paused, 1, Holder::Site));
         let denied = release_dataset(&app.ctx, &site.steward, id, site.dataset).await.unwrap_err();
         assert_eq!(denied.code(), Code::WrongState, "what the site holds, only the site lets go");
         for _ in 0..2 {
@@ -180,12 +180,12 @@ on_both! {
         assert_eq!(early.code(), Code::WrongState);
         let job = world.approved(proposed).await;
         let id = job.summary.id;
-        let held = world.account(1).await;
+        let account = world.account(1).await;
         pause(&app.ctx, &lead, id, &because("not now")).await.unwrap();
-        assert_eq!(world.account(1).await, held, "what is reserved stays reserved");
+        assert_eq!(world.account(1).await, account, "what is reserved stays reserved");
         let over = crate::service::job::cancel(&app.ctx, &lead, id).await.unwrap();
         assert_eq!((over.summary.state, over.holds.len()), (JobState::Cancelled, 0));
-        assert!(world.account(1).await.committed < held.committed, "and comes back when the job is over");
+        assert!(world.account(1).await.committed < account.committed, "and comes back when the job is over");
         let late = pause(&app.ctx, &lead, id, &because("too late")).await.unwrap_err();
         assert_eq!(late.code(), Code::WrongState);
     }

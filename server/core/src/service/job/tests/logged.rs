@@ -42,8 +42,8 @@ on_both! {
         let job = world.queued(1).await;
         let id = job.summary.id;
         let (proposer, approver) = (world.sites[0].steward.id().0, world.sites[2].steward.id().0);
-        let begun = [entry("job_proposed", "member", Some(proposer)), entry("job_admitted", "member", Some(approver))];
-        assert_eq!(told(&world, id).await, begun, "and nothing else");
+        let first_entries = [entry("job_proposed", "member", Some(proposer)), entry("job_admitted", "member", Some(approver))];
+        assert_eq!(told(&world, id).await, first_entries, "and nothing else");
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
@@ -51,12 +51,12 @@ on_both! {
         for site in [1, 2] {
             finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
         }
-        let done = Outcome::Done(Some(report()));
+        let outcome = Outcome::Done(Some(report()));
         for _ in 0..2 {
-            finish(&app.ctx, world.sites[0].worker, &leases[0], &done, &[]).await.unwrap();
+            finish(&app.ctx, world.sites[0].worker, &leases[0], &outcome, &[]).await.unwrap();
         }
-        let told = told(&world, id).await;
-        assert_eq!(told[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
+        let entries = told(&world, id).await;
+        assert_eq!(entries[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
     }
 
     async fn a_job_that_ends_because_somebody_is_silent_is_finished_by_the_system(app: &TestApp) {
@@ -81,8 +81,8 @@ on_both! {
         finish(&app.ctx, world.sites[0].worker, &lease, &gave_up, &[]).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_failed", "worker", Some(world.sites[0].worker.0)));
         assert!(world.job(job.summary.id).await.reason.unwrap().contains("words of the site"), "the job tells them");
-        let kept = Entity::find().filter(Column::Detail.contains("words of the site"));
-        assert!(kept.all(app.ctx.db.read()).await.unwrap().is_empty(), "nobody could take them out again");
+        let query = Entity::find().filter(Column::Detail.contains("words of the site"));
+        assert!(query.all(app.ctx.db.read()).await.unwrap().is_empty(), "nobody could take them out again");
     }
 
     async fn a_sites_no_to_a_queued_job_fails_it_by_its_worker(app: &TestApp) {

@@ -25,7 +25,7 @@ use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction};
+use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
@@ -80,7 +80,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
         })
         .await?;
     let secret = format!("{PREFIX}{}_{secret}", id.0.simple());
-    Ok(ApiKey { secret: Some(secret), ..shown(row)? })
+    Ok(ApiKey { secret: Some(secret), ..to_api_key(row)? })
 }
 
 /// Returns the caller's own keys, newest first, including those that no longer work.
@@ -94,7 +94,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
         .order_by_desc(api_key::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(shown).collect()
+    rows.into_iter().map(to_api_key).collect()
 }
 
 /// Revokes a key of the caller with immediate effect. Revoking it again changes nothing.
@@ -190,11 +190,11 @@ fn refused() -> Error {
     Error::problem(Code::Unauthenticated, "the key does not hold: make another under Settings, API keys")
 }
 
-fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> Act<'static> {
-    Act { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
+fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> NewAuditEntry<'static> {
+    NewAuditEntry { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
 }
 
-fn shown(row: api_key::Model) -> Result<ApiKey, Error> {
+fn to_api_key(row: api_key::Model) -> Result<ApiKey, Error> {
     Ok(ApiKey {
         id: row.id.into(),
         name: row.name,

@@ -23,7 +23,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::attempt;
 
 /// Counts one attempt on each of the counters.
@@ -106,7 +106,7 @@ async fn note(ctx: &Ctx, member: Option<MemberId>, what: AuditAction) -> Result<
     }
     let subject = member.map(|member| ("member", member.to_string()));
     let detail = json!({ "failures": failures });
-    audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail }).await
+    audit_log::note(ctx, NewAuditEntry { by: AuditAuthor::Nobody, what, place: Place::Server, subject, detail }).await
 }
 
 /// Deletes expired windows.

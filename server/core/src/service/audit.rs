@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{audit, job, participant, worker};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::{readable, state};
 use crate::service::ledger::account::{self as accounts, Key};
 use crate::service::{freeze, lease};
@@ -37,7 +37,7 @@ const MOST_DELTA: f64 = 0.01;
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
-pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
+pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
     readable(ctx, actor, id).await?;
     let parts = state::participants(ctx.db.read(), id).await?;
     let rows = audit::Entity::find()
@@ -62,7 +62,7 @@ pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView
 
 /// Returns the audit that a job promises for a dataset's releases.
 pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
 }
 
@@ -72,11 +72,11 @@ pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan
 /// # Errors
 /// `withheld` when not.
 pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
-    if !planned.iter().any(Planned::is_audited) || state::of(row)? == JobState::Finished {
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    if !planned.iter().any(PlannedSeries::is_audited) || state::parse(row)? == JobState::Finished {
         return Ok(());
     }
-    let why = row.reason.as_deref().filter(|_| state::of(row).is_ok_and(JobState::is_over));
+    let why = row.reason.as_deref().filter(|_| state::parse(row).is_ok_and(JobState::is_over));
     let why =
         why.map_or_else(|| "it has not come yet".to_owned(), |reason| format!("the job ended without it ({reason})"));
     Err(Error::problem(Code::Withheld, format!("the job promises an audit, and its files wait for it: {why}")))
@@ -84,7 +84,7 @@ pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
 
 /// A statement with the server's assessment of its counts, computed before any transaction begins.
 #[derive(Debug, Clone)]
-pub struct Judged {
+pub struct JudgedStatement {
     statement: AuditStatement,
     signed: Signed,
     /// The assessment at the site's δ.
@@ -97,7 +97,7 @@ pub struct Judged {
 ///
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
-pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
+pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
     let lease = lease::held(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
@@ -122,7 +122,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
     let assessed: Result<_, undertone_api::job::audit::AssessError> =
         ctx.compute().run(WorkOwner::current(), "assessing an audit", assess).await?;
     let (theirs, ours) = assessed.map_err(|error| wrong(error.to_string()))?;
-    Ok(Judged { statement, signed: signed.clone(), theirs, ours })
+    Ok(JudgedStatement { statement, signed: signed.clone(), theirs, ours })
 }
 
 /// Returns δ of the account that a participant's charge goes to.
@@ -145,9 +145,9 @@ pub async fn accept(
     tx: &Tx,
     row: &job::Model,
     part: &participant::Model,
-    judged: &Judged,
+    judged: &JudgedStatement,
 ) -> Result<Option<String>, Error> {
-    let Judged { statement, signed, theirs, ours } = judged;
+    let JudgedStatement { statement, signed, theirs, ours } = judged;
     is_of(row, part, statement)?;
     if statement.releases != part.releases as u64 {
         return Err(wrong(format!(

@@ -19,7 +19,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
@@ -88,8 +88,8 @@ pub async fn set_if(
             let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
             set.into_active_model().insert(tx).await?;
             log::append(ctx, tx, &leaves).await?;
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::BudgetSet,
                 place: Place::Organization(dataset.organization),
                 subject: Some(("dataset", id.to_string())),
@@ -102,12 +102,12 @@ pub async fn set_if(
             };
             audit_log::record(ctx, tx, act).await?;
             // Stewards approved jobs in view of the previous limit.
-            approval::voided(ctx, tx, dataset.organization, dataset.lineage).await?;
+            approval::revoke_answers(ctx, tx, dataset.organization, dataset.lineage).await?;
             account.save(tx).await
         })
         .await?;
     ctx.wake().ring();
-    shown(&row)
+    to_account(&row)
 }
 
 /// Returns the accounts of lineages, for display. An account that only records exact releases of its owner has a limit
@@ -120,7 +120,7 @@ pub(crate) async fn of_lineages(
     let rows = accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await?;
     let mut uncovered = uncovered(connection, &rows).await?;
     for row in rows {
-        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..shown(&row)? };
+        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..to_account(&row)? };
         all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
     }
     Ok(all)
@@ -205,7 +205,7 @@ fn standing(row: &account::Model) -> Result<Standing, Error> {
 }
 
 /// Converts an account for display.
-fn shown(row: &account::Model) -> Result<Account, Error> {
+fn to_account(row: &account::Model) -> Result<Account, Error> {
     let balance: Balance = from_json(&row.balance)?;
     let summary = balance.summary();
     let none = |error| Error::internal("showing an account without a budget", error);

@@ -27,7 +27,7 @@ use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
 use crate::service::notification;
 
-pub use draft::covered;
+pub use draft::describe_job;
 
 /// Returns a job's certificate, for reading.
 ///
@@ -35,7 +35,7 @@ pub use draft::covered;
 /// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
     readable(ctx, actor, id).await?;
-    from_json(&wanted(ctx, id).await?.payload)
+    from_json(&require(ctx, id).await?.payload)
 }
 
 /// Returns a job's certificate with its evidence, for a download.
@@ -44,8 +44,8 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Err
 /// As [`get`].
 pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
     let job = readable(ctx, actor, id).await?;
-    let row = wanted(ctx, id).await?;
-    let evidence = evidence::of(ctx, job, &from_json(&row.payload)?).await?;
+    let row = require(ctx, id).await?;
+    let evidence = evidence::load_evidence(ctx, job, &from_json(&row.payload)?).await?;
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
@@ -62,7 +62,7 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
 
 /// Returns the certificate, and makes it if it is due and was not made when the job ended (the server crashed in
 /// between).
-async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
+async fn require(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
     issue(ctx, id).await?.ok_or_else(|| {
         Error::problem(
             Code::WrongState,
@@ -81,10 +81,10 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
         return Ok(Some(model));
     }
     let job = state::row(ctx.db.read(), id).await?;
-    let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
+    let Some(draft) = draft::draft_certificate(ctx, &job).await? else { return Ok(None) };
     let certificate = ctx
         .compute()
-        .run(WorkOwner::current(), "pricing a certificate", move || price::filled(draft))
+        .run(WorkOwner::current(), "pricing a certificate", move || price::compute_figures(draft))
         .await?
         .map_err(|error| Error::internal("pricing a certificate", error))?;
     let signed =

@@ -24,14 +24,14 @@ pub const MOST: usize = 16;
 
 /// The content of a challenge.
 #[derive(Serialize, Deserialize)]
-struct Challenge {
+struct WorkerChallenge {
     worker: WorkerId,
     /// 128 random bits, hex.
     nonce: String,
     asked_at_unix: i64,
 }
 
-impl Document for Challenge {
+impl Document for WorkerChallenge {
     const DOMAIN: &'static str = "undertone/challenge/1";
     const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
 
@@ -47,7 +47,7 @@ impl Document for Challenge {
 /// When the challenge cannot be signed.
 pub async fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
     let nonce = hex::encode(ctx.random.bytes::<16>());
-    let challenge = Challenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
+    let challenge = WorkerChallenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
     let signed = ctx.signer.sign(&challenge).await.map_err(|error| Error::internal("signing a challenge", error))?;
     let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a challenge", error))?;
     Ok(hex::encode(json))
@@ -67,7 +67,7 @@ pub fn check(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<(), Error> {
 /// # Errors
 /// `unauthenticated` when it is not valid, or was answered already; `rate_limited` for the 17th answer within a minute.
 pub async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(), Error> {
-    let Challenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
+    let WorkerChallenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
     let name = format!("{asked_at_unix}:{nonce}");
     let before = challenge::Entity::find_by_id(worker.0).one(tx).await?;
     let challenges = before.as_ref().map_or("", |row| row.challenge.as_str());
@@ -90,9 +90,9 @@ pub async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(
     Ok(())
 }
 
-fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<Challenge, Error> {
+fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<WorkerChallenge, Error> {
     let signed: Option<Signed> = hex::decode(text).ok().and_then(|json| serde_json::from_slice(&json).ok());
-    let challenge: Option<Challenge> = signed.and_then(|signed| signed.open(&ctx.signer).ok());
+    let challenge: Option<WorkerChallenge> = signed.and_then(|signed| signed.open(&ctx.signer).ok());
     challenge.filter(|it| it.worker == worker && is_in_time(ctx, it.asked_at_unix)).ok_or_else(none)
 }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// Returns the error code for a worker's answer, if it is refused.
-    async fn answered(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
+    async fn answer_code(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
         let answer = PresenceProof { worker: site.worker, challenge: text.to_owned() };
         let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");
         presence::sign_in(ctx, site.worker, &presence, "1.0", &[]).await.err().map(|error| error.code())
@@ -165,14 +165,14 @@ mod tests {
             for _ in 0..2 * MOST {
                 let theirs = ask(&app.ctx, world.sites[1].worker).await.expect("anybody may ask");
                 for text in [&theirs, &challenge] {
-                    assert_eq!(answered(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
+                    assert_eq!(answer_code(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
                 }
             }
             let rows = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
             assert!(rows.is_empty(), "a stranger has written nothing");
             world.sites[1].key = key;
-            assert_eq!(answered(&app.ctx, &world.sites[1], &challenge).await, None, "the first one asked still holds");
-            assert_eq!(answered(&app.ctx, &world.sites[1], &challenge).await, Some(Code::Unauthenticated), "once");
+            assert_eq!(answer_code(&app.ctx, &world.sites[1], &challenge).await, None, "the first one asked still holds");
+            assert_eq!(answer_code(&app.ctx, &world.sites[1], &challenge).await, Some(Code::Unauthenticated), "once");
         }
 
         async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {

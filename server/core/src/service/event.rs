@@ -45,7 +45,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const MOST_JOBS: u64 = 50;
 
 /// A stream of changes.
-pub struct Events {
+pub struct EventStream {
     ctx: Ctx,
     actor: Actor,
     subject: Subject,
@@ -71,7 +71,7 @@ pub async fn watch(
     subject: Subject,
     operation: Operation,
     known: Option<String>,
-) -> Result<Events, Error> {
+) -> Result<EventStream, Error> {
     // Before the first check of the caller's rights, so that no change is missed in between.
     let standings = ctx.wake().listen_for_standings();
     // Checks the policy.
@@ -83,7 +83,7 @@ pub async fn watch(
     }
     let mut again = interval_at(Instant::now() + ASK_AGAIN, ASK_AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    Ok(Events {
+    Ok(EventStream {
         ctx: ctx.clone(),
         actor: actor.clone(),
         subject,
@@ -109,7 +109,7 @@ pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> 
     })
 }
 
-impl Events {
+impl EventStream {
     /// Returns the next state that the caller does not have; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<Arc<Seen>> {
         loop {
@@ -244,7 +244,7 @@ async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
                 log: job_log::newest(ctx, id).await?,
                 progress: standing(ctx, row).await?,
             };
-            seen(&event, "")
+            to_update(&event, "")
         }
         Subject::Consortium(id) => {
             let jobs = job::Entity::find()
@@ -253,14 +253,14 @@ async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
                 .limit(MOST_JOBS)
                 .all(ctx.db.read())
                 .await?;
-            let rest = beside(ctx, id, &jobs).await?;
-            seen(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
+            let rest = page_content(ctx, id, &jobs).await?;
+            to_update(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
         }
     }
 }
 
 /// Returns a state with its version; `rest` is further content that belongs to the version only.
-fn seen(state: &impl Serialize, rest: &str) -> Result<Seen, Error> {
+fn to_update(state: &impl Serialize, rest: &str) -> Result<Seen, Error> {
     let json = to_json(state)?;
     let digest = Sha256::new().chain_update(&json).chain_update(rest).finalize();
     Ok(Seen { version: hex::encode(&digest[..8]), json })
@@ -268,7 +268,7 @@ fn seen(state: &impl Serialize, rest: &str) -> Result<Seen, Error> {
 
 /// Returns the other content of a consortium's pages: its members, the facts and accounts of its datasets, freezes, and
 /// answers.
-async fn beside(ctx: &Ctx, id: ConsortiumId, jobs: &[job::Model]) -> Result<String, Error> {
+async fn page_content(ctx: &Ctx, id: ConsortiumId, jobs: &[job::Model]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let members: Vec<Uuid> = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.eq(id.0))

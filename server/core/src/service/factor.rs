@@ -26,7 +26,7 @@ use crate::auth::{Actor, Door, Operation, Place, factor, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, passkey, password};
@@ -41,7 +41,7 @@ const RECOVERY: usize = 10;
 
 /// The kind of a correct code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum FactorMethod {
     /// From the authenticator.
     Authenticator,
     /// A recovery code, which is used up.
@@ -192,12 +192,12 @@ async fn takes_codes(connection: &impl ConnectionTrait, member: MemberId) -> Res
 }
 
 /// Uses up a code: the authenticator's for a valid step, or a recovery code. Returns `None` when it is neither.
-pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> Result<Option<Proof>, Error> {
+pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> Result<Option<FactorMethod>, Error> {
     let row = second_factor::Entity::find_by_id(member.0).one(tx).await?;
     let Some(row) = row.filter(|row| row.confirmed_at.is_some()) else { return Ok(None) };
     if let Some(step) = step(ctx, member, &row, code)? {
         second_factor::Model { last_step: step, ..row }.into_active_model().reset_all().update(tx).await?;
-        return Ok(Some(Proof::Authenticator));
+        return Ok(Some(FactorMethod::Authenticator));
     }
     let row = recovery_code::Entity::find()
         .filter(recovery_code::Column::MemberId.eq(member.0))
@@ -207,7 +207,7 @@ pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> R
         .await?;
     let Some(row) = row else { return Ok(None) };
     recovery_code::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
-    Ok(Some(Proof::Recovery))
+    Ok(Some(FactorMethod::Recovery))
 }
 
 /// Deletes every second factor with its data, including passkeys.
@@ -249,7 +249,7 @@ pub(super) async fn proven(
                 notify_wrong_codes(ctx, tx, actor.id()).await?;
                 return Ok(false);
             };
-            if proof == Proof::Recovery {
+            if proof == FactorMethod::Recovery {
                 audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodeUsed)).await?;
                 credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodeUsed).await?;
             }
@@ -300,9 +300,9 @@ fn hash(code: &str) -> String {
     fingerprint(&letters.to_ascii_uppercase())
 }
 
-fn act(actor: &Actor, what: AuditAction) -> Act<'static> {
-    Act {
-        by: By::from(actor),
+fn act(actor: &Actor, what: AuditAction) -> NewAuditEntry<'static> {
+    NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Server,
         subject: Some(("member", actor.id().to_string())),

@@ -5,7 +5,7 @@ use time::Duration;
 use undertone_api::problem::{Code, Problem};
 
 use crate::testing::{TestApp, on_both};
-use undertone_server_core::service::idempotency::{self, Seen};
+use undertone_server_core::service::idempotency::{self, KeyState};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -73,7 +73,7 @@ on_both! {
         let (actor, bearer) = (operator.actor(app).await, operator.bearer());
         let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
         let begun = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
-        assert!(matches!(begun, Seen::Never(_)));
+        assert!(matches!(begun, KeyState::Never(_)));
         let busy = found(app, &bearer, "k1", "Speech").await;
         busy.assert_status(StatusCode::CONFLICT);
         assert!(problem(&busy, Code::InProgress).detail.contains("under way"));

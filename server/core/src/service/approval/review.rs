@@ -21,7 +21,7 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
     let row = readable(ctx, actor, job).await?;
     let manifest: Manifest = from_json(&row.manifest)?;
     let datasets: Vec<DatasetId> = manifest.participants.iter().map(|party| party.dataset).collect();
-    consent::of_sites(ctx.db.read(), &datasets).await
+    consent::load_rules(ctx.db.read(), &datasets).await
 }
 
 /// Returns the use of a dataset by a job. Every reader of the job may read it: it contains nothing beyond the manifest.
@@ -35,7 +35,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
     let entry = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
     let own = datasets.iter().find(|row| row.id == dataset).ok_or_else(absent)?;
-    let (state, spec): (JobState, &Spec) = (state::of(&row)?, &manifest.spec);
+    let (state, spec): (JobState, &Spec) = (state::parse(&row)?, &manifest.spec);
     let cost = match &entry.charge {
         // In later states the cost is reserved and already subtracted from the remaining budget.
         Some(_) if state == JobState::Proposed => {
@@ -60,7 +60,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
         not_after,
         cost,
         learned,
-        approval: consent::of_site(ctx.db.read(), dataset.0).await?,
+        approval: consent::load_rule(ctx.db.read(), dataset.0).await?,
         manifest: Signed { payload: row.manifest, signature: row.signature },
     })
 }

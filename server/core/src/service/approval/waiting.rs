@@ -19,7 +19,7 @@ const MOST: u64 = 100;
 
 /// A dataset of a proposed job that awaits the caller's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingApproval {
     /// The job.
     pub job: JobId,
     /// Its title.
@@ -35,7 +35,7 @@ pub struct Waiting {
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
-pub async fn waiting(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Waiting>, Error> {
+pub async fn waiting(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<WaitingApproval>, Error> {
     up_to(ctx, actor, consortium, MOST).await
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn up_to(
     actor: &Actor,
     consortium: ConsortiumId,
     most: u64,
-) -> Result<Vec<Waiting>, Error> {
+) -> Result<Vec<WaitingApproval>, Error> {
     policy::check(actor, Operation::ReadJob, Place::Consortium(consortium))?;
     let decides = |id| policy::allows(actor, Operation::DecideJob, Place::Organization(id));
     let own = actor.organizations().into_iter().filter(|id| decides(*id)).map(|id| id.0);
@@ -75,7 +75,7 @@ pub(super) async fn up_to(
     let titles: HashMap<Uuid, String> = titles.into_iter().collect();
     Ok(parts
         .into_iter()
-        .map(|part| Waiting {
+        .map(|part| WaitingApproval {
             job: part.job_id.into(),
             title: titles.get(&part.job_id).cloned().unwrap_or_default(),
             dataset: part.dataset_id.into(),

@@ -12,10 +12,10 @@ use undertone_api::signed::certificate::{FigureMethod, PublicFact, ValidFor};
 use undertone_api::signed::{Certificate, Consent};
 use undertone_privacy::ledger::Overlap;
 
-use super::verify::{Finding, Known, Point, verify};
+use super::verify::{PointFinding, TrustedInputs, VerificationPoint, verify};
 use super::{file, get, price};
 use crate::auth::Actor;
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::lease;
 use crate::service::offer::{self, Asking};
 use crate::service::world::finished::{at_the_end, end, finished, known, played};
@@ -38,11 +38,11 @@ on_both! {
         let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
         let verdict = verify(&file, &known(&world));
         assert!(verdict.holds(), "{verdict}");
-        for point in Point::ALL {
-            assert!(matches!(verdict.finding(point), Some(Finding::Holds(_))), "{}\n{verdict}", point.name());
+        for point in VerificationPoint::ALL {
+            assert!(matches!(verdict.finding(point), Some(PointFinding::Holds(_))), "{}\n{verdict}", point.name());
         }
-        let alone = verify(&file, &Known::default());
-        assert!(alone.holds() && matches!(alone.finding(Point::Sites), Some(Finding::Unchecked(_))), "{alone}");
+        let alone = verify(&file, &TrustedInputs::default());
+        assert!(alone.holds() && matches!(alone.finding(VerificationPoint::Sites), Some(PointFinding::Unchecked(_))), "{alone}");
     }
 
     async fn a_certificate_says_what_each_number_is_and_may_be_used_for(app: &TestApp) {
@@ -107,7 +107,7 @@ on_both! {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         // A member looked at the first round and stopped the job.
-        let gave_up = Outcome::GaveUp("it looks bad".to_owned());
+        let gave_up = PartOutcome::GaveUp("it looks bad".to_owned());
         for (site, lease) in leases.iter().enumerate() {
             finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
         }
@@ -123,7 +123,7 @@ on_both! {
         };
         assert_eq!(charges.tight.unwrap().epsilon, of(5));
         assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &TrustedInputs { model: None, ..known(&world) });
         assert!(verdict.holds(), "{verdict}");
 
         // A server that prices only the made releases is detected, whichever rules it claims.
@@ -133,9 +133,9 @@ on_both! {
             for charges in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
                 charges.releases.counted = charges.releases.committed;
             }
-            let lie = price::filled(lie).unwrap();
-            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &known(&world));
-            assert!(verdict.failed().contains(&Point::Counts), "version {version}\n{verdict}");
+            let lie = price::compute_figures(lie).unwrap();
+            let verdict = verify(&forged::sign_certificate(file.clone(), &lie, &app.ctx.signer), &known(&world));
+            assert!(verdict.failed().contains(&VerificationPoint::Counts), "version {version}\n{verdict}");
         }
     }
 
@@ -154,7 +154,7 @@ on_both! {
             charged.releases.counted = charged.releases.committed;
             (charged.relation, charged.public, charged.account.promises) = Default::default();
         }
-        let mut document = serde_json::to_value(price::filled(old).unwrap()).unwrap();
+        let mut document = serde_json::to_value(price::compute_figures(old).unwrap()).unwrap();
         document.as_object_mut().unwrap().remove("version");
         for charged in document["parties"].as_array_mut().unwrap().iter_mut().map(|party| &mut party["charged"]) {
             let Some(charged) = charged.as_object_mut() else { continue };
@@ -162,7 +162,7 @@ on_both! {
             charged.remove("public");
             charged["account"].as_object_mut().unwrap().remove("promises");
         }
-        let as_it_was = forged::signed_text(file, document.to_string(), &app.ctx.signer);
+        let as_it_was = forged::sign_text(file, document.to_string(), &app.ctx.signer);
         let verdict = verify(&as_it_was, &known(&world));
         assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
     }
@@ -189,10 +189,10 @@ on_both! {
         assert_eq!(of(2).renyi.unwrap().epsilon, of(1).renyi.unwrap().epsilon, "closed or not, the plan is priced");
         // The site returns with a receipt that the certificate does not know, and the certificate does not change.
         let late = world.sites[2].receipt(&job, 1, 2);
-        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &PartOutcome::Done(None), &[late]).await.unwrap();
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(file.evidence.receipts.len(), 2);
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &TrustedInputs { model: None, ..known(&world) });
         assert!(verdict.holds(), "{verdict}");
     }
 
@@ -202,7 +202,7 @@ on_both! {
         let reader = world.sites[1].steward.clone();
         let none = get(&app.ctx, &reader, running.summary.id).await.unwrap_err();
         assert_eq!(none.code(), Code::WrongState);
-        let gave_up = Outcome::GaveUp("enough".to_owned());
+        let gave_up = PartOutcome::GaveUp("enough".to_owned());
         finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
         assert_eq!(get(&app.ctx, &reader, running.summary.id).await.unwrap_err().code(), Code::WrongState);
         for site in [1, 2] {

@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 use undertone_privacy::ledger::Overlap;
 use uuid::Uuid;
 
-use super::{attest, found, get, history, list};
+use super::{attest, create, get, history, list};
 use crate::service::{member, organization};
 use crate::testing::on_both;
 
@@ -17,7 +17,7 @@ fn new(name: &str) -> NewConsortium {
 on_both! {
     async fn only_the_operator_founds(app: &TestApp) {
         let founded = app.founded().await;
-        let refused = found(&app.ctx, &founded.north.1.actor(app).await, &new("Mine")).await;
+        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &new("Mine")).await;
         assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
     }
 
@@ -25,7 +25,7 @@ on_both! {
         let operator = app.operator().await;
         let mut new = new("Speech");
         new.organization_name = Some("Centre".to_owned());
-        let consortium = found(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
+        let consortium = create(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
         let actor = operator.actor(app).await;
         assert_eq!(consortium.organizations, actor.organizations());
         assert!(actor.roles_in(consortium.organizations[0]).any(|role| role == Role::DataSteward));
@@ -34,14 +34,14 @@ on_both! {
 
     async fn a_name_is_taken_once(app: &TestApp) {
         let founded = app.founded().await;
-        let duplicate = found(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
+        let duplicate = create(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
         assert_eq!(duplicate.expect_err("taken").code(), Code::AlreadyExists);
     }
 
     async fn a_stranger_does_not_learn_that_it_exists(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let other = found(&app.ctx, &operator, &new("Other")).await.expect("founded").id;
+        let other = create(&app.ctx, &operator, &new("Other")).await.expect("founded").id;
         let (_, stranger) = app.organization(&founded.operator, other, "East").await;
         let actor = stranger.actor(app).await;
         let theirs = get(&app.ctx, &actor, founded.consortium).await.expect_err("hidden").into_problem();
@@ -77,7 +77,7 @@ on_both! {
         let founded = app.founded().await;
         let mut new = new("Second");
         new.organization = Some(founded.north.0);
-        let refused = found(&app.ctx, &founded.operator.actor(app).await, &new).await;
+        let refused = create(&app.ctx, &founded.operator.actor(app).await, &new).await;
         assert_eq!(refused.expect_err("not theirs").into_problem().violations[0].field, "organization");
     }
 

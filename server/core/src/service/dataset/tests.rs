@@ -245,7 +245,7 @@ on_both! {
             organization_name: None,
         };
         let operator = founded.operator.actor(app).await;
-        let other = crate::service::consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
+        let other = crate::service::consortium::create(&app.ctx, &operator, &new).await.expect("founded").id;
         let (_, stranger) = app.organization(&founded.operator, other, "East").await;
         let hidden = get(&app.ctx, &stranger.actor(app).await, dataset.id).await;
         assert_eq!(hidden.expect_err("hidden").code(), Code::NotFound);

@@ -10,7 +10,7 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Events, listen, watch};
+use super::{EventStream, listen, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, Seen, Subject};
@@ -56,11 +56,11 @@ async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
 }
 
 /// Returns the next event; the test fails without one within a minute.
-async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
+async fn next(events: &mut EventStream) -> Option<std::sync::Arc<Seen>> {
     tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
 }
 
-async fn state_of(events: &mut Events) -> (String, JobState) {
+async fn state_of(events: &mut EventStream) -> (String, JobState) {
     let update = next(events).await.expect("the stream goes on");
     let event: JobEvent = serde_json::from_str(&update.json).unwrap();
     assert_eq!(event.job.state, event.progress.state);
@@ -120,7 +120,7 @@ on_both! {
         let actor = signed_in(app, &world, 1).await;
         let subject = Subject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
-        let jobs = async |events: &mut Events| {
+        let jobs = async |events: &mut EventStream| {
             let update = next(events).await.expect("the stream goes on");
             serde_json::from_str::<ConsortiumEvent>(&update.json).unwrap().jobs.len()
         };

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::measurement::measure;
 use crate::service::offer::{self, Asking, Offer};
 use crate::service::plan::plan;
@@ -51,12 +51,12 @@ on_both! {
         assert_eq!(running.participants[1].state, ParticipantState::Running);
         assert!(running.participants[1].epsilon_spent.unwrap() <= running.participants[1].epsilon_reserved.unwrap());
         for site in [1, 2] {
-            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running, "the lead has not reported");
-        let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(None), &[]).await.unwrap_err();
+        let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(None), &[]).await.unwrap_err();
         assert_eq!(wrong.code(), Code::ValidationFailed, "the lead must report");
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         let result = world.job(job.summary.id).await;
         assert_eq!((result.summary.state, result.report), (JobState::Finished, Some(report())));
         let account = world.account(1).await;
@@ -94,8 +94,8 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
-        finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &PartOutcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
@@ -103,7 +103,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = certificate::existing(&app.ctx, job.summary.id).await.unwrap();
         assert!(certificate.is_some(), "the certificate of a finished job waits for no request");
-        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &PartOutcome::Done(None), &[]).await.unwrap();
         let account = world.account(2).await;
         assert_eq!(account.committed, account.spent, "it settles when it comes back");
     }
@@ -225,7 +225,7 @@ on_both! {
 
         assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
         let receipt = world.sites[1].receipt(&job, 1, 1);
-        let stopped = Outcome::GaveUp("cancelled".to_owned());
+        let stopped = PartOutcome::GaveUp("cancelled".to_owned());
         finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[receipt]).await.unwrap();
         let account = world.account(1).await;
         assert!(account.spent > 0.0);
@@ -242,7 +242,7 @@ on_both! {
         let lease = world.lease(1).await;
         assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
         assert!(world.submit(&job, 1, &lease, 1, &[1.0]).await.is_err(), "it may not send");
-        let stopped = Outcome::GaveUp("cancelled".to_owned());
+        let stopped = PartOutcome::GaveUp("cancelled".to_owned());
         finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[]).await.unwrap();
         let account = world.account(1).await;
         assert_eq!((account.spent, account.committed), (0.0, 0.0), "nothing left, and nothing is held");

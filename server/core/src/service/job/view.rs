@@ -28,7 +28,7 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
         consortium: row.consortium_id.into(),
         title: row.title.clone(),
         kind: row.kind.clone(),
-        state: state::of(row)?,
+        state: state::parse(row)?,
         proposed_by: row.proposed_by.clone(),
         rounds_done: row.rounds_done as u32,
         rounds: row.rounds as u32,
@@ -38,7 +38,7 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
 
 /// Returns a job in full, with the content that `reader` may see.
 pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Job, Error> {
-    let holds = hold::of(ctx.db.read(), &row).await?;
+    let holds = hold::list(ctx.db.read(), &row).await?;
     let diagnoses = stuck::diagnose(ctx, &row).await?;
     Ok(Job {
         diagnoses,

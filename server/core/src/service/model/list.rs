@@ -20,10 +20,10 @@ pub async fn in_consortium(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    wanted: &job::Wanted,
+    wanted: &job::JobFilter,
     page: &PageQuery,
 ) -> Result<Page<JobModel>, Error> {
-    let wanted = job::Wanted { state: Some(JobState::Finished), ..wanted.clone() };
+    let wanted = job::JobFilter { state: Some(JobState::Finished), ..wanted.clone() };
     let Page { items: jobs, next } = job::search(ctx, actor, consortium, &wanted, page).await?;
     // The search has checked the access to the jobs, and a finished job has passed a promised audit.
     let mut files = of_jobs(ctx.db.read(), jobs.iter().map(|job| job.id.0)).await?;

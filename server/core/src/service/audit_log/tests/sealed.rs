@@ -3,8 +3,8 @@
 use sea_orm::{EntityTrait as _, PaginatorTrait as _};
 use serde_json::json;
 
-use super::super::{AT_ONCE, Act, record, seal};
-use super::{AuditAction, By, Place, act, write};
+use super::super::{AT_ONCE, NewAuditEntry, record, seal};
+use super::{AuditAction, AuditAuthor, Place, act, write};
 use crate::ctx::Ctx;
 use crate::service::bundle;
 use crate::service::entity::{audit_pending, audit_seal};
@@ -19,7 +19,7 @@ async fn examined(ctx: &Ctx) -> Report {
 async fn sealed(app: &TestApp) {
     app.operator().await;
     for _ in 0..3 {
-        write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
+        write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
     }
     assert!(seal(&app.ctx).await.expect("sealed") >= 3);
     assert_eq!(seal(&app.ctx).await.expect("sealed"), 0, "each entry has one place");
@@ -62,7 +62,7 @@ on_both! {
 
     async fn entry_that_was_kept_out_of_the_log_is_found(app: &TestApp) {
         sealed(app).await;
-        write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
+        write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
         assert!(examined(&app.ctx).await.holds(), "it waits for its place");
         tamper(&app.ctx, "audit_pending", "DELETE FROM audit_pending").await;
         let report = examined(&app.ctx).await;
@@ -74,7 +74,7 @@ on_both! {
         ctx.db.write("record many", async |tx| {
             for number in 0..=AT_ONCE {
                 let detail = json!({ "number": number });
-                let entry = Act { detail, ..act(By::System, AuditAction::BackupMade, Place::Server) };
+                let entry = NewAuditEntry { detail, ..act(AuditAuthor::System, AuditAction::BackupMade, Place::Server) };
                 record(ctx, tx, entry).await?;
             }
             Ok(())

@@ -9,12 +9,12 @@ use undertone_api::signed::certificate::{CertificateParty, PartyCharges, ProvenR
 use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Signed};
 
 use super::super::price;
-use super::{Finding, Opened};
+use super::{OpenedCertificate, PointFinding};
 
 /// Checks that the server's log charges every receipt, under the head in the certificate.
-pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
+pub(super) fn log(opened: &OpenedCertificate, proven: &[ProvenReceipt]) -> PointFinding {
     let Some(head) = &opened.certificate.head else {
-        return Finding::Unchecked("the certificate carries no head of the server's log".to_owned());
+        return PointFinding::Unchecked("the certificate carries no head of the server's log".to_owned());
     };
     let places: BTreeMap<String, &ProvenReceipt> = proven.iter().map(|one| (one.receipt.digest(), one)).collect();
     let (mut wrong, mut size) = (Vec::new(), 0);
@@ -43,7 +43,7 @@ pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
             Err(error) => wrong.push(format!("{}: {error}", party.dataset_name)),
         }
     }
-    Finding::of(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
+    PointFinding::from_defects(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
 }
 
 fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
@@ -63,18 +63,18 @@ fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
 }
 
 /// Checks that the promised audits were made, and none measured more than its claim.
-pub(super) fn audit(opened: &Opened) -> Finding {
+pub(super) fn audit(opened: &OpenedCertificate) -> PointFinding {
     let (mut wrong, mut open, mut summaries) = (Vec::new(), Vec::new(), Vec::new());
     for party in &opened.certificate.parties {
         let Some(charged) = &party.charged else { continue };
-        let plan = opened.manifest.spec.audit_plan(&price::known_of(party));
+        let plan = opened.manifest.spec.audit_plan(&price::to_dataset(party));
         match (&plan, &charged.audit) {
             (None, None) => {}
             (Some(_), None) => wrong.push(format!("{}: the manifest asks for an audit", party.dataset_name)),
             (None, Some(_)) => wrong.push(format!("{}: the manifest asks for no audit", party.dataset_name)),
             (Some(plan), Some(audit)) => match &audit.statement {
                 None => open.push(format!("{} has handed in no statement", party.dataset_name)),
-                Some(statement) => match measured(opened, party, charged, statement) {
+                Some(statement) => match check_statement(opened, party, charged, statement) {
                     Ok((statement, _)) if !statement.finding.answers(plan) => {
                         wrong.push(format!("{}: the statement is of another audit", party.dataset_name));
                     }
@@ -85,14 +85,16 @@ pub(super) fn audit(opened: &Opened) -> Finding {
         }
     }
     if wrong.is_empty() && !open.is_empty() {
-        return Finding::Unchecked(open.join(", "));
+        return PointFinding::Unchecked(open.join(", "));
     }
-    Finding::of(wrong, || if summaries.is_empty() { "none was asked for".to_owned() } else { summaries.join(", ") })
+    PointFinding::from_defects(wrong, || {
+        if summaries.is_empty() { "none was asked for".to_owned() } else { summaries.join(", ") }
+    })
 }
 
 /// Returns a site's statement, if the site signed it, it is about this job, and its bound does not exceed the claim.
-fn measured(
-    opened: &Opened,
+fn check_statement(
+    opened: &OpenedCertificate,
     party: &CertificateParty,
     charged: &PartyCharges,
     statement: &Signed,

@@ -8,7 +8,7 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Signed, SiteHold};
 
 use super::report;
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::hold::hold_by_site;
 use crate::service::job::{cancel, hold_dataset, pause, progress, release_dataset, resume};
 use crate::service::lease;
@@ -164,10 +164,10 @@ on_both! {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         for site in [1, 2] {
-            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
         pause(&app.ctx, &lead, id, &because("a moment")).await.unwrap();
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         assert_eq!(world.job(id).await.summary.state, JobState::Paused);
         assert_eq!(resume(&app.ctx, &lead, id).await.unwrap().summary.state, JobState::Finished);
     }

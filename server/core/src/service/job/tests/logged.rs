@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::report;
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::entity::audit_log::{Column, Entity};
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::{cancel, lapse, pause, resume};
 use crate::service::lease;
 use crate::service::offer::{self, Asking};
@@ -17,7 +17,7 @@ use crate::service::world::World;
 use crate::testing::on_both;
 
 /// Returns the entries of the consortium's log about a job, oldest first: kind, kind of author, author.
-async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
+async fn log_entries(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
     let entries = Entity::find()
         .filter(Column::PlaceId.eq(world.consortium.0))
         .filter(Column::SubjectId.eq(job.to_string()))
@@ -28,7 +28,7 @@ async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> 
 
 /// Returns the last entry about a job.
 async fn last(world: &World, job: JobId) -> (String, String, Option<Uuid>) {
-    told(world, job).await.pop().unwrap()
+    log_entries(world, job).await.pop().unwrap()
 }
 
 /// Returns an expected entry.
@@ -43,19 +43,19 @@ on_both! {
         let id = job.summary.id;
         let (proposer, approver) = (world.sites[0].steward.id().0, world.sites[2].steward.id().0);
         let first_entries = [entry("job_proposed", "member", Some(proposer)), entry("job_admitted", "member", Some(approver))];
-        assert_eq!(told(&world, id).await, first_entries, "and nothing else");
+        assert_eq!(log_entries(&world, id).await, first_entries, "and nothing else");
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         for site in [1, 2] {
-            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
-        let outcome = Outcome::Done(Some(report()));
+        let outcome = PartOutcome::Done(Some(report()));
         for _ in 0..2 {
             finish(&app.ctx, world.sites[0].worker, &leases[0], &outcome, &[]).await.unwrap();
         }
-        let entries = told(&world, id).await;
+        let entries = log_entries(&world, id).await;
         assert_eq!(entries[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
     }
 
@@ -66,8 +66,8 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
-        finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &PartOutcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) + 1));
         offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_finished", "system", None));
@@ -77,7 +77,7 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(0).await;
-        let gave_up = Outcome::GaveUp("words of the site".to_owned());
+        let gave_up = PartOutcome::GaveUp("words of the site".to_owned());
         finish(&app.ctx, world.sites[0].worker, &lease, &gave_up, &[]).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_failed", "worker", Some(world.sites[0].worker.0)));
         assert!(world.job(job.summary.id).await.reason.unwrap().contains("words of the site"), "the job tells them");
@@ -122,8 +122,8 @@ on_both! {
         for _ in 0..2 {
             lapse(&app.ctx).await.unwrap();
         }
-        assert_eq!(told(&world, unanswered.summary.id).await[1..], [entry("job_expired", "system", None)]);
-        assert_eq!(told(&world, begun.summary.id).await[2..], [entry("job_failed", "system", None)]);
+        assert_eq!(log_entries(&world, unanswered.summary.id).await[1..], [entry("job_expired", "system", None)]);
+        assert_eq!(log_entries(&world, begun.summary.id).await[2..], [entry("job_failed", "system", None)]);
     }
 
     async fn a_pause_and_its_end_are_their_members(app: &TestApp) {
@@ -133,6 +133,6 @@ on_both! {
         resume(&app.ctx, lead, job.summary.id).await.unwrap();
         let by = Some(lead.id().0);
         let both = [entry("job_paused", "member", by), entry("job_resumed", "member", by)];
-        assert_eq!(told(&world, job.summary.id).await[2..], both);
+        assert_eq!(log_entries(&world, job.summary.id).await[2..], both);
     }
 }

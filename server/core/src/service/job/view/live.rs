@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{job, measurement, participant, round, submission, worker};
 use crate::service::job::hold;
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::question;
 
 /// The highest number of rounds in the view.
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 20;
 /// Returns the present progress of a job as `reader` may see it; without one, as every reader of the job may.
 pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<JobProgress, Error> {
     let connection = ctx.db.read();
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     let participants = super::participants(ctx, reader, &row).await?;
     let mut series = Vec::new();
     for planned in &planned {
@@ -50,7 +50,7 @@ pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model)
         .all(connection)
         .await?;
     Ok(JobProgress {
-        state: state::of(&row)?,
+        state: state::parse(&row)?,
         now: now(ctx, &row, &participants, &rounds).await?,
         series,
         rounds,
@@ -71,7 +71,7 @@ fn figure(row: measurement::Model) -> Measurement {
 }
 
 /// Returns the open round and the last closed ones, newest first.
-async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<RoundView>, Error> {
+async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[PlannedSeries]) -> Result<Vec<RoundView>, Error> {
     let connection = ctx.db.read();
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
@@ -123,7 +123,7 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
     let names = |parts: Vec<&JobParticipant>| {
         parts.iter().map(|part| part.organization_name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    Ok(match state::of(row)? {
+    Ok(match state::parse(row)? {
         JobState::Proposed => {
             let pending = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
             format!("waits for the answer of {}", names(pending))

@@ -139,7 +139,7 @@ mod tests {
     }
 
     on_both! {
-        async fn a_challenge_is_good_once_within_a_minute_at_any_replica_for_its_worker(app: &TestApp) {
+        async fn challenge_is_valid_once_for_a_minute_at_any_replica(app: &TestApp) {
             let world = World::new(&app.ctx, 2, 8.0).await;
             let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
             let other = app.restarted().await;
@@ -157,7 +157,7 @@ mod tests {
             }
         }
 
-        async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
+        async fn answer_without_the_key_spends_no_challenge(app: &TestApp) {
             let mut world = World::new(&app.ctx, 1, 8.0).await;
             let challenge = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
             let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);

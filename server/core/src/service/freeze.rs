@@ -211,7 +211,7 @@ mod tests {
     use crate::testing::on_both;
 
     on_both! {
-        async fn what_stands_in_a_consortium_is_what_each_dataset_tells_its_viewer(app: &TestApp) {
+        async fn consortium_freezes_equal_those_of_each_dataset(app: &TestApp) {
             let (ctx, world) = (&app.ctx, World::new(&app.ctx, 3, 8.0).await);
             let job = world.propose(world.spec(1)).await.unwrap();
             let parts = state::participants(ctx.db.read(), job.summary.id).await.unwrap();

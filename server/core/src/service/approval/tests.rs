@@ -73,7 +73,7 @@ fn approvals(job: &Job) -> Vec<Approval> {
 }
 
 on_both! {
-    async fn a_job_within_every_limit_is_queued_at_once_in_the_stewards_names(app: &TestApp) {
+    async fn job_within_every_limit_is_queued_at_once(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         for site in &world.sites[1..] {
             appointed(app, site).await;
@@ -85,7 +85,7 @@ on_both! {
         assert_eq!(by, "the limit that steward 1 set");
     }
 
-    async fn a_limit_lets_nothing_pass_above_its_epsilon_after_its_end_once_withdrawn_or_without_a_steward(app: &TestApp) {
+    async fn limit_out_of_force_or_exceeded_approves_nothing(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let (site, spec) = (&world.sites[1], || world.spec(2));
         let set = async |epsilon: f64, days: i64| {
@@ -120,7 +120,7 @@ on_both! {
         assert_eq!((history.len(), history.iter().filter(|limit| limit.in_force).count()), (4, 0), "all are kept");
     }
 
-    async fn why_a_steward_is_asked_is_told_to_those_who_may_read_the_limit_and_a_refusal_to_everybody(app: &TestApp) {
+    async fn limit_reason_is_shown_to_limit_readers_only(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
         appointed(app, own).await;
@@ -182,7 +182,7 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Queued);
     }
 
-    async fn a_changed_budget_takes_a_stewards_answer_back_and_no_reservation(app: &TestApp) {
+    async fn changed_budget_revokes_answers_but_no_reservation(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (waiting, reserved) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         let site = &world.sites[1];
@@ -195,7 +195,7 @@ on_both! {
         assert_eq!(world.approved(now).await.summary.state, JobState::Queued);
     }
 
-    async fn a_proposal_is_refused_when_a_dataset_is_no_longer_what_its_manifest_says(app: &TestApp) {
+    async fn proposal_with_outdated_dataset_is_refused(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(1)).await.unwrap(), &world.sites[1]);
         approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
@@ -222,7 +222,7 @@ on_both! {
         assert!(refused.reason.unwrap().contains("has changed since"));
     }
 
-    async fn what_an_owner_reads_is_the_signed_manifest_its_cost_and_who_learns_what(app: &TestApp) {
+    async fn review_shows_manifest_cost_and_disclosures(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
         let read = review(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
@@ -242,7 +242,7 @@ on_both! {
         assert_eq!(absent.unwrap_err().code(), Code::NotFound);
     }
 
-    async fn a_budget_for_speakers_does_not_stand_for_records_and_the_refusal_says_so(app: &TestApp) {
+    async fn speaker_budget_does_not_cover_record_job(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (lead, site) = (world.sites[0].steward.clone(), &world.sites[1]);
         let speakers = NewBudget {

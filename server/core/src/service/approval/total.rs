@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_different_events_come_to_what_their_losses_add_up_to_in_either_order() {
+    fn different_events_compose_to_the_same_sum_in_any_order() {
         let (one, other) = (charge(PrivacyUnit::Record, 4.0, 3), charge(PrivacyUnit::Record, 8.0, 5));
         let with = |before: &Charge, now: &Charge| {
             let mut passed = ApprovedReleases::default();

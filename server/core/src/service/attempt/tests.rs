@@ -20,7 +20,7 @@ fn email(name: &str) -> Door {
 }
 
 on_both! {
-    async fn an_email_is_closed_after_ten_wrong_attempts_from_wherever_and_opens_again(app: &TestApp) {
+    async fn email_after_ten_wrong_attempts_is_closed_for_a_time(app: &TestApp) {
         for last in 0..10 {
             enter(&app.ctx, &[email("a"), address(last)]).await.expect("open");
         }
@@ -48,7 +48,7 @@ on_both! {
         }
     }
 
-    async fn another_replica_counts_the_same_attempts_and_a_restart_forgives_none(app: &TestApp) {
+    async fn attempts_are_shared_by_replicas_and_survive_restart(app: &TestApp) {
         for last in 0..5 {
             enter(&app.ctx, &[email("a"), address(last)]).await.expect("open");
         }

@@ -110,7 +110,7 @@ async fn count_rows(ctx: &Ctx) -> (usize, usize) {
 }
 
 on_both! {
-    async fn a_job_is_good_and_its_files_are_free_when_every_promised_audit_is_here(app: &TestApp) {
+    async fn files_are_released_when_every_audit_has_arrived(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
@@ -139,7 +139,7 @@ on_both! {
         assert_eq!(count_rows(&app.ctx).await, (2, 0));
     }
 
-    async fn a_disproved_claim_ends_the_job_withholds_every_file_and_freezes_the_account(app: &TestApp) {
+    async fn disproved_claim_fails_job_and_freezes_account(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
@@ -186,7 +186,7 @@ on_both! {
         assert_eq!(model::take(&app.ctx, researcher, file).await.unwrap_err().code(), Code::Withheld, "for good");
     }
 
-    async fn a_job_that_was_proposed_before_the_freeze_reserves_nothing_after_it(app: &TestApp) {
+    async fn job_proposed_before_freeze_reserves_nothing_after_it(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let waiting = world.propose(world.spec(1)).await.unwrap();
@@ -239,7 +239,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Failed, "two of three would be a quorum");
     }
 
-    async fn a_statement_that_comes_after_the_end_is_kept_and_still_freezes(app: &TestApp) {
+    async fn late_audit_statement_is_stored_and_freezes(app: &TestApp) {
         let mut world = World::new(&app.ctx, 1, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         jobs::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();

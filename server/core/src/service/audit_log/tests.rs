@@ -63,7 +63,7 @@ on_both! {
         assert_eq!(examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked").head, head);
     }
 
-    async fn the_database_keeps_what_is_written_and_the_chain_tells_when_it_did_not(app: &TestApp) {
+    async fn altered_audit_log_entry_is_refused_or_breaks_the_chain(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         for _ in 0..3 {
             write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;

@@ -194,7 +194,7 @@ on_both! {
         assert!(examine_database(ctx, pins).await.holds());
     }
 
-    async fn a_log_that_was_told_otherwise_to_a_site_is_noticed_by_its_head(app: &TestApp) {
+    async fn site_head_reveals_a_forked_log(app: &TestApp) {
         lived(&app.ctx).await;
         let signed = load_pins(&app.ctx).await.head.unwrap();
         let head: undertone_api::signed::LogHead = serde_json::from_str(&signed.payload).unwrap();

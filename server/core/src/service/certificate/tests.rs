@@ -71,7 +71,7 @@ on_both! {
         }
     }
 
-    async fn the_rule_decides_the_consortium_s_number_and_a_later_one_changes_no_certificate(app: &TestApp) {
+    async fn later_overlap_rule_changes_no_certificate(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await.summary.id;
         let reader = world.sites[1].steward.clone();
@@ -167,7 +167,7 @@ on_both! {
         assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
     }
 
-    async fn of_a_site_that_has_not_closed_its_part_everything_reserved_counts(app: &TestApp) {
+    async fn open_part_counts_its_whole_reservation(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(1);
         spec.spare_releases = 2;
@@ -196,7 +196,7 @@ on_both! {
         assert!(verdict.holds(), "{verdict}");
     }
 
-    async fn there_is_no_certificate_of_what_is_not_over_or_released_nothing(app: &TestApp) {
+    async fn unfinished_job_or_job_without_release_has_no_certificate(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (running, leases) = at_the_end(&mut world, 1).await;
         let reader = world.sites[1].steward.clone();

@@ -81,7 +81,7 @@ on_both! {
         assert_eq!(refused.expect_err("not theirs").into_problem().violations[0].field, "organization");
     }
 
-    async fn people_may_be_anywhere_until_an_admin_puts_their_name_to_less(app: &TestApp) {
+    async fn overlap_is_unlimited_until_an_admin_attests_a_rule(app: &TestApp) {
         let founded = app.founded().await;
         let (admin, consortium) = (founded.operator.actor(app).await, founded.consortium);
         let before = get(&app.ctx, &admin, consortium).await.expect("seen").overlap;
@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(reasons, ["Referred once.", "Different countries."], "what was said before stays said");
     }
 
-    async fn only_the_consortium_s_admin_declares_and_never_without_grounds(app: &TestApp) {
+    async fn overlap_rule_needs_consortium_admin_and_grounds(app: &TestApp) {
         let founded = app.founded().await;
         let new = NewOverlap { overlap: Overlap::Disjoint, statement: "Different countries.".to_owned() };
         let refused = attest(&app.ctx, &founded.north.1.actor(app).await, founded.consortium, &new).await;

@@ -79,7 +79,7 @@ on_both! {
         register(&app.ctx, site, &registration()).await.expect("a known name is told again");
     }
 
-    async fn a_dataset_that_is_told_again_keeps_its_id_and_takes_the_new_facts(app: &TestApp) {
+    async fn repeated_registration_keeps_id_and_updates_facts(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let first = register(&app.ctx, site, &registration()).await.expect("registered");
@@ -132,7 +132,7 @@ on_both! {
         assert_eq!(register(&app.ctx, site, &other).await.expect_err("of another kind").code(), Code::WrongState);
     }
 
-    async fn of_recordings_their_length_is_told_and_words_alone_are_protected(app: &TestApp) {
+    async fn recordings_state_their_length_and_protect_only_words(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let letters = DatasetRegistration {

@@ -115,7 +115,7 @@ on_both! {
         other.db.clone().close().await.unwrap();
     }
 
-    async fn a_consortium_tells_its_jobs_and_notices_what_else_its_pages_show(app: &TestApp) {
+    async fn consortium_stream_sends_jobs_and_other_changes(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let subject = Subject::Consortium(world.consortium);
@@ -131,7 +131,7 @@ on_both! {
         assert_eq!(jobs(&mut events).await, 1, "the budget is another, the jobs are the same");
     }
 
-    async fn a_stream_ends_with_the_session_with_the_right_and_with_the_server(app: &TestApp) {
+    async fn stream_ends_with_session_right_or_server(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
@@ -152,7 +152,7 @@ on_both! {
         assert_eq!(next(&mut third).await, None, "the server stops");
     }
 
-    async fn a_key_watches_only_while_its_owner_has_the_second_factor_that_everybody_is_asked_for(app: &TestApp) {
+    async fn key_stream_ends_when_owner_lacks_required_second_factor(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let owner = signed_in(app, &world, 1).await;
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
@@ -168,7 +168,7 @@ on_both! {
         strict.db.clone().close().await.unwrap();
     }
 
-    async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {
+    async fn stream_without_right_or_above_limit_is_refused(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let stranger = World::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;

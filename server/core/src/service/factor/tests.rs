@@ -78,7 +78,7 @@ on_both! {
         assert_eq!(none.expect_err("it is off").code(), Code::WrongState);
     }
 
-    async fn who_has_come_by_a_provider_and_has_no_password_switches_it_off_by_a_code(app: &TestApp) {
+    async fn member_without_password_switches_factor_off_by_code(app: &TestApp) {
         let person = app.operator().await;
         let actor = person.actor(app).await;
         let device = app.two_factor(&person).await;
@@ -108,7 +108,7 @@ on_both! {
         renew_codes(&app.ctx, &actor, &with_code(recovery.codes[1].clone())).await.expect("the new ones work");
     }
 
-    async fn a_server_that_asks_everybody_lets_those_without_one_set_it_up_and_nothing_else(app: &TestApp) {
+    async fn member_without_required_second_factor_can_only_set_it_up(app: &TestApp) {
         let founded = app.founded().await;
         let config = Config { require_two_factor: true, ..app.ctx.config.clone() };
         let strict = app.restarted_with(config).await;

@@ -53,7 +53,7 @@ on_both! {
         assert_eq!(preview(&app.ctx, secret(&link)).await.expect_err("over").code(), Code::LinkSpent);
     }
 
-    async fn the_first_of_an_organization_runs_it_answers_for_its_data_and_researches(app: &TestApp) {
+    async fn first_member_of_organization_gets_all_its_roles(app: &TestApp) {
         let founded = app.founded().await;
         let (organization, person) = &founded.north;
         let mut roles: Vec<Role> = person.session.member.grants.iter().map(|grant| grant.role).collect();

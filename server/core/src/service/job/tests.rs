@@ -87,7 +87,7 @@ on_both! {
         assert!(refused.violations[0].message.contains("same accounts"), "{:?}", refused.violations);
     }
 
-    async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
+    async fn silent_participant_after_last_round_does_not_delay_job(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -131,7 +131,7 @@ on_both! {
         assert_eq!(fields, ["spec.participants.1.noise", "spec.tests.0.dataset"]);
     }
 
-    async fn a_proposal_that_a_budget_would_refuse_is_told_its_figures_at_once(app: &TestApp) {
+    async fn proposal_over_budget_is_refused_with_figures(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 3.0).await;
         let refused = world.propose(world.spec(1000)).await.unwrap_err().into_problem();
         assert_eq!(refused.code, Code::BudgetExceeded);
@@ -212,7 +212,7 @@ on_both! {
         assert_eq!(world.account(1).await.committed, 0.0, "nothing had begun, so all is given back");
     }
 
-    async fn a_cancelled_job_keeps_what_may_have_left_until_its_site_has_settled(app: &TestApp) {
+    async fn cancelled_job_keeps_reservation_until_site_settles(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
@@ -234,7 +234,7 @@ on_both! {
     }
 
     /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
-    async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
+    async fn site_without_lease_settles_after_the_job_ended(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let _lost = world.lease(1).await;

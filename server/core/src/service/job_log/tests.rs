@@ -23,7 +23,7 @@ async fn start_job(app: &TestApp) -> (World, Job, String) {
 }
 
 on_both! {
-    async fn what_a_site_says_stands_in_the_log_once_in_order_and_in_words(app: &TestApp) {
+    async fn site_events_are_logged_once_in_order_as_text(app: &TestApp) {
         let (world, job, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
         let events = [site_line(7, now - 5, BEGUN), site_line(8, now, SiteEvent::Sent { series: 0, round: 1, repeated: false })];
@@ -40,7 +40,7 @@ on_both! {
         assert!(whole.lines().count() >= 2 && whole.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
     }
 
-    async fn a_log_takes_no_strangers_no_other_rounds_and_no_more_than_a_message_holds(app: &TestApp) {
+    async fn log_lines_of_strangers_or_other_rounds_are_refused(app: &TestApp) {
         let (world, _, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
         let worker = world.sites[1].worker;
@@ -70,7 +70,7 @@ on_both! {
         assert_eq!((of(world.sites[1].dataset), of(other)), (MOST_LINES as usize, 1));
     }
 
-    async fn what_is_written_at_once_at_two_replicas_is_numbered_in_one_row_and_stands_once(app: &TestApp) {
+    async fn concurrent_log_lines_of_replicas_are_numbered_once(app: &TestApp) {
         let (world, job, lease) = start_job(app).await;
         let leases = [(1, lease), (2, world.lease(2).await)];
         let (id, now, other) = (job.summary.id, app.ctx.now().unix_timestamp(), app.restarted().await);

@@ -55,7 +55,7 @@ fn own(job: &Job) -> f64 {
 }
 
 on_both! {
-    async fn jobs_pass_up_to_exactly_the_total_and_one_more_is_left_to_the_steward_who_is_told_why(app: &TestApp) {
+    async fn job_over_the_total_is_left_to_the_steward_with_reason(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
         assert_eq!(passed(app, &world).await, []);
@@ -83,7 +83,7 @@ on_both! {
         assert_eq!(passed(app, &world).await[0].jobs, 2, "what a steward approves did not pass by the limit");
     }
 
-    async fn a_total_just_below_what_jobs_come_to_together_lets_one_less_pass(app: &TestApp) {
+    async fn total_just_below_the_sum_approves_one_job_less(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
         let first = proposed(&world).await;
@@ -94,7 +94,7 @@ on_both! {
         assert!(!has_passed(&proposed(&world).await));
     }
 
-    async fn a_limit_with_a_larger_total_lets_jobs_pass_again_and_counts_from_nothing(app: &TestApp) {
+    async fn new_limit_with_larger_total_counts_from_zero(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
         let own = own(&proposed(&world).await);
@@ -119,7 +119,7 @@ on_both! {
         assert_eq!(results.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
     }
 
-    async fn a_job_that_is_over_counts_what_it_released_and_not_its_worst_case(app: &TestApp) {
+    async fn ended_job_counts_its_actual_releases(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
         let own = own(&proposed(&world).await);

@@ -45,7 +45,7 @@ fn new_statement(world: &World, job: &Job, site: usize, correct: u32) -> AuditSt
 }
 
 on_both! {
-    async fn a_measured_bound_stands_beside_the_claim_and_a_false_one_is_found(app: &TestApp) {
+    async fn false_measured_bound_fails_verification(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let audit = Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
         let job = world.propose(Spec { audit, ..world.spec(2) }).await.unwrap();

@@ -27,7 +27,7 @@ fn word(site: &Site, job: JobId, manifest: &str, hold: bool) -> Signed {
 }
 
 on_both! {
-    async fn a_paused_job_gives_and_keeps_no_lease_and_goes_on_at_its_round_with_its_epsilon(app: &TestApp) {
+    async fn paused_job_holds_no_lease_and_resumes_at_its_round(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let id = job.summary.id;
@@ -108,7 +108,7 @@ on_both! {
         assert_eq!(on.summary.state, JobState::Queued, "nobody had begun");
     }
 
-    async fn another_role_over_the_consortium_than_its_admins_steers_nobody_elses_job(app: &TestApp) {
+    async fn consortium_role_below_admin_steers_no_foreign_job(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let id = world.queued(1).await.summary.id;
         let scope = RoleScope::Consortium(world.consortium);
@@ -129,7 +129,7 @@ on_both! {
         assert_eq!(cancel(&app.ctx, &admin, id).await.unwrap().summary.state, JobState::Cancelled);
     }
 
-    async fn a_site_holds_by_its_own_key_only_and_saying_it_twice_changes_nothing(app: &TestApp) {
+    async fn site_hold_needs_its_own_key_and_is_idempotent(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let (id, manifest, site) = (job.summary.id, &job.manifest, &world.sites[1]);
@@ -155,7 +155,7 @@ on_both! {
         assert_eq!(world.job(id).await.summary.state, JobState::Queued);
     }
 
-    async fn a_job_whose_last_part_ends_while_it_is_paused_is_finished_when_it_goes_on(app: &TestApp) {
+    async fn job_with_all_parts_ended_in_pause_finishes_on_resume(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let id = job.summary.id;

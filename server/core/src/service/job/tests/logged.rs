@@ -59,7 +59,7 @@ on_both! {
         assert_eq!(entries[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
     }
 
-    async fn a_job_that_ends_because_somebody_is_silent_is_finished_by_the_system(app: &TestApp) {
+    async fn job_with_silent_participant_is_finished_by_the_system(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];

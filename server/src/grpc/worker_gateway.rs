@@ -144,7 +144,7 @@ impl WorkerGateway for Gateway {
     ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
         let caller = self.caller(&request).await?;
         let registration = json(&request.into_inner().registration, "registration")?;
-        let registered = dataset::registered(&self.ctx, caller, &registration).await.map_err(fail)?;
+        let registered = dataset::find_registered(&self.ctx, caller, &registration).await.map_err(fail)?;
         let dataset = if let Some(dataset) = registered {
             dataset
         } else {

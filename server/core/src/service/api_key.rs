@@ -141,19 +141,19 @@ pub fn is_key(token: &str) -> bool {
 /// # Errors
 /// `unauthenticated` when the key is not valid. Unknown, changed, expired and revoked keys are not distinguished.
 pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
-    let (id, secret) = parts(token).ok_or_else(refused)?;
+    let (id, secret) = parts(token).ok_or_else(invalid_key)?;
     let row = api_key::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let right = row.as_ref().is_some_and(|row| {
         let (stored, used) = (row.secret_hash.as_bytes(), fingerprint(secret));
         stored.ct_eq(used.as_bytes()).into()
     });
     let now = ctx.now();
-    let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(refused)?;
+    let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(invalid_key)?;
     if row.last_used_at.is_none_or(|last| now - last >= PRECISION) {
         note_use(ctx, id).await;
     }
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
-    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(refused)?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(invalid_key)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
     Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
@@ -186,7 +186,7 @@ fn parts(token: &str) -> Option<(ApiKeyId, &str)> {
     Some((ApiKeyId(Uuid::parse_str(id).ok()?), secret))
 }
 
-fn refused() -> Error {
+fn invalid_key() -> Error {
     Error::problem(Code::Unauthenticated, "the key does not hold: make another under Settings, API keys")
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
     for door in doors {
         let row = attempt::Entity::find_by_id(door.key()).one(ctx.db.read()).await?;
         if let Some(row) = row.filter(|row| row.count >= door.most() && row.ends_at > ctx.now()) {
-            return Err(closed(ctx, row.ends_at));
+            return Err(rate_limited(ctx, row.ends_at));
         }
     }
     ctx.db
@@ -42,7 +42,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
             for door in doors {
                 if count(ctx, tx, door).await?.is_none() {
                     let row = attempt::Entity::find_by_id(door.key()).one(tx).await?;
-                    return Err(closed(ctx, row.map_or_else(|| ctx.now() + door.window(), |row| row.ends_at)));
+                    return Err(rate_limited(ctx, row.map_or_else(|| ctx.now() + door.window(), |row| row.ends_at)));
                 }
             }
             Ok(())
@@ -156,7 +156,7 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
     Ok(row.map(|row| row.try_get::<i32>("", "count")).transpose()?)
 }
 
-fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
+fn rate_limited(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
     ctx.metrics.reach(Limit::WrongAttempts);
     let seconds_left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
     let minutes = seconds_left.div_ceil(60);

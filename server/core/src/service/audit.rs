@@ -61,7 +61,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
+pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
     let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
 }
@@ -195,7 +195,7 @@ pub async fn accept(
 
 /// Checks that a statement is about this part and answers its promised audit.
 fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement) -> Result<(), Error> {
-    let audited = promised(row, part.dataset_id.into())?;
+    let audited = find_plan(row, part.dataset_id.into())?;
     let audited = audited.ok_or_else(|| wrong("the manifest promises no audit of this dataset"))?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
     let charge = charge.ok_or_else(|| wrong("the manifest charges nothing for this dataset"))?;
@@ -224,7 +224,7 @@ pub(crate) async fn is_missing(
     row: &job::Model,
     part: &participant::Model,
 ) -> Result<bool, Error> {
-    if promised(row, part.dataset_id.into())?.is_none() {
+    if find_plan(row, part.dataset_id.into())?.is_none() {
         return Ok(false);
     }
     Ok(audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?.is_none())

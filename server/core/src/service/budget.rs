@@ -72,7 +72,7 @@ pub async fn set_if(
             let mut after = account.balance.clone();
             after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
             if !holds(&after) {
-                return Err(too_low(&account.balance, &after, &new, &dataset));
+                return Err(budget_too_low(&account.balance, &after, &new, &dataset));
             }
             account.balance = after;
             let began = account.begin(tx).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn of_lineages(
 ) -> Result<HashMap<(OrganizationId, LineageId), Vec<Account>>, Error> {
     let mut all: HashMap<_, Vec<Account>> = HashMap::new();
     let rows = accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await?;
-    let mut uncovered = uncovered(connection, &rows).await?;
+    let mut uncovered = count_uncovered(connection, &rows).await?;
     for row in rows {
         let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..to_account(&row)? };
         all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
@@ -128,7 +128,7 @@ pub(crate) async fn of_lineages(
 
 /// Returns the releases that each account does not cover: those of jobs on another account of the same lineage that
 /// were not charged to it.
-async fn uncovered(
+async fn count_uncovered(
     connection: &impl ConnectionTrait,
     rows: &[account::Model],
 ) -> Result<HashMap<Uuid, Vec<UncoveredReleases>>, Error> {
@@ -263,7 +263,7 @@ fn exceeded_side(balance: &Balance) -> Option<SideDelta> {
 }
 
 /// Returns the refusal of a limit that would turn `balance` into `after`.
-fn too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
+fn budget_too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
     let summary = balance.summary();
     let side_delta = exceeded_side(after);
     let detail = match side_delta {

@@ -25,7 +25,7 @@ use crate::service::{budget, organization};
 pub use list::{DatasetFilter, search};
 #[cfg(any(test, feature = "testing"))]
 pub use register::MOST_DATASETS;
-pub use register::{register, registered};
+pub use register::{find_registered, register};
 
 /// Returns the datasets of a consortium, by organization and name.
 ///

@@ -31,7 +31,7 @@ use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, passkey, password};
 
-pub use kept::{locked_out, reseal, sealed_by};
+pub use kept::{count_locked_out, count_sealed, reseal};
 pub(super) use wrong::notify_wrong_codes;
 
 /// The time in which an offered secret must be confirmed with a code.
@@ -142,7 +142,7 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
 pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<RecoveryCodes, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     let codes = fresh(ctx);
-    proven(ctx, actor, &given.code, async |tx| {
+    with_proof(ctx, actor, &given.code, async |tx| {
         replace(ctx, tx, actor.id(), &codes).await?;
         audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodesMade)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodesMade).await
@@ -162,7 +162,7 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     if password::has(ctx, actor.id()).await? {
         password::prove_own(ctx, actor, &proof.password).await?;
     }
-    proven(ctx, actor, &proof.code, async |tx| {
+    with_proof(ctx, actor, &proof.code, async |tx| {
         clear_codes(tx, actor.id()).await?;
         audit_log::record(ctx, tx, act(actor, AuditAction::SecondFactorOff)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOff).await
@@ -230,7 +230,7 @@ pub(super) fn wrong() -> Error {
 }
 
 /// Runs `work` if the code is correct, which uses it up; logs a wrong one.
-pub(super) async fn proven(
+pub(super) async fn with_proof(
     ctx: &Ctx,
     actor: &Actor,
     code: &str,

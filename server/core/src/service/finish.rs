@@ -105,7 +105,7 @@ async fn end(
                 return Err(Error::validation(vec![Violation::new("done.audit", message)]));
             }
             if leads && !over {
-                row.report = Some(checked(&row, report.as_ref(), part.charge.is_some())?);
+                row.report = Some(check_report(&row, report.as_ref(), part.charge.is_some())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
             set_state(tx, part, "done").await?;
@@ -187,7 +187,7 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         }))
 }
 
-fn checked(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
+fn check_report(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
     let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
     let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
     let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));

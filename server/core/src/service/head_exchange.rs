@@ -38,14 +38,14 @@ pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Res
     let row = worker::Entity::find_by_id(caller.0).one(ctx.db.read()).await?;
     let row = row.filter(|row| row.retired_at.is_none()).ok_or_else(|| Error::not_found("worker"))?;
     let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
-    let observation: HeadObservation = signed.open(&key).map_err(|error| refused(error.to_string()))?;
+    let observation: HeadObservation = signed.open(&key).map_err(|error| invalid_head(error.to_string()))?;
     if observation.worker != caller {
-        return Err(refused("the observation is of another worker"));
+        return Err(invalid_head("the observation is of another worker"));
     }
     let head: LogHead = observation
         .head
         .open(&ctx.signer.verifying_key())
-        .map_err(|error| refused(format!("the head is not signed by this server: {error}")))?;
+        .map_err(|error| invalid_head(format!("the head is not signed by this server: {error}")))?;
     check_not_lost(ctx, &head).await?;
     store_observation(ctx, signed, &observation, &head).await?;
     peer_heads(ctx, &row, &head).await
@@ -57,7 +57,7 @@ async fn check_not_lost(ctx: &Ctx, head: &LogHead) -> Result<(), Error> {
     if restoration::newest(ctx.db.read()).await?.is_none() {
         return Ok(());
     }
-    let size = i64::try_from(head.size).map_err(|_| refused("the head's size is out of range"))?;
+    let size = i64::try_from(head.size).map_err(|_| invalid_head("the head's size is out of range"))?;
     let stored_head = log_head::Entity::find_by_id(size).one(ctx.db.read()).await?;
     if stored_head.is_some_and(|row| row.root == head.root) {
         return Ok(());
@@ -75,7 +75,7 @@ async fn store_observation(
     use head_observation::Column;
     let row = head_observation::Model {
         worker_id: observation.worker.0,
-        size: i64::try_from(head.size).map_err(|_| refused("the head's size is out of range"))?,
+        size: i64::try_from(head.size).map_err(|_| invalid_head("the head's size is out of range"))?,
         payload: signed.payload.clone(),
         signature: signed.signature.clone(),
         observed_at: observation.observed_at,
@@ -166,6 +166,6 @@ async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid
     Ok(entries.collect())
 }
 
-fn refused(detail: impl Into<String>) -> Error {
+fn invalid_head(detail: impl Into<String>) -> Error {
     Error::problem(Code::BadSignature, detail)
 }

@@ -188,7 +188,7 @@ fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<StoredR
 
 /// Returns the stored responses.
 #[cfg(any(test, feature = "testing"))]
-pub async fn stored(ctx: &Ctx) -> Vec<Vec<u8>> {
+pub async fn list_responses(ctx: &Ctx) -> Vec<Vec<u8>> {
     let rows = <idempotency::Entity as sea_orm::EntityTrait>::find().all(ctx.db.read()).await.expect("read");
     rows.into_iter().filter_map(|row| row.answer).collect()
 }

@@ -106,7 +106,7 @@ pub async fn append(
                     level: word(&event.level())?,
                     event: to_json(&event)?,
                     skew_seconds: Some(sent_at_unix.saturating_sub(ctx.now().unix_timestamp())),
-                    at: happened(ctx, row.created_at, sent_at_unix, one.at_unix),
+                    at: event_time(ctx, row.created_at, sent_at_unix, one.at_unix),
                 };
                 lines.push(line.into_active_model());
             }
@@ -289,7 +289,7 @@ fn violations(spec: &Spec, said: &[SiteLogLine]) -> Vec<Violation> {
 
 /// Returns the time of an event by the server's clock: the age is the site's, limited to the time between the job's
 /// creation and now.
-fn happened(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
+fn event_time(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
     let now = ctx.now();
     let ago = Duration::seconds(sent_at_unix.saturating_sub(at_unix).clamp(0, 366 * 86_400));
     (now - ago).max(job_from).min(now)

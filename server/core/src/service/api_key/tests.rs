@@ -25,11 +25,11 @@ async fn create_key(app: &TestApp, person: &Person, scopes: &[KeyScope], days: u
     (key, secret)
 }
 
-async fn refused(ctx: &Ctx, token: &str) -> Code {
+async fn refusal_code(ctx: &Ctx, token: &str) -> Code {
     authenticate(ctx, token).await.expect_err("does not hold").code()
 }
 
-async fn founds(app: &TestApp, actor: &Actor) -> Option<Code> {
+async fn create_consortium(app: &TestApp, actor: &Actor) -> Option<Code> {
     let new = NewConsortium {
         name: "Another".to_owned(),
         description: String::new(),
@@ -46,10 +46,10 @@ on_both! {
         let (_, founding) = create_key(app, &operator, &[KeyScope::Consortia], 30).await;
         let reader = authenticate(&app.ctx, &reading).await.expect("holds");
         assert_eq!(member::me(&reader).expect("every key may read"), operator.session.member);
-        assert_eq!(founds(app, &reader).await, Some(Code::Forbidden));
+        assert_eq!(create_consortium(app, &reader).await, Some(Code::Forbidden));
         let founder = authenticate(&app.ctx, &founding).await.expect("holds");
         member::me(&founder).expect("every key may read");
-        assert_eq!(founds(app, &founder).await, None);
+        assert_eq!(create_consortium(app, &founder).await, None);
     }
 
     async fn a_key_can_do_no_more_than_its_owner_now_can(app: &TestApp) {
@@ -57,7 +57,7 @@ on_both! {
         let researcher = app.joins(&founded.north.1, founded.north.0, "Researcher", &[Role::Researcher]).await;
         let (_, everything) = create_key(app, &researcher, KeyScope::ALL, 30).await;
         let actor = authenticate(&app.ctx, &everything).await.expect("holds");
-        assert_eq!(founds(app, &actor).await, Some(Code::Forbidden), "the owner runs no server");
+        assert_eq!(create_consortium(app, &actor).await, Some(Code::Forbidden), "the owner runs no server");
         let organizations = organization::in_consortium(&app.ctx, &actor, founded.consortium).await.expect("a researcher may");
         assert_eq!(organizations.len(), 2);
         app.loses_every_role(&researcher).await;
@@ -90,7 +90,7 @@ on_both! {
         app.clock.advance(Duration::days(2) - Duration::SECOND);
         authenticate(&app.ctx, &secret).await.expect("still holds");
         app.clock.advance(Duration::SECOND);
-        assert_eq!(refused(&app.ctx, &secret).await, Code::Unauthenticated);
+        assert_eq!(refusal_code(&app.ctx, &secret).await, Code::Unauthenticated);
     }
 
     async fn a_revoked_key_is_over_at_once_and_stays_in_the_list(app: &TestApp) {
@@ -99,7 +99,7 @@ on_both! {
         authenticate(&app.ctx, &secret).await.expect("holds");
         let actor = operator.actor(app).await;
         revoke(&app.ctx, &actor, key.id).await.expect("revoked");
-        assert_eq!(refused(&app.ctx, &secret).await, Code::Unauthenticated);
+        assert_eq!(refusal_code(&app.ctx, &secret).await, Code::Unauthenticated);
         let listed = list(&app.ctx, &actor).await.expect("listed");
         assert_eq!((listed.len(), listed[0].revoked_at), (1, Some(app.clock.now())));
         app.clock.advance(Duration::HOUR);
@@ -129,7 +129,7 @@ on_both! {
         let longer = format!("{secret}0");
         let hyphens = secret.replacen(stem, &format!("udk_{}", Uuid::nil()), 1);
         for token in ["udk_", "udk__", "udk_x_y", head, &wrong_end, &nobodys, &upper, &longer, &hyphens] {
-            assert_eq!(refused(&app.ctx, token).await, Code::Unauthenticated, "{token}");
+            assert_eq!(refusal_code(&app.ctx, token).await, Code::Unauthenticated, "{token}");
         }
         authenticate(&app.ctx, &secret).await.expect("the right one holds");
     }

@@ -38,7 +38,7 @@ fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
 }
 
 /// Stores the steward of a site in the tables as well, which limits read.
-async fn appointed(app: &TestApp, site: &Site) {
+async fn appoint_steward(app: &TestApp, site: &Site) {
     let organization = site.steward.organizations()[0].0;
     let id = site.steward.id();
     let person = member::Model {
@@ -76,7 +76,7 @@ on_both! {
     async fn job_within_every_limit_is_queued_at_once(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         for site in &world.sites[1..] {
-            appointed(app, site).await;
+            appoint_steward(app, site).await;
             limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
         }
         let job = world.propose(world.spec(2)).await.unwrap();
@@ -100,7 +100,7 @@ on_both! {
         let job = world.propose(spec()).await.unwrap();
         assert!(pending(&job), "who set it is no steward in the tables");
         assert!(because(&job).await.is_some_and(|said| said.contains("no steward")));
-        appointed(app, site).await;
+        appoint_steward(app, site).await;
         set(0.000_1, 30).await.unwrap();
         let job = world.propose(spec()).await.unwrap();
         assert!(pending(&job), "it costs more");
@@ -123,7 +123,7 @@ on_both! {
     async fn limit_reason_is_shown_to_limit_readers_only(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
-        appointed(app, own).await;
+        appoint_steward(app, own).await;
         limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &Expected::Anything).await.unwrap();
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let id = proposed.summary.id;

@@ -26,7 +26,7 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
         .filter(participant::Column::OrganizationId.eq(owner.0))
         .filter(participant::Column::LineageId.eq(lineage.0))
         .filter(participant::Column::StewardApproved.eq(true));
-    for part in proposed(tx, of_line.all(tx).await?).await? {
+    for part in filter_proposed(tx, of_line.all(tx).await?).await? {
         let reason = "the dataset's budget was changed after the approval";
         record(ctx, tx, &part, "void", "this server", Some(reason), None).await?;
         let (approval, by) =
@@ -48,7 +48,7 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
 /// Refuses proposed jobs whose manifest no longer describes a dataset correctly.
 pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
-    for part in proposed(tx, of_dataset.all(tx).await?).await? {
+    for part in filter_proposed(tx, of_dataset.all(tx).await?).await? {
         let row = state::row(tx, JobId(part.job_id)).await?;
         let manifest: Manifest = from_json(&row.manifest)?;
         let id = DatasetId(part.dataset_id);
@@ -67,7 +67,7 @@ pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<()
 }
 
 /// Returns the participants whose job is still proposed.
-async fn proposed(
+async fn filter_proposed(
     connection: &impl ConnectionTrait,
     parts: Vec<participant::Model>,
 ) -> Result<Vec<participant::Model>, Error> {

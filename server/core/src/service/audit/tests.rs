@@ -37,7 +37,7 @@ fn spec(world: &World) -> Spec {
 }
 
 /// Returns every lease, after every round was paid and averaged.
-async fn trained(world: &mut World) -> (Job, Vec<String>) {
+async fn train_job(world: &mut World) -> (Job, Vec<String>) {
     let job = world.propose(spec(world)).await.unwrap();
     let job = world.approved(job).await;
     let mut leases = Vec::new();
@@ -112,7 +112,7 @@ async fn count_rows(ctx: &Ctx) -> (usize, usize) {
 on_both! {
     async fn files_are_released_when_every_audit_has_arrived(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let researcher = &world.sites[0].steward;
         let refused = model::take(&app.ctx, researcher, file).await.unwrap_err();
@@ -141,7 +141,7 @@ on_both! {
 
     async fn disproved_claim_fails_job_and_freezes_account(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let broken = new_statement(&world, &job, 1, 400);
         assert_eq!(broken.assessment.verdict, AuditVerdict::Disproved);
@@ -188,7 +188,7 @@ on_both! {
 
     async fn job_proposed_before_freeze_reserves_nothing_after_it(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let waiting = world.propose(world.spec(1)).await.unwrap();
         let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
@@ -201,7 +201,7 @@ on_both! {
 
     async fn a_lying_statement_is_refused_and_nothing_of_it_is_kept(app: &TestApp) {
         let mut world = World::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         type Lie = fn(&mut AuditStatement);
         let lies: [(&str, Lie); 11] = [
             ("fewer releases", |s| s.releases = 1),
@@ -232,7 +232,7 @@ on_both! {
 
     async fn a_participant_that_gives_up_without_its_audit_ends_the_job(app: &TestApp) {
         let mut world = World::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
         let gave_up = PartOutcome::GaveUp("the disk is full".to_owned());
         finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
@@ -241,7 +241,7 @@ on_both! {
 
     async fn late_audit_statement_is_stored_and_freezes(app: &TestApp) {
         let mut world = World::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         jobs::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
         let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
@@ -263,7 +263,7 @@ on_both! {
     async fn the_evidence_is_append_only(app: &TestApp) {
         use sea_orm::ConnectionTrait as _;
         let mut world = World::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         for change in [

@@ -37,7 +37,7 @@ pub const MOST_DATASETS: u64 = 1_000;
 /// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
 /// lineage or the kind of content of a name would change, or its visibility while it is in a job.
 pub async fn register(ctx: &Ctx, worker: WorkerId, registration: &DatasetRegistration) -> Result<Dataset, Error> {
-    if let Some(dataset) = registered(ctx, worker, registration).await? {
+    if let Some(dataset) = find_registered(ctx, worker, registration).await? {
         return Ok(dataset);
     }
     let row = ctx
@@ -97,7 +97,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, registration: &DatasetRegistr
 ///
 /// # Errors
 /// `validation_failed` with every violation.
-pub async fn registered(
+pub async fn find_registered(
     ctx: &Ctx,
     worker: WorkerId,
     registration: &DatasetRegistration,

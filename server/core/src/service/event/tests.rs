@@ -22,7 +22,7 @@ use crate::testing::{HERE, TestApp, on_both};
 const READ: Operation = Operation::ReadJob;
 
 /// Signs in the steward of a site as a member with the steward's roles: a stream rechecks them.
-async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
+async fn sign_in(app: &TestApp, world: &World, site: usize) -> Actor {
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let steward = &world.sites[site].steward;
     let (id, organization) = (steward.id(), steward.organizations()[0]);
@@ -70,7 +70,7 @@ async fn state_of(events: &mut EventStream) -> (String, JobState) {
 on_both! {
     async fn a_stream_tells_the_present_first_and_then_every_other_state(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let subject = Subject::Job(proposed.summary.id);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
@@ -104,7 +104,7 @@ on_both! {
     /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
         let mut events = watch(&app.ctx, &actor, HERE, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
@@ -117,7 +117,7 @@ on_both! {
 
     async fn consortium_stream_sends_jobs_and_other_changes(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let subject = Subject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let jobs = async |events: &mut EventStream| {
@@ -133,7 +133,7 @@ on_both! {
 
     async fn stream_ends_with_session_right_or_server(app: &TestApp) {
         let world = World::new(&app.ctx, 2, 50.0).await;
-        let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
+        let (one, two) = (sign_in(app, &world, 1).await, sign_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let mut first = watch(&app.ctx, &one, HERE, Subject::Job(id), READ, None).await.unwrap();
         let mut second = watch(&app.ctx, &two, HERE, Subject::Job(id), READ, None).await.unwrap();
@@ -145,7 +145,7 @@ on_both! {
         job::cancel(&app.ctx, &world.sites[0].steward, id).await.unwrap();
         assert_eq!(next(&mut first).await, None, "the session is over");
         assert_eq!(next(&mut second).await, None, "the role is gone");
-        let three = signed_in(app, &world, 0).await;
+        let three = sign_in(app, &world, 0).await;
         let mut third = watch(&app.ctx, &three, HERE, Subject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut third).await.is_some());
         app.ctx.shutdown.cancel();
@@ -154,7 +154,7 @@ on_both! {
 
     async fn key_stream_ends_when_owner_lacks_required_second_factor(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
-        let owner = signed_in(app, &world, 1).await;
+        let owner = sign_in(app, &world, 1).await;
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
         let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
         let program = session::authenticate(&app.ctx, &secret).await.unwrap();
@@ -171,10 +171,10 @@ on_both! {
     async fn stream_without_right_or_above_limit_is_refused(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let stranger = World::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let code = async |actor: &Actor, subject| watch(&app.ctx, actor, HERE, subject, READ, None).await.err().map(|error| error.code());
-        let other = signed_in(app, &stranger, 1).await;
+        let other = sign_in(app, &stranger, 1).await;
         assert_eq!(code(&other, Subject::Job(id)).await, Some(Code::NotFound));
         assert_eq!(code(&other, Subject::Consortium(world.consortium)).await, Some(Code::NotFound));
         assert_eq!(code(&actor, Subject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));

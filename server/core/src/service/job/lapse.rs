@@ -68,6 +68,6 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
         return Ok(());
     }
     // No owner refused it: the log states that it expired.
-    let row = state::moved(ctx, tx, row, step, Some(reason.clone())).await?;
+    let row = state::apply_step(ctx, tx, row, step, Some(reason.clone())).await?;
     state::log(ctx, tx, AuditAuthor::System, &row, AuditAction::JobExpired, Some(reason)).await
 }

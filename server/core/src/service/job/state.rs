@@ -57,9 +57,9 @@ pub async fn step(
 ) -> Result<job::Model, Error> {
     let before = parse(&row)?;
     let message = reason.clone();
-    let row = moved(ctx, tx, row, step, reason).await?;
+    let row = apply_step(ctx, tx, row, step, reason).await?;
     if parse(&row)? != before
-        && let Some(what) = logged(step)
+        && let Some(what) = step_action(step)
     {
         log(ctx, tx, by, &row, what, message).await?;
     }
@@ -67,7 +67,7 @@ pub async fn step(
 }
 
 /// Returns the audit log's name of a step; `None` for steps whose own operation writes a more precise entry.
-const fn logged(step: JobStep) -> Option<AuditAction> {
+const fn step_action(step: JobStep) -> Option<AuditAction> {
     match step {
         JobStep::Reserve => Some(AuditAction::JobAdmitted),
         JobStep::Refuse => Some(AuditAction::JobRefused),
@@ -103,7 +103,7 @@ pub(super) async fn log(
 ///
 /// # Errors
 /// As [`step`].
-pub(super) async fn moved(
+pub(super) async fn apply_step(
     ctx: &Ctx,
     tx: &Tx,
     mut row: job::Model,

@@ -11,12 +11,12 @@ use crate::service::entity::{audit_pending, audit_seal};
 use crate::testing::{TestApp, on_both, tamper};
 use crate::verify::{Pins, Report, file};
 
-async fn examined(ctx: &Ctx) -> Report {
+async fn examine_log(ctx: &Ctx) -> Report {
     bundle::examine(&ctx.db, &ctx.signer.verifying_key(), Pins::default(), ctx.now()).await.expect("examined")
 }
 
 /// Writes and seals three entries of the server's log.
-async fn sealed(app: &TestApp) {
+async fn seal_log(app: &TestApp) {
     app.operator().await;
     for _ in 0..3 {
         write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
@@ -27,8 +27,8 @@ async fn sealed(app: &TestApp) {
 
 on_both! {
     async fn sealed_entries_hold_in_the_database_and_in_a_bundle(app: &TestApp) {
-        sealed(app).await;
-        let report = examined(&app.ctx).await;
+        seal_log(app).await;
+        let report = examine_log(&app.ctx).await;
         let seals = audit_seal::Entity::find().count(app.ctx.db.read()).await.expect("counted");
         assert!(report.holds() && report.audit_entries == seals && seals >= 3, "{report}");
         let (mut bytes, key) = (Vec::new(), app.ctx.signer.verifying_key());
@@ -40,10 +40,10 @@ on_both! {
     }
 
     async fn altered_entry_is_found_by_the_examination(app: &TestApp) {
-        sealed(app).await;
+        seal_log(app).await;
         let change = "UPDATE audit_log SET what = 'backup_restored' WHERE what = 'backup_made'";
         tamper(&app.ctx, "audit_log", change).await;
-        let report = examined(&app.ctx).await;
+        let report = examine_log(&app.ctx).await;
         let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("not what was written")
         });
@@ -51,9 +51,9 @@ on_both! {
     }
 
     async fn dropped_entry_is_found_by_the_examination(app: &TestApp) {
-        sealed(app).await;
+        seal_log(app).await;
         tamper(&app.ctx, "audit_log", "DELETE FROM audit_log WHERE what = 'backup_made'").await;
-        let report = examined(&app.ctx).await;
+        let report = examine_log(&app.ctx).await;
         let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("missing")
         });
@@ -61,11 +61,11 @@ on_both! {
     }
 
     async fn entry_that_was_kept_out_of_the_log_is_found(app: &TestApp) {
-        sealed(app).await;
+        seal_log(app).await;
         write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
-        assert!(examined(&app.ctx).await.holds(), "it waits for its place");
+        assert!(examine_log(&app.ctx).await.holds(), "it waits for its place");
         tamper(&app.ctx, "audit_pending", "DELETE FROM audit_pending").await;
-        let report = examined(&app.ctx).await;
+        let report = examine_log(&app.ctx).await;
         assert!(report.findings.iter().any(|finding| finding.place.starts_with("audit entry")), "{report}");
     }
 
@@ -81,7 +81,7 @@ on_both! {
         }).await.expect("written");
         drop(app.restarted().await);
         assert_eq!(audit_pending::Entity::find().count(ctx.db.read()).await.expect("counted"), 0);
-        let report = examined(ctx).await;
+        let report = examine_log(ctx).await;
         assert!(report.holds() && report.audit_entries == AT_ONCE + 1, "{report}");
     }
 }

@@ -16,7 +16,7 @@ use crate::service::offer::{self, Asking, Offer};
 use crate::service::world::{Site, World};
 use crate::testing::on_both;
 
-fn because(reason: &str) -> PauseRequest {
+fn pause_request(reason: &str) -> PauseRequest {
     PauseRequest { reason: reason.to_owned() }
 }
 
@@ -35,7 +35,7 @@ on_both! {
         world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();
         let (before, reserved) = (world.account(1).await, world.job(id).await.participants[1].epsilon_reserved);
 
-        let paused = pause(&app.ctx, &lead, id, &because("a look at the learning rate")).await.unwrap();
+        let paused = pause(&app.ctx, &lead, id, &pause_request("a look at the learning rate")).await.unwrap();
         assert_eq!((paused.summary.state, paused.holds.len()), (JobState::Paused, 1));
         let worker = world.sites[2].worker;
         let refusal = lease::renew(&app.ctx, worker, &leases[2]).await.unwrap_err();
@@ -69,7 +69,7 @@ on_both! {
         world.submit(&job, 0, &leases[0], 1, &[1.0]).await.unwrap();
         world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();
         app.clock.advance(Duration::seconds(40));
-        pause(&app.ctx, &lead, id, &because("lunch")).await.unwrap();
+        pause(&app.ctx, &lead, id, &pause_request("lunch")).await.unwrap();
         app.clock.advance(Duration::hours(3));
         resume(&app.ctx, &lead, id).await.unwrap();
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -86,17 +86,17 @@ on_both! {
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let (id, owner) = (job.summary.id, &world.sites[1]);
         let steward = owner.steward.clone();
-        let denied = hold_dataset(&app.ctx, &steward, id, world.sites[2].dataset, &because("x")).await.unwrap_err();
+        let denied = hold_dataset(&app.ctx, &steward, id, world.sites[2].dataset, &pause_request("x")).await.unwrap_err();
         assert_eq!(denied.code(), Code::Forbidden, "not their dataset");
-        let denied = pause(&app.ctx, &steward, id, &because("x")).await.unwrap_err();
+        let denied = pause(&app.ctx, &steward, id, &pause_request("x")).await.unwrap_err();
         assert_eq!(denied.code(), Code::Forbidden, "a researcher, but not its proposer");
-        let unsaid = pause(&app.ctx, &lead, id, &because(" ")).await.unwrap_err();
+        let unsaid = pause(&app.ctx, &lead, id, &pause_request(" ")).await.unwrap_err();
         assert_eq!(unsaid.code(), Code::ValidationFailed);
 
-        hold_dataset(&app.ctx, &steward, id, owner.dataset, &because("the disk is replaced")).await.unwrap();
-        let twice = hold_dataset(&app.ctx, &steward, id, owner.dataset, &because("again")).await.unwrap_err();
+        hold_dataset(&app.ctx, &steward, id, owner.dataset, &pause_request("the disk is replaced")).await.unwrap();
+        let twice = hold_dataset(&app.ctx, &steward, id, owner.dataset, &pause_request("again")).await.unwrap_err();
         assert_eq!(twice.code(), Code::WrongState);
-        pause(&app.ctx, &lead, id, &because("and a look at it")).await.unwrap();
+        pause(&app.ctx, &lead, id, &pause_request("and a look at it")).await.unwrap();
         let view = resume(&app.ctx, &lead, id).await.unwrap();
         assert_eq!(view.summary.state, JobState::Paused, "the steward holds it still");
         assert_eq!(view.holds.iter().map(|hold| hold.holder).collect::<Vec<_>>(), [Holder::Steward]);
@@ -119,13 +119,13 @@ on_both! {
             actor
         };
         for role in [Role::Auditor, Role::Annotator] {
-            let denied = pause(&app.ctx, &with(role), id, &because("x")).await.unwrap_err();
+            let denied = pause(&app.ctx, &with(role), id, &pause_request("x")).await.unwrap_err();
             assert_eq!(denied.code(), Code::Forbidden, "{role:?}");
             let denied = cancel(&app.ctx, &with(role), id).await.unwrap_err();
             assert_eq!(denied.code(), Code::Forbidden, "{role:?}");
         }
         let admin = with(Role::ConsortiumAdmin);
-        pause(&app.ctx, &admin, id, &because("a look at it")).await.unwrap();
+        pause(&app.ctx, &admin, id, &pause_request("a look at it")).await.unwrap();
         assert_eq!(cancel(&app.ctx, &admin, id).await.unwrap().summary.state, JobState::Cancelled);
     }
 
@@ -166,7 +166,7 @@ on_both! {
         for site in [1, 2] {
             finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
-        pause(&app.ctx, &lead, id, &because("a moment")).await.unwrap();
+        pause(&app.ctx, &lead, id, &pause_request("a moment")).await.unwrap();
         finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         assert_eq!(world.job(id).await.summary.state, JobState::Paused);
         assert_eq!(resume(&app.ctx, &lead, id).await.unwrap().summary.state, JobState::Finished);
@@ -176,17 +176,17 @@ on_both! {
         let world = World::new(&app.ctx, 2, 50.0).await;
         let lead = world.sites[0].steward.clone();
         let proposed = world.propose(world.spec(1)).await.unwrap();
-        let early = pause(&app.ctx, &lead, proposed.summary.id, &because("too early")).await.unwrap_err();
+        let early = pause(&app.ctx, &lead, proposed.summary.id, &pause_request("too early")).await.unwrap_err();
         assert_eq!(early.code(), Code::WrongState);
         let job = world.approved(proposed).await;
         let id = job.summary.id;
         let account = world.account(1).await;
-        pause(&app.ctx, &lead, id, &because("not now")).await.unwrap();
+        pause(&app.ctx, &lead, id, &pause_request("not now")).await.unwrap();
         assert_eq!(world.account(1).await, account, "what is reserved stays reserved");
         let over = crate::service::job::cancel(&app.ctx, &lead, id).await.unwrap();
         assert_eq!((over.summary.state, over.holds.len()), (JobState::Cancelled, 0));
         assert!(world.account(1).await.committed < account.committed, "and comes back when the job is over");
-        let late = pause(&app.ctx, &lead, id, &because("too late")).await.unwrap_err();
+        let late = pause(&app.ctx, &lead, id, &pause_request("too late")).await.unwrap_err();
         assert_eq!(late.code(), Code::WrongState);
     }
 }

@@ -244,7 +244,7 @@ async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupEr
     let unreadable = |error: std::io::Error| wrong(error.to_string());
     keys::find_token_keys(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
     let key = keys::find_factor_keys(folder).map_err(unreadable)?;
-    let (all, locked) = factor::locked_out(db, key.as_ref()).await.map_err(BackupError::Read)?;
+    let (all, locked) = factor::count_locked_out(db, key.as_ref()).await.map_err(BackupError::Read)?;
     if locked == 0 {
         return Ok(());
     }

@@ -21,7 +21,7 @@ use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Ctx, Random};
 use undertone_server_core::error::Error;
 use undertone_server_core::keys::ServerSigner;
-use undertone_server_core::service::finish::{self, Outcome};
+use undertone_server_core::service::finish::{self, PartOutcome};
 use undertone_server_core::service::head_exchange::exchange_heads;
 use undertone_server_core::service::offer::{self, OfferRequest, WorkOffer};
 use undertone_server_core::service::restoration::{
@@ -145,11 +145,11 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 
     let ctx = restored.ctx();
     let job = row(ctx, restored.job.summary.id).await;
-    assert_eq!(undertone_server_core::service::job::state::of(&job).unwrap(), JobState::Failed);
+    assert_eq!(undertone_server_core::service::job::state::parse(&job).unwrap(), JobState::Failed);
     let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, false), "the rest is held until the site ends its part");
     let lease = restored.world.lease(1).await;
-    let gave_up = Outcome::GaveUp("the job is over".to_owned());
+    let gave_up = PartOutcome::GaveUp("the job is over".to_owned());
     finish::finish(ctx, restored.world.sites[1].worker, &lease, &gave_up, &[]).await.unwrap();
     let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));

@@ -140,7 +140,7 @@ impl Backend for Desk {
     }
 
     async fn found(&self, new: NewConsortium) -> Answer<Consortium> {
-        consortium::found(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
+        consortium::create(&self.ctx, self.actor()?, &new).await.map_err(Error::into_problem)
     }
 
     async fn overlap(&self, id: ConsortiumId) -> Answer<Vec<OverlapRule>> {
@@ -221,7 +221,7 @@ impl Backend for Desk {
     }
 
     async fn audits(&self, id: JobId) -> Answer<Vec<AuditView>> {
-        audit::of_job(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+        audit::list(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
     async fn freezes(&self, id: DatasetId) -> Answer<Vec<Freeze>> {

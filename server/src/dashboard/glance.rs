@@ -23,7 +23,7 @@ const ROWS: u64 = 50;
 impl Glance for Desk {
     async fn waiting(&self, consortium: ConsortiumId) -> Answer<Vec<Waiting>> {
         let waiting = approval::waiting(self.ctx(), self.actor()?, consortium).await.map_err(Error::into_problem)?;
-        let told = |one: approval::Waiting| Waiting {
+        let told = |one: approval::WaitingApproval| Waiting {
             job: one.job,
             title: one.title,
             dataset: one.dataset,
@@ -64,7 +64,7 @@ impl Glance for Desk {
     }
 
     async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobModel>> {
-        let all = job::Wanted::default();
+        let all = job::JobFilter::default();
         model::in_consortium(self.ctx(), self.actor()?, consortium, &all, &page).await.map_err(Error::into_problem)
     }
 

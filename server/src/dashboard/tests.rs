@@ -76,7 +76,7 @@ on_both! {
             organization_name: None,
         };
         let operator = founded.operator.actor(app).await;
-        let second = consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
+        let second = consortium::create(&app.ctx, &operator, &new).await.expect("founded").id;
         let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: second }).await;
         let secret = link.rsplit('/').next().expect("a link has parts");
         let own = JoinRequest { organization: Some(founded.north.0), organization_name: None };

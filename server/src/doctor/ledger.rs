@@ -7,7 +7,7 @@ use super::report::Examination;
 use undertone_server_core::db::Db;
 use undertone_server_core::error::Error;
 use undertone_server_core::service::alarm::{AlarmCounts, count_alarms};
-use undertone_server_core::service::factor::locked_out;
+use undertone_server_core::service::factor::count_locked_out;
 use undertone_server_core::service::log::{LogEnd, examine_end};
 
 /// The age above which the newest backup is reported, because a restore would lose this much of the ledger.
@@ -22,7 +22,7 @@ pub(super) async fn check(db: &Db, keys: &ServerKeys, now: OffsetDateTime, repor
         }
     }
     if keys.factor.is_some() {
-        match locked_out(db, keys.factor.as_ref()).await {
+        match count_locked_out(db, keys.factor.as_ref()).await {
             Ok((all, 0)) => report.pass("second factors", format!("factor.key opens all {all}")),
             Ok((all, locked)) => report.fail(
                 "second factors",

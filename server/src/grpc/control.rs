@@ -125,10 +125,10 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListDatasetsRequest { consortium, page, organization, text } = request.into_inner();
         texts([&*text])?;
-        let wanted = dataset::Wanted {
+        let wanted = dataset::DatasetFilter {
             organization: optional(&organization, "organization")?,
             text: Some(text).filter(|text| !text.is_empty()),
-            ..dataset::Wanted::default()
+            ..dataset::DatasetFilter::default()
         };
         let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &wanted).await.map_err(fail)?;
         let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
@@ -200,7 +200,7 @@ impl control_server::Control for Control {
         let message = request.into_inner();
         texts([&*message.kind, &*message.text])?;
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
-        let wanted = job::Wanted {
+        let wanted = job::JobFilter {
             state: text(message.state).map(|state| field(&state, "state")).transpose()?,
             kind: text(message.kind),
             dataset: optional(&message.dataset, "dataset")?,

@@ -21,7 +21,7 @@ use undertone_server_core::error::Error;
 use undertone_server_core::fairness::WorkOwner;
 use undertone_server_core::metrics::Limit;
 use undertone_server_core::nul_bytes;
-use undertone_server_core::service::finish::Outcome;
+use undertone_server_core::service::finish::PartOutcome;
 use undertone_server_core::service::offer::{OfferRequest, WorkOffer};
 use undertone_server_core::service::{
     approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
@@ -144,7 +144,7 @@ impl WorkerGateway for Gateway {
     ) -> Result<Response<v1::RegisterDatasetReply>, Status> {
         let caller = self.caller(&request).await?;
         let registration = json(&request.into_inner().registration, "registration")?;
-        let registered = dataset::registered(&self.ctx, caller, &registration).await.map_err(fail)?;
+        let registered = dataset::find_registered(&self.ctx, caller, &registration).await.map_err(fail)?;
         let dataset = if let Some(dataset) = registered {
             dataset
         } else {
@@ -427,7 +427,7 @@ impl WorkerGateway for Gateway {
             let (sequence, at_unix) = (event.sequence, event.at_unix);
             let event =
                 event.try_into().map_err(|_| malformed("an event of the log that this server does not know"))?;
-            Ok(job_log::Said { sequence, at_unix, event })
+            Ok(job_log::SiteLogLine { sequence, at_unix, event })
         };
         let said = events.into_iter().map(said).collect::<Result<Vec<_>, Status>>()?;
         job_log::append(&self.ctx, caller, &lease, sent_at_unix, &said).await.map_err(fail)?;
@@ -442,11 +442,11 @@ impl WorkerGateway for Gateway {
         let (outcome, audit) = match outcome {
             Some(v1::finish_request::Outcome::Done(done)) => {
                 let report = (!done.report.is_empty()).then(|| json(&done.report, "done.report")).transpose()?;
-                (Outcome::Done(report), done.audit.map(kept).transpose()?)
+                (PartOutcome::Done(report), done.audit.map(kept).transpose()?)
             }
             Some(v1::finish_request::Outcome::GaveUp(gave_up)) => {
                 texts([&*gave_up.reason])?;
-                (Outcome::GaveUp(gave_up.reason), None)
+                (PartOutcome::GaveUp(gave_up.reason), None)
             }
             None => return Err(malformed("say how the part ended")),
         };

@@ -19,7 +19,7 @@ pub(super) async fn list(
     Caller(actor): Caller,
     Path(id): Path<JobId>,
 ) -> Result<Json<Vec<AuditView>>, Rejection> {
-    Ok(Json(audit::of_job(&ctx, &actor, id).await?))
+    Ok(Json(audit::list(&ctx, &actor, id).await?))
 }
 
 /// List the freezes of a dataset's accounts and their ends, newest first

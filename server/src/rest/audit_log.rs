@@ -15,7 +15,7 @@ use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::audit_log::{self, Export, Format};
+use undertone_server_core::service::audit_log::{self, AuditLogExport, AuditLogFormat};
 
 /// The form of an exported log.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
@@ -24,7 +24,7 @@ pub(super) struct FormatQuery {
     /// `jsonl` by default: one entry as JSON on each line, in order, so that a reader can check the chain. `csv` is a
     /// table.
     #[serde(default)]
-    format: Format,
+    format: AuditLogFormat,
 }
 
 /// List the actions on the server itself, newest first
@@ -148,7 +148,8 @@ async fn export(
     wanted: AuditQuery,
     query: FormatQuery,
 ) -> Result<Response, Rejection> {
-    let Export { name, content_type, body } = audit_log::export(ctx, actor, place, wanted, query.format).await?;
+    let AuditLogExport { name, content_type, body } =
+        audit_log::export(ctx, actor, place, wanted, query.format).await?;
     let headers = [
         (header::CONTENT_TYPE, content_type.to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),

@@ -36,7 +36,7 @@ pub(super) async fn found(
     Caller(actor): Caller,
     Json(new): Json<NewConsortium>,
 ) -> Result<(StatusCode, Json<Consortium>), Rejection> {
-    Ok((StatusCode::CREATED, Json(consortium::found(&ctx, &actor, &new).await?)))
+    Ok((StatusCode::CREATED, Json(consortium::create(&ctx, &actor, &new).await?)))
 }
 
 /// Show a consortium
@@ -160,7 +160,7 @@ pub(super) async fn datasets(
     Query(query): Query<DatasetQuery>,
 ) -> Result<Json<Page<Dataset>>, Rejection> {
     let DatasetQuery { cursor, limit, organization, visibility, content, text } = query;
-    let wanted = dataset::Wanted { organization, visibility, content, text };
+    let wanted = dataset::DatasetFilter { organization, visibility, content, text };
     let all = dataset::search(&ctx, &actor, id, &wanted).await?;
     Ok(Json(cut(all, &PageQuery { cursor, limit }, |item| item.id.0)?))
 }

@@ -19,7 +19,7 @@ use super::extract::{Caller, From, Path};
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
 use undertone_server_core::ctx::{Ctx, StreamSubject, SubjectState};
-use undertone_server_core::service::event::{Events, watch};
+use undertone_server_core::service::event::{EventStream, watch};
 
 /// The interval of keep-alive messages, so that both ends detect a lost connection.
 pub(crate) const BEAT: Duration = Duration::from_secs(15);
@@ -69,7 +69,7 @@ pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Returns a stream of events, each formatted by `said`.
-pub(crate) fn stream(events: Events, said: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
+pub(crate) fn stream(events: EventStream, said: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
     let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
         let seen = events.next().await?;
         let event = said(&seen).id(&seen.version).retry(RETRY);

@@ -55,7 +55,7 @@ pub(super) async fn list(
     Query(query): Query<JobQuery>,
 ) -> Result<Json<Page<JobSummary>>, Rejection> {
     let JobQuery { cursor, limit, state, kind, dataset, proposer, since, text } = query;
-    let wanted = job::Wanted { state, kind, dataset, proposer, since, text };
+    let wanted = job::JobFilter { state, kind, dataset, proposer, since, text };
     Ok(Json(job::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 

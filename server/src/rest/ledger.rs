@@ -94,7 +94,7 @@ pub(super) async fn bundle(
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
 ) -> Result<Response, Rejection> {
-    let lines = bundle::of_consortium(&ctx, &actor, id).await?;
+    let lines = bundle::export_consortium(&ctx, &actor, id).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"ledger-{id}.jsonl\"")),

@@ -49,7 +49,7 @@ pub(super) async fn in_consortium(
     Query(query): Query<ModelQuery>,
 ) -> Result<Json<Page<JobModel>>, Rejection> {
     let ModelQuery { cursor, limit, kind, dataset, proposer, since, text } = query;
-    let wanted = job::Wanted { state: None, kind, dataset, proposer, since, text };
+    let wanted = job::JobFilter { state: None, kind, dataset, proposer, since, text };
     Ok(Json(model::in_consortium(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 

@@ -20,7 +20,7 @@ use super::question::LARGEST_IMPORT;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
-use undertone_server_core::service::idempotency::{self, Begun, Kept, Seen};
+use undertone_server_core::service::idempotency::{self, KeyState, PendingRequest, StoredResponse};
 use undertone_server_core::service::session;
 
 /// The request header of the key.
@@ -64,7 +64,7 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
     let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
     recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
-        Ok((request, Seen::Never(begun))) => {
+        Ok((request, KeyState::Never(begun))) => {
             // The work continues if the caller disconnects: the key serves that purpose.
             let work = async move { finish(&ctx, &begun, next.run(request).await).await };
             let done = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
@@ -72,7 +72,7 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
                 Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
             })
         }
-        Ok((_, Seen::Before(kept))) => replay(kept),
+        Ok((_, KeyState::Before(kept))) => replay(kept),
         Err(rejection) => rejection.into_response(),
     }
 }
@@ -92,7 +92,12 @@ fn bearer(request: &Request) -> Option<String> {
 }
 
 /// Reads the body, which is part of the request's identity, and restores it.
-async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) -> Result<(Request, Seen), Rejection> {
+async fn begin(
+    ctx: &Ctx,
+    actor: &Actor,
+    key: &HeaderValue,
+    request: Request,
+) -> Result<(Request, KeyState), Rejection> {
     let (parts, body) = request.into_parts();
     let body: Bytes = to_bytes(body, LARGEST_IMPORT)
         .await
@@ -105,7 +110,7 @@ async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) ->
 
 /// Stores the response. A refusal changed nothing, so its key is free again; a failure of the server may have changed
 /// something, so its key is not.
-async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
+async fn finish(ctx: &Ctx, begun: &PendingRequest, response: Response) -> Response {
     let status = response.status();
     if status.is_server_error() {
         return response;
@@ -120,7 +125,7 @@ async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
     };
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
     // Responses to POST are JSON, which is text.
-    let kept = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
+    let kept = StoredResponse { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
     logged(idempotency::keep(ctx, begun, &kept).await);
     Response::from_parts(parts, Body::from(body))
 }
@@ -136,7 +141,7 @@ fn logged(result: Result<(), undertone_server_core::error::Error>) {
     }
 }
 
-fn replay(kept: Kept) -> Response {
+fn replay(kept: StoredResponse) -> Response {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
     let mut response = (status, kept.body).into_response();
     let headers = response.headers_mut();

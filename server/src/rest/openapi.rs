@@ -40,7 +40,7 @@ use undertone_server_core::ctx::Ctx;
     components(schemas(
         undertone_api::problem::Problem,
         undertone_api::question::ExportFormat,
-        undertone_server_core::service::audit_log::Format
+        undertone_server_core::service::audit_log::AuditLogFormat
     )),
     modifiers(&Bearer)
 )]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use undertone_api::signed::{self, CertificateFile, SignedError};
 
-use undertone_server_core::service::certificate::verify::{Known, Verdict, verify};
+use undertone_server_core::service::certificate::verify::{CertificateVerdict, TrustedInputs, verify};
 
 /// The number of bytes of a model read at once.
 const AT_ONCE: usize = 1 << 16;
@@ -59,12 +59,12 @@ pub enum CommandError {
 ///
 /// # Errors
 /// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
-pub fn run(options: &Options) -> Result<Verdict, CommandError> {
+pub fn run(options: &Options) -> Result<CertificateVerdict, CommandError> {
     let in_file = |source| CommandError::File { path: options.file.clone(), source };
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
     let file: CertificateFile =
         serde_json::from_str(&text).map_err(|source| CommandError::Form { path: options.file.clone(), source })?;
-    let known = Known {
+    let known = TrustedInputs {
         server_key: options.server_key.as_deref().map(signed::public_key).transpose()?,
         site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
         model: options.model.as_deref().map(digest).transpose()?,

@@ -171,7 +171,7 @@ impl Ground {
             organization: None,
             organization_name: None,
         };
-        let consortium = consortium::found(&ctx, &operator, &new).await?.id;
+        let consortium = consortium::create(&ctx, &operator, &new).await?.id;
         // The operator founded the consortium and has a role now.
         let operator = refreshed(&ctx, &operator).await?;
         let mut parties = Vec::new();

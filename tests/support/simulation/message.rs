@@ -2,7 +2,7 @@
 
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
-use undertone_server_core::service::finish::Outcome;
+use undertone_server_core::service::finish::PartOutcome;
 use undertone_server_core::service::offer::WorkOffer;
 use undertone_worker::daemon::Submission;
 
@@ -24,7 +24,7 @@ pub(super) enum Message {
     /// Requests whether the job continues.
     Renew { lease: String },
     /// Reports the end of a part.
-    Finish { lease: String, outcome: Outcome, receipts: Vec<Signed> },
+    Finish { lease: String, outcome: PartOutcome, receipts: Vec<Signed> },
 }
 
 /// An answer of the server.
@@ -65,7 +65,7 @@ impl Message {
             }
             Self::Average { series, round, .. } => format!("average {series}/{round}"),
             Self::Renew { .. } => "renew".to_owned(),
-            Self::Finish { outcome: Outcome::Done(_), receipts, .. } => {
+            Self::Finish { outcome: PartOutcome::Done(_), receipts, .. } => {
                 format!("finish, done, with {} receipts", receipts.len())
             }
             Self::Finish { receipts, .. } => format!("finish, gave up, with {} receipts", receipts.len()),

@@ -63,7 +63,8 @@ impl DemoConsortium {
             organization: None,
             organization_name: Some(first.name.to_owned()),
         };
-        let created = consortium::found(ctx, &actor, &new).await.map_err(explain_refusal("founding the consortium"))?;
+        let created =
+            consortium::create(ctx, &actor, &new).await.map_err(explain_refusal("founding the consortium"))?;
         let mut people = vec![person(ctx, first, &operator, password).await?];
         for party in others {
             let new = NewInvitation {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::process::ProcessUsage;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::census::{self, Census};
+use crate::service::census::{self, ServerStatistics};
 
 /// The time for which figures are cached, because a store may contain many objects.
 const FRESH: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// The figures of the tables and the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    census: Census,
+    census: ServerStatistics,
     objects: u64,
     bytes: u64,
 }

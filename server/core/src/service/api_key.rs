@@ -25,7 +25,7 @@ use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction};
+use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
@@ -80,7 +80,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
         })
         .await?;
     let secret = format!("{PREFIX}{}_{secret}", id.0.simple());
-    Ok(ApiKey { secret: Some(secret), ..shown(row)? })
+    Ok(ApiKey { secret: Some(secret), ..to_api_key(row)? })
 }
 
 /// Returns the caller's own keys, newest first, including those that no longer work.
@@ -94,7 +94,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
         .order_by_desc(api_key::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(shown).collect()
+    rows.into_iter().map(to_api_key).collect()
 }
 
 /// Revokes a key of the caller with immediate effect. Revoking it again changes nothing.
@@ -141,19 +141,19 @@ pub fn is_key(token: &str) -> bool {
 /// # Errors
 /// `unauthenticated` when the key is not valid. Unknown, changed, expired and revoked keys are not distinguished.
 pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
-    let (id, secret) = parts(token).ok_or_else(refused)?;
+    let (id, secret) = parts(token).ok_or_else(invalid_key)?;
     let row = api_key::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let right = row.as_ref().is_some_and(|row| {
         let (stored, used) = (row.secret_hash.as_bytes(), fingerprint(secret));
         stored.ct_eq(used.as_bytes()).into()
     });
     let now = ctx.now();
-    let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(refused)?;
+    let row = row.filter(|row| right && row.revoked_at.is_none() && row.expires_at > now).ok_or_else(invalid_key)?;
     if row.last_used_at.is_none_or(|last| now - last >= PRECISION) {
         note_use(ctx, id).await;
     }
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
-    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(refused)?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(invalid_key)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
     Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
@@ -186,15 +186,15 @@ fn parts(token: &str) -> Option<(ApiKeyId, &str)> {
     Some((ApiKeyId(Uuid::parse_str(id).ok()?), secret))
 }
 
-fn refused() -> Error {
+fn invalid_key() -> Error {
     Error::problem(Code::Unauthenticated, "the key does not hold: make another under Settings, API keys")
 }
 
-fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> Act<'static> {
-    Act { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
+fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> NewAuditEntry<'static> {
+    NewAuditEntry { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
 }
 
-fn shown(row: api_key::Model) -> Result<ApiKey, Error> {
+fn to_api_key(row: api_key::Model) -> Result<ApiKey, Error> {
     Ok(ApiKey {
         id: row.id.into(),
         name: row.name,

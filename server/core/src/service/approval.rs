@@ -28,16 +28,16 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::to_json;
 use crate::service::entity::{decision, job, participant, worker};
-use crate::service::job::{readable, shown, state};
+use crate::service::job::{readable, state, view_job};
 use crate::service::react;
 
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
 pub use review::{review, site_approvals};
-pub use void::{changed, voided};
-pub use waiting::{Waiting, waiting};
+pub use void::{refuse_outdated, revoke_answers};
+pub use waiting::{WaitingApproval, waiting};
 
 /// The author of a site's answer, in words.
 const SITE_POLICY: &str = "site policy";
@@ -106,8 +106,8 @@ async fn answer(
         .write("decide job", async |tx| {
             let part = self::part(tx, job, dataset).await?;
             let row = state::row(tx, job).await?;
-            if state::of(&row)? != JobState::Proposed {
-                return Err(Error::wrong_state(format!("the job is {}", state::of(&row)?.label())));
+            if state::parse(&row)? != JobState::Proposed {
+                return Err(Error::wrong_state(format!("the job is {}", state::parse(&row)?.label())));
             }
             if part.approval == "not_needed" {
                 return Err(Error::wrong_state("the dataset is public: nobody has to agree"));
@@ -118,21 +118,21 @@ async fn answer(
             }
             let steward_approved = refusal.is_none();
             let consent = if steward_approved {
-                let site = consent::of_site(tx, part.dataset_id).await?;
-                let consent = consent::of_steward(site.as_ref(), signature, &row.digest, job, dataset)?;
+                let site = consent::load_rule(tx, part.dataset_id).await?;
+                let consent = consent::steward_consent(site.as_ref(), signature, &row.digest, job, dataset)?;
                 Some(to_json(&consent)?)
             } else {
                 None
             };
             log(ctx, tx, &row, &part, actor.into(), refusal).await?;
             let by = actor.member.name.as_str();
-            record(ctx, tx, &part, "steward", by, refusal, signature.map(Evidence::Steward)).await?;
+            record(ctx, tx, &part, "steward", by, refusal, signature.map(DecisionEvidence::Steward)).await?;
             let part = participant::Model { steward_approved, consent, ..part };
             apply(ctx, tx, actor.into(), row, part, by, refusal).await
         })
         .await?;
     react::after_job_change(ctx, JobId(row.id)).await;
-    shown(ctx, actor, row).await
+    view_job(ctx, actor, row).await
 }
 
 /// Accepts a site's signed answer. The same answer again changes nothing.
@@ -157,17 +157,17 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
             // An approval may become a refusal, but not the reverse: a refused job is over.
-            let known = if decision.approve { part.site_answered } else { part.approval == "refused" };
-            if known || part.approval == "not_needed" {
+            let is_recorded = if decision.approve { part.site_answered } else { part.approval == "refused" };
+            if is_recorded || part.approval == "not_needed" {
                 return Ok(decision.job);
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
-            log(ctx, tx, &row, &part, By::Worker(worker), refusal).await?;
-            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(Evidence::Site(signed))).await?;
+            log(ctx, tx, &row, &part, AuditAuthor::Worker(worker), refusal).await?;
+            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(DecisionEvidence::Site(signed))).await?;
             let site = to_json(&Consent::Site)?;
             let consent = part.consent.clone().or_else(|| refusal.is_none().then_some(site));
             let part = participant::Model { site_answered: true, consent, ..part };
-            apply(ctx, tx, By::Worker(worker), row, part, SITE_POLICY, refusal).await?;
+            apply(ctx, tx, AuditAuthor::Worker(worker), row, part, SITE_POLICY, refusal).await?;
             Ok(decision.job)
         })
         .await?;
@@ -178,13 +178,13 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
 async fn apply(
     ctx: &Ctx,
     tx: &Tx,
-    hand: By,
+    hand: AuditAuthor,
     row: job::Model,
     mut part: participant::Model,
     by: &str,
     refusal: Option<&str>,
 ) -> Result<job::Model, Error> {
-    let (now, owner) = (state::of(&row)?, part.organization_name.clone());
+    let (now, owner) = (state::parse(&row)?, part.organization_name.clone());
     if let Some(reason) = refusal {
         "refused".clone_into(&mut part.approval);
         part.approval_by = Some(by.to_owned());
@@ -216,10 +216,10 @@ async fn log(
     tx: &Tx,
     row: &job::Model,
     part: &participant::Model,
-    by: By,
+    by: AuditAuthor,
     refusal: Option<&str>,
 ) -> Result<(), Error> {
-    let act = Act {
+    let act = NewAuditEntry {
         by,
         what: if refusal.is_none() { AuditAction::JobApproved } else { AuditAction::JobRefused },
         place: Place::Organization(OrganizationId(part.organization_id)),
@@ -231,7 +231,7 @@ async fn log(
 
 /// The evidence of an answer.
 #[derive(Debug, Clone, Copy)]
-enum Evidence<'a> {
+enum DecisionEvidence<'a> {
     /// A site's signed decision.
     Site(&'a Signed),
     /// A steward's signed approval.
@@ -245,16 +245,16 @@ async fn record(
     source: &str,
     by: &str,
     refusal: Option<&str>,
-    evidence: Option<Evidence<'_>>,
+    evidence: Option<DecisionEvidence<'_>>,
 ) -> Result<(), Error> {
     let payload = match evidence {
         None => None,
-        Some(Evidence::Site(signed)) => Some(signed.payload.clone()),
-        Some(Evidence::Steward(approval)) => Some(to_json(approval)?),
+        Some(DecisionEvidence::Site(signed)) => Some(signed.payload.clone()),
+        Some(DecisionEvidence::Steward(approval)) => Some(to_json(approval)?),
     };
     let signature = match evidence {
-        Some(Evidence::Site(signed)) => Some(signed.signature.clone()),
-        Some(Evidence::Steward(_)) | None => None,
+        Some(DecisionEvidence::Site(signed)) => Some(signed.signature.clone()),
+        Some(DecisionEvidence::Steward(_)) | None => None,
     };
     let row = decision::Model {
         id: ctx.id::<Uuid>(),

@@ -14,7 +14,7 @@ use undertone_api::signed::ApprovalKey;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction};
+use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::approval_key;
 use crate::service::notification::credential::{self, CredentialChange};
@@ -58,7 +58,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
         })
         .await?;
     ctx.changes().notify();
-    shown(row)
+    to_own_key(row)
 }
 
 /// Returns the caller's own keys, newest first.
@@ -72,7 +72,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error
         .order_by_desc(approval_key::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(shown).collect()
+    rows.into_iter().map(to_own_key).collect()
 }
 
 /// Removes a key of the caller from the list. Sites that pin it accept it until their operators remove it.
@@ -98,7 +98,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), E
     Ok(())
 }
 
-fn shown(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
+fn to_own_key(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
     let key: ApprovalKey = from_json(&row.key)?;
     Ok(OwnApprovalKey {
         id: row.id.into(),
@@ -110,6 +110,12 @@ fn shown(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
     })
 }
 
-fn act<'a>(actor: &Actor, what: AuditAction, id: ApprovalKeyId, detail: serde_json::Value) -> Act<'a> {
-    Act { by: actor.into(), what, place: Place::Server, subject: Some(("approval_key", id.to_string())), detail }
+fn act<'a>(actor: &Actor, what: AuditAction, id: ApprovalKeyId, detail: serde_json::Value) -> NewAuditEntry<'a> {
+    NewAuditEntry {
+        by: actor.into(),
+        what,
+        place: Place::Server,
+        subject: Some(("approval_key", id.to_string())),
+        detail,
+    }
 }

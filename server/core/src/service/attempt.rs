@@ -23,7 +23,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::attempt;
 
 /// Counts one attempt on each of the counters.
@@ -34,7 +34,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
     for door in doors {
         let row = attempt::Entity::find_by_id(door.key()).one(ctx.db.read()).await?;
         if let Some(row) = row.filter(|row| row.count >= door.most() && row.ends_at > ctx.now()) {
-            return Err(closed(ctx, row.ends_at));
+            return Err(rate_limited(ctx, row.ends_at));
         }
     }
     ctx.db
@@ -42,7 +42,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
             for door in doors {
                 if count(ctx, tx, door).await?.is_none() {
                     let row = attempt::Entity::find_by_id(door.key()).one(tx).await?;
-                    return Err(closed(ctx, row.map_or_else(|| ctx.now() + door.window(), |row| row.ends_at)));
+                    return Err(rate_limited(ctx, row.map_or_else(|| ctx.now() + door.window(), |row| row.ends_at)));
                 }
             }
             Ok(())
@@ -107,7 +107,7 @@ async fn note(ctx: &Ctx, member: Option<MemberId>, what: AuditAction) -> Result<
     }
     let subject = member.map(|member| ("member", member.to_string()));
     let detail = json!({ "failures": failures });
-    audit_log::note(ctx, Act { by: By::Nobody, what, place: Place::Server, subject, detail }).await
+    audit_log::note(ctx, NewAuditEntry { by: AuditAuthor::Nobody, what, place: Place::Server, subject, detail }).await
 }
 
 /// Deletes expired windows.
@@ -133,18 +133,18 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
     use attempt::Column::{BeganAt, Count, EndsAt, KeyHash};
     let now = ctx.now();
     let end = now + door.window();
-    let begun = || Expr::col((attempt::Entity, BeganAt));
+    let began_column = || Expr::col((attempt::Entity, BeganAt));
     let ended = || Expr::col((attempt::Entity, EndsAt));
-    let counted = || Expr::col((attempt::Entity, Count));
+    let count_column = || Expr::col((attempt::Entity, Count));
     let is_over = || ended().lte(now);
-    let next = CaseStatement::new().case(is_over(), 1).finally(counted().add(1));
-    let since = CaseStatement::new().case(is_over(), now).finally(begun());
+    let next = CaseStatement::new().case(is_over(), 1).finally(count_column().add(1));
+    let since = CaseStatement::new().case(is_over(), now).finally(began_column());
     let until = CaseStatement::new().case(is_over(), end).finally(ended());
     let upsert = OnConflict::column(KeyHash)
         .value(Count, next)
         .value(BeganAt, since)
         .value(EndsAt, until)
-        .action_and_where(is_over().or(counted().lt(door.most())))
+        .action_and_where(is_over().or(count_column().lt(door.most())))
         .to_owned();
     let insert = Query::insert()
         .into_table(attempt::Entity)
@@ -157,12 +157,12 @@ async fn count(ctx: &Ctx, tx: &Tx, door: &Door) -> Result<Option<i32>, Error> {
     Ok(row.map(|row| row.try_get::<i32>("", "count")).transpose()?)
 }
 
-fn closed(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
+fn rate_limited(ctx: &Ctx, ends_at: OffsetDateTime) -> Error {
     ctx.metrics.reach(Limit::WrongAttempts);
-    let left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
-    let minutes = left.div_ceil(60);
+    let seconds_left = (ends_at - ctx.now()).whole_seconds().clamp(1, DAY.whole_seconds()) as u32;
+    let minutes = seconds_left.div_ceil(60);
     let detail = format!("too many wrong attempts; wait {minutes} minutes");
-    Problem::new(Code::RateLimited, detail).with_retry_after(left).into()
+    Problem::new(Code::RateLimited, detail).with_retry_after(seconds_left).into()
 }
 
 const fn is_power_of_ten(mut number: i32) -> bool {

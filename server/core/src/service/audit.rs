@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{audit, job, participant, worker};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::{readable, state};
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::{freeze, lease};
@@ -37,7 +37,7 @@ const MOST_DELTA: f64 = 0.01;
 ///
 /// # Errors
 /// 404 when there is no job that the caller may know.
-pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
+pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
     readable(ctx, actor, id).await?;
     let parts = state::participants(ctx.db.read(), id).await?;
     let rows = audit::Entity::find()
@@ -61,8 +61,8 @@ pub async fn of_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
+pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
 }
 
@@ -72,11 +72,11 @@ pub fn promised(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan
 /// # Errors
 /// `withheld` when not.
 pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
-    if !planned.iter().any(Planned::is_audited) || state::of(row)? == JobState::Finished {
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    if !planned.iter().any(PlannedSeries::is_audited) || state::parse(row)? == JobState::Finished {
         return Ok(());
     }
-    let why = row.reason.as_deref().filter(|_| state::of(row).is_ok_and(JobState::is_over));
+    let why = row.reason.as_deref().filter(|_| state::parse(row).is_ok_and(JobState::is_over));
     let why =
         why.map_or_else(|| "it has not come yet".to_owned(), |reason| format!("the job ended without it ({reason})"));
     Err(Error::problem(Code::Withheld, format!("the job promises an audit, and its files wait for it: {why}")))
@@ -84,7 +84,7 @@ pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
 
 /// A statement with the server's assessment of its counts, computed before any transaction begins.
 #[derive(Debug, Clone)]
-pub struct Judged {
+pub struct JudgedStatement {
     statement: AuditStatement,
     signed: Signed,
     /// The assessment at the site's δ.
@@ -97,17 +97,17 @@ pub struct Judged {
 ///
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
-pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
-    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
+pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
+    let lease = lease::find_lease(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
     let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     let statement: AuditStatement =
         signed.open(&key).map_err(|error| Error::problem(Code::BadSignature, error.to_string()))?;
-    let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
+    let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(ctx.db.read()).await?;
     let part = part.ok_or_else(|| Error::not_found("job"))?;
     // Checked before any computation, so that the server only prices the signed release.
-    is_of(&state::row(ctx.db.read(), held.job).await?, &part, &statement)?;
+    is_of(&state::row(ctx.db.read(), lease.job).await?, &part, &statement)?;
     let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
@@ -122,7 +122,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
     let assessed: Result<_, undertone_api::job::audit::AssessError> =
         ctx.compute().run(WorkOwner::current(), "assessing an audit", assess).await?;
     let (theirs, ours) = assessed.map_err(|error| wrong(error.to_string()))?;
-    Ok(Judged { statement, signed: signed.clone(), theirs, ours })
+    Ok(JudgedStatement { statement, signed: signed.clone(), theirs, ours })
 }
 
 /// Returns δ of the account that a participant's charge goes to.
@@ -145,9 +145,9 @@ pub async fn accept(
     tx: &Tx,
     row: &job::Model,
     part: &participant::Model,
-    judged: &Judged,
+    judged: &JudgedStatement,
 ) -> Result<Option<String>, Error> {
-    let Judged { statement, signed, theirs, ours } = judged;
+    let JudgedStatement { statement, signed, theirs, ours } = judged;
     is_of(row, part, statement)?;
     if statement.releases != part.releases as u64 {
         return Err(wrong(format!(
@@ -164,7 +164,7 @@ pub async fn accept(
     let disproved = [theirs, ours].into_iter().find(|assessment| assessment.verdict == AuditVerdict::Disproved);
     let verdict = if disproved.is_some() { AuditVerdict::Disproved } else { ours.verdict };
     if audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(tx).await?.is_none() {
-        let kept = audit::Model {
+        let model = audit::Model {
             job_id: part.job_id,
             dataset_id: part.dataset_id,
             digest: signed.digest(),
@@ -174,7 +174,7 @@ pub async fn accept(
             verdict: word(&verdict)?,
             received_at: ctx.now(),
         };
-        kept.into_active_model().insert(tx).await?;
+        model.into_active_model().insert(tx).await?;
     }
     let Some(disproved) = disproved else { return Ok(None) };
     let reason = format!(
@@ -195,13 +195,13 @@ pub async fn accept(
 
 /// Checks that a statement is about this part and answers its promised audit.
 fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement) -> Result<(), Error> {
-    let audited = promised(row, part.dataset_id.into())?;
+    let audited = find_plan(row, part.dataset_id.into())?;
     let audited = audited.ok_or_else(|| wrong("the manifest promises no audit of this dataset"))?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
     let charge = charge.ok_or_else(|| wrong("the manifest charges nothing for this dataset"))?;
-    let named = (statement.worker.0, statement.job.0, statement.dataset.0, statement.lineage.0)
+    let matches_part = (statement.worker.0, statement.job.0, statement.dataset.0, statement.lineage.0)
         == (part.worker_id, part.job_id, part.dataset_id, part.lineage_id);
-    if !named || statement.manifest != row.digest {
+    if !matches_part || statement.manifest != row.digest {
         return Err(wrong("the statement is about another part than the one it ends"));
     }
     let same =
@@ -224,7 +224,7 @@ pub(crate) async fn is_missing(
     row: &job::Model,
     part: &participant::Model,
 ) -> Result<bool, Error> {
-    if promised(row, part.dataset_id.into())?.is_none() {
+    if find_plan(row, part.dataset_id.into())?.is_none() {
         return Ok(false);
     }
     Ok(audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?.is_none())

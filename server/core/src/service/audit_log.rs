@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{audit_log, audit_pending, job};
 
-pub use read::{Export, Format, check, export, list};
+pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
 pub use read::{content_of, harmless};
 #[cfg(any(test, feature = "testing"))]
 pub use seal::AT_ONCE;
@@ -39,7 +39,7 @@ const LONGEST_DETAIL: usize = 8192;
 
 /// The author of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum AuditAuthor {
     /// A signed-in member.
     Member(MemberId),
     /// A worker.
@@ -54,7 +54,7 @@ pub enum By {
     System,
 }
 
-impl From<&Actor> for By {
+impl From<&Actor> for AuditAuthor {
     fn from(actor: &Actor) -> Self {
         actor.key().map_or(Self::Member(actor.id()), |key| Self::Key(key.0))
     }
@@ -62,9 +62,9 @@ impl From<&Actor> for By {
 
 /// An action.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Act<'a> {
+pub struct NewAuditEntry<'a> {
     /// The author.
-    pub by: By,
+    pub by: AuditAuthor,
     /// The kind of action.
     pub what: AuditAction,
     /// The place whose log contains the entry.
@@ -79,7 +79,7 @@ pub struct Act<'a> {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error> {
+pub async fn record(ctx: &Ctx, tx: &Tx, act: NewAuditEntry<'_>) -> Result<(), Error> {
     record_at(tx, ctx.now(), act).await
 }
 
@@ -87,16 +87,16 @@ pub async fn record(ctx: &Ctx, tx: &Tx, act: Act<'_>) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: Act<'_>) -> Result<(), Error> {
+pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: NewAuditEntry<'_>) -> Result<(), Error> {
     let place = place_of(act.place);
     let last = last(tx, place).await?;
     let (hand, id) = match act.by {
-        By::Member(id) => (ActorKind::Member, Some(id.0)),
-        By::Worker(id) => (ActorKind::Worker, Some(id.0)),
-        By::Key(id) => (ActorKind::Key, Some(id)),
-        By::Operator => (ActorKind::Operator, None),
-        By::Nobody => (ActorKind::Nobody, None),
-        By::System => (ActorKind::System, None),
+        AuditAuthor::Member(id) => (ActorKind::Member, Some(id.0)),
+        AuditAuthor::Worker(id) => (ActorKind::Worker, Some(id.0)),
+        AuditAuthor::Key(id) => (ActorKind::Key, Some(id)),
+        AuditAuthor::Operator => (ActorKind::Operator, None),
+        AuditAuthor::Nobody => (ActorKind::Nobody, None),
+        AuditAuthor::System => (ActorKind::System, None),
     };
     let mut entry = AuditEntry {
         place,
@@ -124,7 +124,7 @@ pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: Act<'_>) -> Res
 ///
 /// # Errors
 /// When the database fails: then nothing should be disclosed.
-pub async fn note(ctx: &Ctx, act: Act<'_>) -> Result<(), Error> {
+pub async fn note(ctx: &Ctx, act: NewAuditEntry<'_>) -> Result<(), Error> {
     ctx.db.write("note in the audit log", async |tx| record(ctx, tx, act.clone()).await).await
 }
 
@@ -133,8 +133,8 @@ pub async fn note(ctx: &Ctx, act: Act<'_>) -> Result<(), Error> {
 /// # Errors
 /// When the database fails: then it should not be sent.
 pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: AuditAction, job: &job::Model) -> Result<(), Error> {
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Consortium(ConsortiumId(job.consortium_id)),
         subject: Some(("job", job.id.to_string())),
@@ -148,7 +148,7 @@ pub(crate) async fn note_taken(ctx: &Ctx, actor: &Actor, what: AuditAction, job:
 /// # Errors
 /// When the database fails.
 pub async fn note_command(db: &Db, now: OffsetDateTime, what: AuditAction, detail: Value) -> Result<(), Error> {
-    let act = Act { by: By::Operator, what, place: Place::Server, subject: None, detail };
+    let act = NewAuditEntry { by: AuditAuthor::Operator, what, place: Place::Server, subject: None, detail };
     db.write("note a command", async |tx| record_at(tx, now, act.clone()).await).await
 }
 
@@ -169,8 +169,8 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
             if newest.is_some_and(|row| from_json::<Value>(&row.detail).is_ok_and(|known| known == detail)) {
                 return Ok(());
             }
-            let act = Act {
-                by: By::System,
+            let act = NewAuditEntry {
+                by: AuditAuthor::System,
                 what: AuditAction::CertificateRenewed,
                 place: Place::Server,
                 subject: None,

@@ -19,7 +19,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
@@ -67,18 +67,18 @@ pub async fn set_if(
         .write("set budget", async |tx| {
             let mut now = of_lineages(tx, vec![dataset.lineage]).await?;
             expected.check(&now.remove(&(dataset.organization, dataset.lineage)).unwrap_or_default())?;
-            let mut held = accounts::open(ctx, tx, key).await?;
-            let limits = limits(&held.balance, &new)?;
-            let mut after = held.balance.clone();
+            let mut account = accounts::open(ctx, tx, key).await?;
+            let limits = limits(&account.balance, &new)?;
+            let mut after = account.balance.clone();
             after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
             if !holds(&after) {
-                return Err(too_low(&held.balance, &after, &new, &dataset));
+                return Err(budget_too_low(&account.balance, &after, &new, &dataset));
             }
-            held.balance = after;
-            let began = held.begin(tx).await?;
+            account.balance = after;
+            let began = account.begin(tx).await?;
             let set = budget::Model {
                 id: ctx.id::<Uuid>(),
-                account_id: held.id(),
+                account_id: account.id(),
                 epsilon: new.epsilon.get(),
                 delta: new.delta.get(),
                 limits: to_json(&limits)?,
@@ -88,8 +88,8 @@ pub async fn set_if(
             let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
             set.into_active_model().insert(tx).await?;
             log::append(ctx, tx, &leaves).await?;
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::BudgetSet,
                 place: Place::Organization(dataset.organization),
                 subject: Some(("dataset", id.to_string())),
@@ -102,12 +102,12 @@ pub async fn set_if(
             };
             audit_log::record(ctx, tx, act).await?;
             // Stewards approved jobs in view of the previous limit.
-            approval::voided(ctx, tx, dataset.organization, dataset.lineage).await?;
-            held.save(tx).await
+            approval::revoke_answers(ctx, tx, dataset.organization, dataset.lineage).await?;
+            account.save(tx).await
         })
         .await?;
     ctx.changes().notify();
-    shown(&row)
+    to_account(&row)
 }
 
 /// Returns the accounts of lineages, for display. An account that only records exact releases of its owner has a limit
@@ -118,9 +118,9 @@ pub(crate) async fn of_lineages(
 ) -> Result<HashMap<(OrganizationId, LineageId), Vec<Account>>, Error> {
     let mut all: HashMap<_, Vec<Account>> = HashMap::new();
     let rows = accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await?;
-    let mut uncovered = uncovered(connection, &rows).await?;
+    let mut uncovered = count_uncovered(connection, &rows).await?;
     for row in rows {
-        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..shown(&row)? };
+        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..to_account(&row)? };
         all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
     }
     Ok(all)
@@ -128,7 +128,7 @@ pub(crate) async fn of_lineages(
 
 /// Returns the releases that each account does not cover: those of jobs on another account of the same lineage that
 /// were not charged to it.
-async fn uncovered(
+async fn count_uncovered(
     connection: &impl ConnectionTrait,
     rows: &[account::Model],
 ) -> Result<HashMap<Uuid, Vec<UncoveredReleases>>, Error> {
@@ -144,12 +144,12 @@ async fn uncovered(
         .filter(reservation::Column::AccountId.is_in(several.iter().map(|row| row.id)))
         .all(connection)
         .await?;
-    let charged: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
+    let reserved_keys: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
     for part in reserved.iter().filter(|part| part.own && !part.in_the_clear && part.committed > 0) {
         let Some(own) = several.iter().find(|row| row.id == part.account_id) else { continue };
         let unit: PrivacyUnit = from_word(&own.unit)?;
         for row in several.iter().filter(|row| beside(row, own)) {
-            if charged.contains(&(row.id, part.job_id, part.dataset_id)) {
+            if reserved_keys.contains(&(row.id, part.job_id, part.dataset_id)) {
                 continue;
             }
             let (known, releases) = (all.entry(row.id).or_default(), part.committed as u64);
@@ -186,11 +186,11 @@ pub async fn standings(
 ) -> Result<Vec<(DatasetId, Vec<Standing>)>, Error> {
     policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
     let datasets = dataset::rows(ctx.db.read(), consortium).await?;
-    let named: Vec<&dataset_row::Model> =
+    let datasets: Vec<&dataset_row::Model> =
         ids.iter().filter_map(|id| datasets.iter().find(|row| row.id == id.0)).collect();
-    let rows = accounts::of_lineages(ctx.db.read(), named.iter().map(|row| row.lineage_id).collect()).await?;
-    let mut all = Vec::with_capacity(named.len());
-    for dataset in named {
+    let rows = accounts::of_lineages(ctx.db.read(), datasets.iter().map(|row| row.lineage_id).collect()).await?;
+    let mut all = Vec::with_capacity(datasets.len());
+    for dataset in datasets {
         let is_own = |row: &&account::Model| {
             (row.organization_id, row.lineage_id) == (dataset.organization_id, dataset.lineage_id)
         };
@@ -205,7 +205,7 @@ fn standing(row: &account::Model) -> Result<Standing, Error> {
 }
 
 /// Converts an account for display.
-fn shown(row: &account::Model) -> Result<Account, Error> {
+fn to_account(row: &account::Model) -> Result<Account, Error> {
     let balance: Balance = from_json(&row.balance)?;
     let summary = balance.summary();
     let none = |error| Error::internal("showing an account without a budget", error);
@@ -263,7 +263,7 @@ fn exceeded_side(balance: &Balance) -> Option<SideDelta> {
 }
 
 /// Returns the refusal of a limit that would turn `balance` into `after`.
-fn too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
+fn budget_too_low(balance: &Balance, after: &Balance, new: &NewBudget, dataset: &Dataset) -> Error {
     let summary = balance.summary();
     let side_delta = exceeded_side(after);
     let detail = match side_delta {
@@ -310,10 +310,10 @@ mod tests {
             world.queued(1).await;
             let (reader, other) = (&world.sites[1].steward, TestConsortium::new(&app.ctx, 1, 8.0).await);
             let ids = [3, 1, 0].map(|site: usize| world.sites[site].dataset);
-            let named: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
-            let told = standings(&app.ctx, reader, world.consortium, &named).await.unwrap();
-            assert_eq!(told.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids, "the last is of another consortium");
-            for (id, accounts) in told {
+            let requested_ids: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
+            let rows = standings(&app.ctx, reader, world.consortium, &requested_ids).await.unwrap();
+            assert_eq!(rows.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids, "the last is of another consortium");
+            for (id, accounts) in rows {
                 assert_eq!(accounts, balances(&app.ctx, reader, id).await.unwrap());
             }
             let hidden = standings(&app.ctx, &other.sites[1].steward, world.consortium, &ids).await.unwrap_err();

@@ -25,13 +25,13 @@ use undertone_api::signed::Signed;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use uuid::Uuid;
 
-use self::page::Page;
+use self::page::LeafPage;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::exchange::spool::SpoolWriter;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
@@ -42,22 +42,22 @@ use crate::verify::{Examiner, Pins, Report};
 const PAGE: u64 = 400;
 
 /// The destination of lines.
-trait Sink: Send {
+trait LineSink: Send {
     /// Takes the next line.
     fn line(&mut self, line: BundleLine) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Reports a row that differs from the one that was written.
-    fn found(&mut self, place: String, what: &str);
+    fn report_defect(&mut self, place: String, what: &str);
 }
 
 /// The part of the ledger that is read.
-struct Reach {
+struct BundleExtent {
     scope: BundleScope,
     /// The organizations whose accounts are disclosed; absent for all.
     organizations: Option<BTreeSet<Uuid>>,
 }
 
-impl Reach {
+impl BundleExtent {
     fn discloses(&self, organization: Uuid) -> bool {
         self.organizations.as_ref().is_none_or(|all| all.contains(&organization))
     }
@@ -75,8 +75,8 @@ pub async fn examine(db: &Db, server_key: &VerifyingKey, pins: Pins, now: Offset
 }
 
 async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: OffsetDateTime) -> Result<Report, Error> {
-    struct Examination(Examiner);
-    impl Sink for Examination {
+    struct ExaminerSink(Examiner);
+    impl LineSink for ExaminerSink {
         async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             match &line {
                 // The defect was reported when its row was read.
@@ -85,12 +85,12 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
             }
             Ok(())
         }
-        fn found(&mut self, place: String, what: &str) {
+        fn report_defect(&mut self, place: String, what: &str) {
             self.0.add_finding(place, what);
         }
     }
-    let mut sink = Examination(Examiner::new(pins));
-    let reach = Reach { scope: BundleScope::Whole, organizations: None };
+    let mut sink = ExaminerSink(Examiner::new(pins));
+    let reach = BundleExtent { scope: BundleScope::Whole, organizations: None };
     lines(tx, server_key, &reach, now, &mut sink).await?;
     stray::find(tx, &mut sink).await?;
     Ok(sink.0.finish())
@@ -107,26 +107,26 @@ pub async fn export(
     now: OffsetDateTime,
     to: impl FnMut(&[u8]) -> std::io::Result<()> + Send,
 ) -> Result<u64, Error> {
-    struct Writer<W> {
+    struct WriterSink<W> {
         to: W,
         bytes: BundleEncoder,
         found: u64,
     }
-    impl<W: FnMut(&[u8]) -> std::io::Result<()> + Send> Sink for Writer<W> {
+    impl<W: FnMut(&[u8]) -> std::io::Result<()> + Send> LineSink for WriterSink<W> {
         async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             let bytes = self.bytes.encode_line(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             (self.to)(&bytes).map_err(|error| Error::internal("writing a bundle", error))
         }
-        fn found(&mut self, _: String, _: &str) {
+        fn report_defect(&mut self, _: String, _: &str) {
             self.found += 1;
         }
     }
     let tx = db.snapshot().await?;
-    let mut writer = Writer { to, bytes: BundleEncoder::default(), found: 0 };
-    let reach = Reach { scope: BundleScope::Whole, organizations: None };
+    let mut writer = WriterSink { to, bytes: BundleEncoder::default(), found: 0 };
+    let reach = BundleExtent { scope: BundleScope::Whole, organizations: None };
     lines(&tx, server_key, &reach, now, &mut writer).await?;
     tx.rollback().await?;
-    let Writer { mut to, bytes, found } = writer;
+    let WriterSink { mut to, bytes, found } = writer;
     let end = bytes.encode_end().map_err(|error| Error::internal("writing a bundle", error))?;
     to(&end).map_err(|error| Error::internal("writing a bundle", error))?;
     Ok(found)
@@ -136,7 +136,7 @@ pub async fn export(
 ///
 /// # Errors
 /// 404 and 403 as usual; `rate_limited` and `unavailable` when too many exports are running.
-pub async fn of_consortium(
+pub async fn export_consortium(
     ctx: &Ctx,
     actor: &Actor,
     id: ConsortiumId,
@@ -147,9 +147,9 @@ pub async fn of_consortium(
     let readable = members.into_iter().map(|row| row.organization_id).filter(|organization| {
         policy::allows(actor, Operation::ReadLedger, Place::Organization((*organization).into()))
     });
-    let reach = Reach { scope: BundleScope::Consortium(id), organizations: Some(readable.collect()) };
-    let act = Act {
-        by: By::from(actor),
+    let reach = BundleExtent { scope: BundleScope::Consortium(id), organizations: Some(readable.collect()) };
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what: AuditAction::LedgerExported,
         place: Place::Consortium(id),
         subject: None,
@@ -169,14 +169,14 @@ pub async fn of_consortium(
 }
 
 /// Writes a bundle from one state of the tables, at the speed of the database.
-async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error> {
+async fn write(ctx: &Ctx, reach: &BundleExtent, spool: SpoolWriter) -> Result<(), Error> {
     struct SpoolSink(SpoolWriter, BundleEncoder);
-    impl Sink for SpoolSink {
+    impl LineSink for SpoolSink {
         async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
             let bytes = self.1.encode_line(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             self.0.write(&bytes).await
         }
-        fn found(&mut self, place: String, what: &str) {
+        fn report_defect(&mut self, place: String, what: &str) {
             tracing::error!(ledger.place = place, ledger.finding = what, "a row is not the one that was written");
         }
     }
@@ -194,9 +194,9 @@ async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error
 async fn lines(
     tx: &Tx,
     server_key: &VerifyingKey,
-    reach: &Reach,
+    reach: &BundleExtent,
     now: OffsetDateTime,
-    sink: &mut impl Sink,
+    sink: &mut impl LineSink,
 ) -> Result<(), Error> {
     sink.line(BundleLine::Bundle {
         format: FORMAT.to_owned(),
@@ -219,7 +219,7 @@ async fn lines(
     claims(tx, reach, sink).await
 }
 
-async fn manifests(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+async fn manifests(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
         let mut rows = job::Entity::find().filter(job::Column::Id.gt(after));
@@ -232,14 +232,14 @@ async fn manifests(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), E
         for row in rows {
             let manifest = Signed { payload: row.manifest, signature: row.signature };
             if manifest.digest() != row.digest {
-                sink.found(format!("job {}", row.id), "its manifest is not the one that its digest names");
+                sink.report_defect(format!("job {}", row.id), "its manifest is not the one that its digest names");
             }
             sink.line(BundleLine::Manifest { manifest }).await?;
         }
     }
 }
 
-async fn log(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+async fn log(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Result<(), Error> {
     let (mut next, mut frontier) = (0, Frontier::default());
     loop {
         let rows = log_leaf::Entity::find()
@@ -250,7 +250,7 @@ async fn log(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> 
             .await?;
         let Some(last) = rows.last() else { break };
         next = last.position + 1;
-        let page = Page::read(tx, &rows).await?;
+        let page = LeafPage::read(tx, &rows).await?;
         for row in &rows {
             for line in page.lines(row, reach, &mut frontier, sink) {
                 sink.line(line).await?;
@@ -260,7 +260,7 @@ async fn log(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> 
     let beyond = log_head::Entity::find().filter(log_head::Column::Size.gt(next)).order_by_asc(log_head::Column::Size);
     if let Some(head) = beyond.one(tx).await? {
         let place = format!("position {next}");
-        sink.found(
+        sink.report_defect(
             place,
             &format!("a signed head covers {} leaves, but the log ends here: its end is missing", head.size),
         );
@@ -268,7 +268,7 @@ async fn log(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> 
     Ok(())
 }
 
-async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Error> {
+async fn claims(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Result<(), Error> {
     let mut disclosed = BTreeSet::new();
     let mut after = Uuid::nil();
     loop {
@@ -279,7 +279,7 @@ async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Erro
         for row in rows.into_iter().filter(|row| reach.discloses(row.organization_id)) {
             disclosed.insert(row.id);
             let Ok(balance) = from_json(&row.balance) else {
-                sink.found(format!("account {}", row.id), "its balance cannot be read");
+                sink.report_defect(format!("account {}", row.id), "its balance cannot be read");
                 continue;
             };
             sink.line(BundleLine::Account {
@@ -300,7 +300,7 @@ async fn claims(tx: &Tx, reach: &Reach, sink: &mut impl Sink) -> Result<(), Erro
         after = last.id;
         for row in rows.into_iter().filter(|row| disclosed.contains(&row.account_id)) {
             let Ok(per_release) = from_json(&row.per_release) else {
-                sink.found(format!("reservation {}", row.id), "its price cannot be read");
+                sink.report_defect(format!("reservation {}", row.id), "its price cannot be read");
                 continue;
             };
             sink.line(BundleLine::Reservation {

@@ -15,7 +15,7 @@ const SEEN: Duration = Duration::minutes(2);
 
 /// Statistics of the tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct ServerStatistics {
     /// Jobs by state.
     pub jobs: BTreeMap<String, u64>,
     /// Workers by `seen` and `silent`.
@@ -34,7 +34,7 @@ pub struct Census {
 ///
 /// # Errors
 /// When the database does not answer.
-pub async fn take(ctx: &Ctx) -> Result<Census, Error> {
+pub async fn take(ctx: &Ctx) -> Result<ServerStatistics, Error> {
     let (db, now) = (ctx.db.read(), ctx.now());
     let jobs: Vec<(String, i64)> = job::Entity::find()
         .select_only()
@@ -44,7 +44,7 @@ pub async fn take(ctx: &Ctx) -> Result<Census, Error> {
         .into_tuple()
         .all(db)
         .await?;
-    let seen = worker::Entity::find().filter(worker::Column::LastSeenAt.gt(now - SEEN)).count(db).await?;
+    let recent = worker::Entity::find().filter(worker::Column::LastSeenAt.gt(now - SEEN)).count(db).await?;
     let all = worker::Entity::find().count(db).await?;
     let running = job::Entity::find().select_only().column(job::Column::Id).filter(job::Column::State.eq("running"));
     let running: Vec<sea_orm::prelude::Uuid> = running.into_tuple().all(db).await?;
@@ -55,9 +55,9 @@ pub async fn take(ctx: &Ctx) -> Result<Census, Error> {
     };
     let newest = log_head::Entity::find().select_only().column_as(log_head::Column::Size.max(), "size");
     let leaves: Option<Option<i64>> = newest.into_tuple().one(db).await?;
-    Ok(Census {
+    Ok(ServerStatistics {
         jobs: jobs.into_iter().map(|(state, count)| (state, count as u64)).collect(),
-        workers: BTreeMap::from([("seen".to_owned(), seen), ("silent".to_owned(), all.saturating_sub(seen))]),
+        workers: BTreeMap::from([("seen".to_owned(), recent), ("silent".to_owned(), all.saturating_sub(recent))]),
         rounds_open: open().count(db).await?,
         rounds_late: open().filter(round::Column::Deadline.lt(now)).count(db).await?,
         ledger_entries: ledger_entry::Entity::find().count(db).await?,

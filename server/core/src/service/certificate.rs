@@ -27,7 +27,7 @@ use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
 use crate::service::notification;
 
-pub use draft::covered;
+pub use draft::describe_job;
 
 /// Returns a job's certificate, for reading.
 ///
@@ -35,7 +35,7 @@ pub use draft::covered;
 /// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
     readable(ctx, actor, id).await?;
-    from_json(&wanted(ctx, id).await?.payload)
+    from_json(&require(ctx, id).await?.payload)
 }
 
 /// Returns a job's certificate with its evidence, for a download.
@@ -44,8 +44,8 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Err
 /// As [`get`].
 pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
     let job = readable(ctx, actor, id).await?;
-    let row = wanted(ctx, id).await?;
-    let evidence = evidence::of(ctx, job, &from_json(&row.payload)?).await?;
+    let row = require(ctx, id).await?;
+    let evidence = evidence::load_evidence(ctx, job, &from_json(&row.payload)?).await?;
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
@@ -62,7 +62,7 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
 
 /// Returns the certificate, and makes it if it is due and was not made when the job ended (the server crashed in
 /// between).
-async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
+async fn require(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
     issue(ctx, id).await?.ok_or_else(|| {
         Error::problem(
             Code::WrongState,
@@ -77,15 +77,14 @@ async fn wanted(ctx: &Ctx, id: JobId) -> Result<certificate::Model, Error> {
 /// The figures are computed outside of any transaction, because they take time. Their inputs can only improve in the
 /// meantime: a settled part does not change, and for an open one the whole reservation counts.
 pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Model>, Error> {
-    if let Some(made) = find(ctx.db.read(), id).await? {
-        return Ok(Some(made));
+    if let Some(model) = find(ctx.db.read(), id).await? {
+        return Ok(Some(model));
     }
     let job = state::row(ctx.db.read(), id).await?;
-    let Some(draft) = draft::of(ctx, &job).await? else { return Ok(None) };
-    let told = job;
+    let Some(draft) = draft::draft_certificate(ctx, &job).await? else { return Ok(None) };
     let certificate = ctx
         .compute()
-        .run(WorkOwner::current(), "pricing a certificate", move || price::filled(draft))
+        .run(WorkOwner::current(), "pricing a certificate", move || price::compute_figures(draft))
         .await?
         .map_err(|error| Error::internal("pricing a certificate", error))?;
     let signed =
@@ -97,19 +96,19 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
         signature: signed.signature,
         issued_at: certificate.issued_at,
     };
-    let made = ctx
+    let model = ctx
         .db
         .write("issue certificate", async |tx| {
             // Another replica or request may have made it in the meantime.
-            if let Some(made) = find(tx, id).await? {
-                return Ok(made);
+            if let Some(model) = find(tx, id).await? {
+                return Ok(model);
             }
-            notification::job::certified(ctx, tx, &told).await?;
+            notification::job::certified(ctx, tx, &job).await?;
             Ok(row.clone().into_active_model().insert(tx).await?)
         })
         .await?;
-    tracing::info!(job.id = %id, certificate.digest = made.digest, "a certificate was issued");
-    Ok(Some(made))
+    tracing::info!(job.id = %id, certificate.digest = model.digest, "a certificate was issued");
+    Ok(Some(model))
 }
 
 /// Makes the certificate as [`issue`] does, after the end of a job. A failure is logged and does not undo the end; the
@@ -127,8 +126,8 @@ pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result
 
 /// Returns the certificate that a job has already, with the digest of its signed payload. It makes none.
 pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
-    let made = find(ctx.db.read(), id).await?;
-    made.map(|made| Ok((made.digest, from_json(&made.payload)?))).transpose()
+    let row = find(ctx.db.read(), id).await?;
+    row.map(|row| Ok((row.digest, from_json(&row.payload)?))).transpose()
 }
 
 async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {

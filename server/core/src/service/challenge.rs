@@ -24,14 +24,14 @@ pub const MOST: usize = 16;
 
 /// The content of a challenge.
 #[derive(Serialize, Deserialize)]
-struct Challenge {
+struct WorkerChallenge {
     worker: WorkerId,
     /// 128 random bits, hex.
     nonce: String,
     asked_at_unix: i64,
 }
 
-impl Document for Challenge {
+impl Document for WorkerChallenge {
     const DOMAIN: &'static str = "undertone/challenge/1";
     const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
 
@@ -47,7 +47,7 @@ impl Document for Challenge {
 /// When the challenge cannot be signed.
 pub async fn ask(ctx: &Ctx, worker: WorkerId) -> Result<String, Error> {
     let nonce = hex::encode(ctx.random.bytes::<16>());
-    let challenge = Challenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
+    let challenge = WorkerChallenge { worker, nonce, asked_at_unix: ctx.now().unix_timestamp() };
     let signed = ctx.signer.sign(&challenge).await.map_err(|error| Error::internal("signing a challenge", error))?;
     let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a challenge", error))?;
     Ok(hex::encode(json))
@@ -67,11 +67,11 @@ pub fn check(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<(), Error> {
 /// # Errors
 /// `unauthenticated` when it is not valid, or was answered already; `rate_limited` for the 17th answer within a minute.
 pub async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(), Error> {
-    let Challenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
+    let WorkerChallenge { nonce, asked_at_unix, .. } = read(ctx, worker, text)?;
     let name = format!("{asked_at_unix}:{nonce}");
     let before = challenge::Entity::find_by_id(worker.0).one(tx).await?;
-    let known = before.as_ref().map_or("", |row| row.challenge.as_str());
-    let mut spent: Vec<&str> = known.split(' ').filter(|name| is_young(ctx, name)).collect();
+    let challenges = before.as_ref().map_or("", |row| row.challenge.as_str());
+    let mut spent: Vec<&str> = challenges.split(' ').filter(|name| is_young(ctx, name)).collect();
     if spent.contains(&name.as_str()) {
         return Err(none());
     }
@@ -90,9 +90,9 @@ pub async fn spend(ctx: &Ctx, tx: &Tx, worker: WorkerId, text: &str) -> Result<(
     Ok(())
 }
 
-fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<Challenge, Error> {
+fn read(ctx: &Ctx, worker: WorkerId, text: &str) -> Result<WorkerChallenge, Error> {
     let signed: Option<Signed> = hex::decode(text).ok().and_then(|json| serde_json::from_slice(&json).ok());
-    let challenge: Option<Challenge> = signed.and_then(|signed| signed.open(&ctx.signer).ok());
+    let challenge: Option<WorkerChallenge> = signed.and_then(|signed| signed.open(&ctx.signer).ok());
     challenge.filter(|it| it.worker == worker && is_in_time(ctx, it.asked_at_unix)).ok_or_else(none)
 }
 
@@ -132,21 +132,21 @@ mod tests {
     }
 
     /// Returns the error code for a worker's answer, if it is refused.
-    async fn answered(ctx: &Ctx, site: &TestSite, text: &str) -> Option<Code> {
+    async fn answer_code(ctx: &Ctx, site: &TestSite, text: &str) -> Option<Code> {
         let answer = PresenceProof { worker: site.worker, challenge: text.to_owned() };
         let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");
         presence::sign_in(ctx, site.worker, &presence, "1.0", &[]).await.err().map(|error| error.code())
     }
 
     on_both! {
-        async fn a_challenge_is_good_once_within_a_minute_at_any_replica_for_its_worker(app: &TestApp) {
+        async fn challenge_is_valid_once_for_a_minute_at_any_replica(app: &TestApp) {
             let world = TestConsortium::new(&app.ctx, 2, 8.0).await;
             let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
             let other = app.restarted().await;
-            let asked = ask(&app.ctx, worker).await.expect("asked");
-            assert_eq!(spent(&app.ctx, neighbour, &asked).await, Some(Code::Unauthenticated), "another worker's");
-            assert_eq!(spent(&other, worker, &asked).await, None, "known there too");
-            assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated), "answered");
+            let challenge = ask(&app.ctx, worker).await.expect("asked");
+            assert_eq!(spent(&app.ctx, neighbour, &challenge).await, Some(Code::Unauthenticated), "another worker's");
+            assert_eq!(spent(&other, worker, &challenge).await, None, "known there too");
+            assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated), "answered");
             let late = ask(&other, worker).await.expect("asked");
             app.clock.advance(PATIENCE - Duration::SECOND);
             look(&app.ctx, worker, &late).expect("there is a second left");
@@ -157,22 +157,22 @@ mod tests {
             }
         }
 
-        async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
+        async fn answer_without_the_key_spends_no_challenge(app: &TestApp) {
             let mut world = TestConsortium::new(&app.ctx, 1, 8.0).await;
-            let asked = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
+            let challenge = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
             let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
             let key = std::mem::replace(&mut world.sites[1].key, stranger);
             for _ in 0..2 * MOST {
                 let theirs = ask(&app.ctx, world.sites[1].worker).await.expect("anybody may ask");
-                for text in [&theirs, &asked] {
-                    assert_eq!(answered(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
+                for text in [&theirs, &challenge] {
+                    assert_eq!(answer_code(&app.ctx, &world.sites[1], text).await, Some(Code::Unauthenticated));
                 }
             }
-            let kept = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
-            assert!(kept.is_empty(), "a stranger has written nothing");
+            let rows = challenge::Entity::find().all(app.ctx.db.read()).await.expect("read");
+            assert!(rows.is_empty(), "a stranger has written nothing");
             world.sites[1].key = key;
-            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, None, "the first one asked still holds");
-            assert_eq!(answered(&app.ctx, &world.sites[1], &asked).await, Some(Code::Unauthenticated), "once");
+            assert_eq!(answer_code(&app.ctx, &world.sites[1], &challenge).await, None, "the first one asked still holds");
+            assert_eq!(answer_code(&app.ctx, &world.sites[1], &challenge).await, Some(Code::Unauthenticated), "once");
         }
 
         async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {

@@ -22,7 +22,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{consortium, membership};
 use crate::service::{invitation, member as members};
 
@@ -38,7 +38,7 @@ const LONGEST: usize = 1000;
 ///
 /// # Errors
 /// 403 for all but the operator, `validation_failed`, `already_exists` when a name is taken.
-pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Consortium, Error> {
+pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Consortium, Error> {
     policy::check(actor, Operation::FoundConsortium, Place::Server)?;
     let violations = violations(actor, new);
     if !violations.is_empty() {
@@ -63,10 +63,10 @@ pub async fn found(ctx: &Ctx, actor: &Actor, new: &NewConsortium) -> Result<Cons
                 join(ctx, tx, id, organization).await?;
             }
             if let Some(name) = &new.organization_name {
-                invitation::found(ctx, tx, actor.id(), id, name).await?;
+                invitation::create_organization(ctx, tx, actor.id(), id, name).await?;
             }
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::ConsortiumFounded,
                 place: Place::Consortium(id),
                 subject: Some(("consortium", id.to_string())),
@@ -91,7 +91,8 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Consortium>, Error> {
     if !actor.member.operator {
         query = query.filter(consortium::Column::Id.is_in(actor.consortia.keys().map(|id| id.0)));
     }
-    let mut all = shown(ctx.db.read(), query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await?;
+    let mut all =
+        to_consortia(ctx.db.read(), query.order_by_asc(consortium::Column::Name).all(ctx.db.read()).await?).await?;
     for consortium in &mut all {
         if !policy::allows(actor, Operation::ReadConsortium, Place::Consortium(consortium.id)) {
             (consortium.organizations, consortium.overlap) = Default::default();
@@ -145,10 +146,13 @@ fn violations(actor: &Actor, new: &NewConsortium) -> Vec<Violation> {
 async fn load(ctx: &Ctx, id: ConsortiumId) -> Result<Consortium, Error> {
     let row = consortium::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("consortium"))?;
-    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("consortium"))
+    to_consortia(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("consortium"))
 }
 
-async fn shown(connection: &impl ConnectionTrait, rows: Vec<consortium::Model>) -> Result<Vec<Consortium>, Error> {
+async fn to_consortia(
+    connection: &impl ConnectionTrait,
+    rows: Vec<consortium::Model>,
+) -> Result<Vec<Consortium>, Error> {
     let mut organizations: HashMap<Uuid, Vec<OrganizationId>> = HashMap::new();
     let joined = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.is_in(rows.iter().map(|row| row.id)))

@@ -22,10 +22,10 @@ use crate::service::code::{from_json, from_word};
 use crate::service::entity::{dataset, membership};
 use crate::service::{budget, organization};
 
-pub use list::{Wanted, search};
+pub use list::{DatasetFilter, search};
 #[cfg(any(test, feature = "testing"))]
 pub use register::MOST_DATASETS;
-pub use register::{register, registered};
+pub use register::{find_registered, register};
 
 /// Returns the datasets of a consortium, by organization and name.
 ///
@@ -46,12 +46,12 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Err
     let place = Place::Organization(row.organization_id.into());
     // The existence of a dataset is as secret as that of its organization.
     policy::check(actor, Operation::ReadDataset, place).map_err(|_| Error::not_found("dataset"))?;
-    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+    to_datasets(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }
 
 /// Returns the datasets of a consortium. The caller has checked the policy.
 pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<Dataset>, Error> {
-    shown(connection, rows(connection, consortium).await?).await
+    to_datasets(connection, rows(connection, consortium).await?).await
 }
 
 /// Returns the rows of a consortium's datasets, by organization and name. The caller has checked the policy.
@@ -69,7 +69,10 @@ pub async fn rows(connection: &impl ConnectionTrait, consortium: ConsortiumId) -
         .await?)
 }
 
-pub(super) async fn shown(connection: &impl ConnectionTrait, rows: Vec<dataset::Model>) -> Result<Vec<Dataset>, Error> {
+pub(super) async fn to_datasets(
+    connection: &impl ConnectionTrait,
+    rows: Vec<dataset::Model>,
+) -> Result<Vec<Dataset>, Error> {
     let names = organization::names(connection, rows.iter().map(|row| row.organization_id)).await?;
     let accounts = budget::of_lineages(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
     let mut datasets = Vec::with_capacity(rows.len());

@@ -42,7 +42,7 @@ const AT_A_TIME: usize = 20;
 /// A delivery channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Channel {
+enum DeliveryChannel {
     Mail,
     Webhook,
 }
@@ -58,9 +58,11 @@ pub(crate) async fn enqueue(
     kind: NotificationKind,
     text: &str,
 ) -> Result<(), Error> {
-    let configured =
-        [(Channel::Mail, ctx.config.mail.server.is_some()), (Channel::Webhook, ctx.config.webhook.url.is_some())];
-    let channels: Vec<Channel> =
+    let configured = [
+        (DeliveryChannel::Mail, ctx.config.mail.server.is_some()),
+        (DeliveryChannel::Webhook, ctx.config.webhook.url.is_some()),
+    ];
+    let channels: Vec<DeliveryChannel> =
         configured.into_iter().filter(|(_, is_on)| *is_on).map(|(channel, _)| channel).collect();
     if kind.can_be_switched_off() || channels.is_empty() {
         return Ok(());
@@ -120,8 +122,8 @@ pub(crate) async fn deliver_due(ctx: &Ctx, channels: &Channels) -> Result<usize,
             return Ok(attempt);
         }
         let Some(row) = claim(ctx).await? else { return Ok(attempt) };
-        let sent = send(ctx, channels, &row).await?;
-        settle(ctx, &row, sent).await?;
+        let outcome = send(ctx, channels, &row).await?;
+        settle(ctx, &row, outcome).await?;
     }
     Ok(AT_A_TIME)
 }
@@ -169,14 +171,16 @@ async fn send(
     };
     let off = Err(OutboundError::Unusable("a channel that is switched off"));
     Ok(match from_word(&row.channel)? {
-        Channel::Webhook => match &channels.webhook {
+        DeliveryChannel::Webhook => match &channels.webhook {
             Some(webhook) => webhook.send(&notice, ctx.now()).await,
             None => off,
         },
-        Channel::Mail => match (&channels.mail, member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?) {
-            (Some(mail), Some(person)) => mail.send(&person.email, &ctx.addresses.http, &notice).await,
-            _ => off,
-        },
+        DeliveryChannel::Mail => {
+            match (&channels.mail, member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?) {
+                (Some(mail), Some(person)) => mail.send(&person.email, &ctx.addresses.http, &notice).await,
+                _ => off,
+            }
+        }
     })
 }
 

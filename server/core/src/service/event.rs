@@ -48,7 +48,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const MOST_JOBS: u64 = 50;
 
 /// A stream of changes.
-pub struct Events {
+pub struct EventStream {
     ctx: Ctx,
     actor: Actor,
     subject: StreamSubject,
@@ -74,7 +74,7 @@ pub async fn watch(
     subject: StreamSubject,
     operation: Operation,
     known: Option<String>,
-) -> Result<Events, Error> {
+) -> Result<EventStream, Error> {
     // Before the first check of the caller's rights, so that no change is missed in between.
     let standings = ctx.changes().subscribe_to_standings();
     // Checks the policy.
@@ -86,7 +86,7 @@ pub async fn watch(
     }
     let mut again = interval_at(Instant::now() + ASK_AGAIN, ASK_AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    Ok(Events {
+    Ok(EventStream {
         ctx: ctx.clone(),
         actor: actor.clone(),
         subject,
@@ -112,7 +112,7 @@ pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<StreamPermit,
     })
 }
 
-impl Events {
+impl EventStream {
     /// Returns the next state that the caller does not have; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<Arc<SubjectState>> {
         loop {
@@ -143,12 +143,12 @@ impl Events {
 
     /// Returns whether the caller still has a session and the right to watch.
     async fn still_may(&mut self) -> bool {
-        let asked = async {
+        let check = async {
             let actor = still(&self.ctx, &self.actor).await?;
             may(&self.ctx, &actor, self.subject, self.operation).await?;
             Ok::<Actor, Error>(actor)
         };
-        match asked.await {
+        match check.await {
             Ok(actor) => {
                 self.actor = actor;
                 true
@@ -204,16 +204,16 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: 
     loop {
         // Before the query, so that no change is missed in between.
         let mut waiter = listen(&ctx, subject);
-        let seen = async {
+        let query = async {
             let _turn = ctx.event_hub().looks().acquire(owner).await?;
             look(&ctx, subject).await
         };
-        match seen.await {
-            Ok(seen) => {
+        match query.await {
+            Ok(state) => {
                 desk.send_if_modified(|now| {
-                    let other = now.as_ref().is_none_or(|now| now.version != seen.version);
+                    let other = now.as_ref().is_none_or(|now| now.version != state.version);
                     if other {
-                        *now = Some(Arc::new(seen));
+                        *now = Some(Arc::new(state));
                     }
                     other
                 });
@@ -247,7 +247,7 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 log: job_log::newest(ctx, id).await?,
                 progress: standing(ctx, row).await?,
             };
-            seen(&event, "")
+            to_update(&event, "")
         }
         StreamSubject::Consortium(id) => {
             let jobs = job::Entity::find()
@@ -256,14 +256,14 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 .limit(MOST_JOBS)
                 .all(ctx.db.read())
                 .await?;
-            let rest = beside(ctx, id, &jobs).await?;
-            seen(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
+            let rest = page_content(ctx, id, &jobs).await?;
+            to_update(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
         }
     }
 }
 
 /// Returns a state with its version; `rest` is further content that belongs to the version only.
-fn seen(state: &impl Serialize, rest: &str) -> Result<SubjectState, Error> {
+fn to_update(state: &impl Serialize, rest: &str) -> Result<SubjectState, Error> {
     let json = to_json(state)?;
     let digest = Sha256::new().chain_update(&json).chain_update(rest).finalize();
     Ok(SubjectState { version: hex::encode(&digest[..8]), json })
@@ -271,7 +271,7 @@ fn seen(state: &impl Serialize, rest: &str) -> Result<SubjectState, Error> {
 
 /// Returns the other content of a consortium's pages: its members, the facts and accounts of its datasets, freezes, and
 /// answers.
-async fn beside(ctx: &Ctx, id: ConsortiumId, jobs: &[job::Model]) -> Result<String, Error> {
+async fn page_content(ctx: &Ctx, id: ConsortiumId, jobs: &[job::Model]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let members: Vec<Uuid> = membership::Entity::find()
         .filter(membership::Column::ConsortiumId.eq(id.0))

@@ -26,12 +26,12 @@ use crate::auth::{Actor, Door, Operation, Place, factor, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, passkey, password};
 
-pub use kept::{locked_out, reseal, sealed_by};
+pub use kept::{count_locked_out, count_sealed, reseal};
 pub(super) use wrong::notify_wrong_codes;
 
 /// The time in which an offered secret must be confirmed with a code.
@@ -41,7 +41,7 @@ const RECOVERY: usize = 10;
 
 /// The kind of a correct code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum FactorMethod {
     /// From the authenticator.
     Authenticator,
     /// A recovery code, which is used up.
@@ -57,7 +57,7 @@ pub(super) enum Proof {
 pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<FactorStatus, Error> {
     policy::check(actor, Operation::ReadSelf, Place::Server)?;
     let row = second_factor::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
-    let left = recovery_code::Entity::find()
+    let codes_left = recovery_code::Entity::find()
         .filter(recovery_code::Column::MemberId.eq(actor.id().0))
         .filter(recovery_code::Column::UsedAt.is_null())
         .count(ctx.db.read())
@@ -66,7 +66,7 @@ pub async fn state(ctx: &Ctx, actor: &Actor) -> Result<FactorStatus, Error> {
     Ok(FactorStatus {
         since: row.as_ref().and_then(|row| row.confirmed_at),
         offered: row.as_ref().is_some_and(waits),
-        recovery_codes_left: left as u32,
+        recovery_codes_left: codes_left as u32,
         passkeys: passkey::count(ctx.db.read(), actor.id()).await? as u32,
         required: ctx.config.require_two_factor,
         password: password::has(ctx, actor.id()).await?,
@@ -142,7 +142,7 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
 pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<RecoveryCodes, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     let codes = fresh(ctx);
-    proven(ctx, actor, &given.code, async |tx| {
+    with_proof(ctx, actor, &given.code, async |tx| {
         replace(ctx, tx, actor.id(), &codes).await?;
         audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodesMade)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodesMade).await
@@ -162,7 +162,7 @@ pub async fn drop(ctx: &Ctx, actor: &Actor, proof: &FactorProof) -> Result<(), E
     if password::has(ctx, actor.id()).await? {
         password::prove_own(ctx, actor, &proof.password).await?;
     }
-    proven(ctx, actor, &proof.code, async |tx| {
+    with_proof(ctx, actor, &proof.code, async |tx| {
         clear_codes(tx, actor.id()).await?;
         audit_log::record(ctx, tx, act(actor, AuditAction::SecondFactorOff)).await?;
         credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOff).await
@@ -192,22 +192,22 @@ async fn takes_codes(connection: &impl ConnectionTrait, member: MemberId) -> Res
 }
 
 /// Uses up a code: the authenticator's for a valid step, or a recovery code. Returns `None` when it is neither.
-pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> Result<Option<Proof>, Error> {
+pub(super) async fn spend(ctx: &Ctx, tx: &Tx, member: MemberId, code: &str) -> Result<Option<FactorMethod>, Error> {
     let row = second_factor::Entity::find_by_id(member.0).one(tx).await?;
     let Some(row) = row.filter(|row| row.confirmed_at.is_some()) else { return Ok(None) };
     if let Some(step) = step(ctx, member, &row, code)? {
         second_factor::Model { last_step: step, ..row }.into_active_model().reset_all().update(tx).await?;
-        return Ok(Some(Proof::Authenticator));
+        return Ok(Some(FactorMethod::Authenticator));
     }
-    let known = recovery_code::Entity::find()
+    let row = recovery_code::Entity::find()
         .filter(recovery_code::Column::MemberId.eq(member.0))
         .filter(recovery_code::Column::CodeHash.eq(hash(code)))
         .filter(recovery_code::Column::UsedAt.is_null())
         .one(tx)
         .await?;
-    let Some(row) = known else { return Ok(None) };
+    let Some(row) = row else { return Ok(None) };
     recovery_code::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
-    Ok(Some(Proof::Recovery))
+    Ok(Some(FactorMethod::Recovery))
 }
 
 /// Deletes every second factor with its data, including passkeys.
@@ -230,7 +230,7 @@ pub(super) fn wrong() -> Error {
 }
 
 /// Runs `work` if the code is correct, which uses it up; logs a wrong one.
-pub(super) async fn proven(
+pub(super) async fn with_proof(
     ctx: &Ctx,
     actor: &Actor,
     code: &str,
@@ -249,7 +249,7 @@ pub(super) async fn proven(
                 notify_wrong_codes(ctx, tx, actor.id()).await?;
                 return Ok(false);
             };
-            if proof == Proof::Recovery {
+            if proof == FactorMethod::Recovery {
                 audit_log::record(ctx, tx, act(actor, AuditAction::RecoveryCodeUsed)).await?;
                 credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodeUsed).await?;
             }
@@ -300,9 +300,9 @@ fn hash(code: &str) -> String {
     fingerprint(&letters.to_ascii_uppercase())
 }
 
-fn act(actor: &Actor, what: AuditAction) -> Act<'static> {
-    Act {
-        by: By::from(actor),
+fn act(actor: &Actor, what: AuditAction) -> NewAuditEntry<'static> {
+    NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Server,
         subject: Some(("member", actor.id().to_string())),

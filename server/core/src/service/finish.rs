@@ -10,10 +10,10 @@ use undertone_api::signed::Signed;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::{audit, lease, ledger, question, react, receipt};
 
@@ -22,7 +22,7 @@ const LONGEST_REASON: usize = 1000;
 
 /// The outcome of a part.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum PartOutcome {
     /// Completed; the lead submits the report.
     Done(Option<Report>),
     /// Given up for good, with a reason that other members may read.
@@ -39,7 +39,7 @@ pub async fn finish(
     ctx: &Ctx,
     worker: WorkerId,
     token: &str,
-    outcome: &Outcome,
+    outcome: &PartOutcome,
     receipts: &[Signed],
 ) -> Result<Vec<Signed>, Error> {
     finish_audited(ctx, worker, token, outcome, None, receipts).await
@@ -54,33 +54,33 @@ pub async fn finish_audited(
     ctx: &Ctx,
     worker: WorkerId,
     token: &str,
-    outcome: &Outcome,
+    outcome: &PartOutcome,
     statement: Option<&Signed>,
     receipts: &[Signed],
 ) -> Result<Vec<Signed>, Error> {
-    let judged = match statement {
+    let judgement = match statement {
         Some(statement) => Some(audit::judge(ctx, worker, token, statement).await?),
         None => None,
     };
     let (id, countersigned) = ctx
         .db
         .write("finish part", async |tx| {
-            let held = lease::find_lease(tx, worker, token).await?;
+            let lease = lease::find_lease(tx, worker, token).await?;
             let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
-            let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
+            let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
             if matches!(&*part.state, "done" | "failed") {
-                return Ok((held.job, countersigned));
+                return Ok((lease.job, countersigned));
             }
-            let row = state::row(tx, held.job).await?;
-            let disproved = match &judged {
-                Some(judged) => audit::accept(ctx, tx, &row, &part, judged).await?,
+            let row = state::row(tx, lease.job).await?;
+            let disproved = match &judgement {
+                Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
             };
-            end(ctx, tx, By::Worker(worker), row, part, outcome, disproved).await?;
+            end(ctx, tx, AuditAuthor::Worker(worker), row, part, outcome, disproved).await?;
             // Last, so that all charges are counted before the rest is returned.
-            ledger::settle(ctx, tx, held.job.0, held.dataset.0).await?;
-            Ok((held.job, countersigned))
+            ledger::settle(ctx, tx, lease.job.0, lease.dataset.0).await?;
+            Ok((lease.job, countersigned))
         })
         .await?;
     react::after_job_change(ctx, id).await;
@@ -90,22 +90,22 @@ pub async fn finish_audited(
 async fn end(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     mut row: job::Model,
     part: participant::Model,
-    outcome: &Outcome,
+    outcome: &PartOutcome,
     disproved: Option<String>,
 ) -> Result<(), Error> {
     let leads = part.position == 0;
-    let over = state::of(&row)?.is_over();
+    let over = state::parse(&row)?.is_over();
     match outcome {
-        Outcome::Done(report) => {
+        PartOutcome::Done(report) => {
             if !over && audit::is_missing(tx, &row, &part).await? {
                 let message = "the job promises an audit of these releases: hand in its signed statement";
                 return Err(Error::validation(vec![Violation::new("done.audit", message)]));
             }
             if leads && !over {
-                row.report = Some(checked(&row, report.as_ref(), part.charge.is_some())?);
+                row.report = Some(check_report(&row, report.as_ref(), part.charge.is_some())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
             set_state(tx, part, "done").await?;
@@ -119,7 +119,7 @@ async fn end(
                 }
             }
         }
-        Outcome::GaveUp(reason) => {
+        PartOutcome::GaveUp(reason) => {
             let reason = format!("{}: {}", part.organization_name, short(reason));
             let owes = audit::is_missing(tx, &row, &part).await?;
             set_state(tx, part, "failed").await?;
@@ -148,7 +148,7 @@ async fn end(
 pub async fn withdraw(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     row: job::Model,
     part: participant::Model,
     reason: &str,
@@ -176,18 +176,18 @@ pub async fn withdraw(
 /// can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = state::participants(tx, JobId(row.id)).await?;
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(question::can_go_on(tx, row, &participants).await?
         && planned.iter().all(|planned| {
-            let left = participants
+            let remaining = participants
                 .iter()
                 .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
                 .count();
-            left >= planned.series.quorum as usize
+            remaining >= planned.series.quorum as usize
         }))
 }
 
-fn checked(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
+fn check_report(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
     let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
     let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
     let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));

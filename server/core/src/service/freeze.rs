@@ -17,7 +17,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::dataset;
 use crate::service::entity::{dataset as dataset_row, freeze, job, participant};
 use crate::service::ledger::ChargeRequest;
@@ -33,7 +33,7 @@ const AUDIT: &str = "audit";
 pub async fn list(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Freeze>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     let rows = rows(ctx.db.read(), dataset.organization, dataset.lineage).await?;
-    Ok(rows.into_iter().map(shown).collect())
+    Ok(rows.into_iter().map(to_freeze).collect())
 }
 
 /// Returns the frozen datasets of a consortium, by organization and name, each with its present freeze.
@@ -52,7 +52,7 @@ pub async fn standing(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Res
     let stand = stand(rows);
     let frozen = |row: &dataset_row::Model| {
         let stands = stand.get(&(row.organization_id, row.lineage_id))?;
-        Some((DatasetId(row.id), shown(stands.clone())))
+        Some((DatasetId(row.id), to_freeze(stands.clone())))
     };
     Ok(datasets.iter().filter_map(frozen).collect())
 }
@@ -82,8 +82,8 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
                 at: ctx.now(),
                 ..last
             };
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::FreezeCleared,
                 place: Place::Organization(dataset.organization),
                 subject: Some(("dataset", id.to_string())),
@@ -95,7 +95,7 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
         .await?;
     tracing::warn!(dataset.id = %id, by = %actor.id(), "a frozen account was cleared");
     ctx.changes().notify();
-    Ok(shown(row))
+    Ok(to_freeze(row))
 }
 
 /// Freezes a participant's lineage, unless it is frozen already.
@@ -121,8 +121,8 @@ pub async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str)
         let notice = MemberNotice::DatasetFrozen { consortium: job.consortium_id, part, number, reason };
         notification::tell(ctx, tx, notice).await?;
     }
-    let act = Act {
-        by: By::System,
+    let act = NewAuditEntry {
+        by: AuditAuthor::System,
         what: AuditAction::DatasetFrozen,
         place: Place::Organization(part.organization_id.into()),
         subject: Some(("dataset", part.dataset_id.to_string())),
@@ -185,7 +185,7 @@ async fn rows(
         .await?)
 }
 
-fn shown(row: freeze::Model) -> Freeze {
+fn to_freeze(row: freeze::Model) -> Freeze {
     Freeze {
         dataset: row.dataset_id.into(),
         number: row.number as u32,
@@ -211,7 +211,7 @@ mod tests {
     use crate::testing::on_both;
 
     on_both! {
-        async fn what_stands_in_a_consortium_is_what_each_dataset_tells_its_viewer(app: &TestApp) {
+        async fn consortium_freezes_equal_those_of_each_dataset(app: &TestApp) {
             let (ctx, world) = (&app.ctx, TestConsortium::new(&app.ctx, 3, 8.0).await);
             let job = world.propose(world.spec(1)).await.unwrap();
             let parts = state::participants(ctx.db.read(), job.summary.id).await.unwrap();

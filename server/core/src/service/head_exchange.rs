@@ -38,14 +38,14 @@ pub async fn exchange_heads(ctx: &Ctx, caller: WorkerId, signed: &Signed) -> Res
     let row = worker::Entity::find_by_id(caller.0).one(ctx.db.read()).await?;
     let row = row.filter(|row| row.retired_at.is_none()).ok_or_else(|| Error::not_found("worker"))?;
     let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
-    let observation: HeadObservation = signed.open(&key).map_err(|error| refused(error.to_string()))?;
+    let observation: HeadObservation = signed.open(&key).map_err(|error| invalid_head(error.to_string()))?;
     if observation.worker != caller {
-        return Err(refused("the observation is of another worker"));
+        return Err(invalid_head("the observation is of another worker"));
     }
     let head: LogHead = observation
         .head
         .open(&ctx.signer.verifying_key())
-        .map_err(|error| refused(format!("the head is not signed by this server: {error}")))?;
+        .map_err(|error| invalid_head(format!("the head is not signed by this server: {error}")))?;
     check_not_lost(ctx, &head).await?;
     store_observation(ctx, signed, &observation, &head).await?;
     peer_heads(ctx, &row, &head).await
@@ -57,9 +57,9 @@ async fn check_not_lost(ctx: &Ctx, head: &LogHead) -> Result<(), Error> {
     if restoration::newest(ctx.db.read()).await?.is_none() {
         return Ok(());
     }
-    let size = i64::try_from(head.size).map_err(|_| refused("the head's size is out of range"))?;
-    let known = log_head::Entity::find_by_id(size).one(ctx.db.read()).await?;
-    if known.is_some_and(|row| row.root == head.root) {
+    let size = i64::try_from(head.size).map_err(|_| invalid_head("the head's size is out of range"))?;
+    let stored_head = log_head::Entity::find_by_id(size).one(ctx.db.read()).await?;
+    if stored_head.is_some_and(|row| row.root == head.root) {
         return Ok(());
     }
     Err(Error::wrong_state("the head is of the log from before this server was restored: ask for the log again"))
@@ -75,7 +75,7 @@ async fn store_observation(
     use head_observation::Column;
     let row = head_observation::Model {
         worker_id: observation.worker.0,
-        size: i64::try_from(head.size).map_err(|_| refused("the head's size is out of range"))?,
+        size: i64::try_from(head.size).map_err(|_| invalid_head("the head's size is out of range"))?,
         payload: signed.payload.clone(),
         signature: signed.signature.clone(),
         observed_at: observation.observed_at,
@@ -110,16 +110,16 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &LogHead) -> Result<
         if large <= newest { consistency_path(small, large) } else { Vec::new() }
     });
     let paths: Vec<Vec<Vec<Subtree>>> = paths.collect();
-    let wanted: BTreeSet<Subtree> = paths.iter().flatten().flatten().copied().collect();
-    let hashes = log::hashes(ctx.db.read(), wanted).await?;
+    let subtrees: BTreeSet<Subtree> = paths.iter().flatten().flatten().copied().collect();
+    let hashes = log::hashes(ctx.db.read(), subtrees).await?;
     let observers: Vec<Uuid> = rows.iter().map(|row| row.worker_id).collect();
     let mut positions = positions::RelayedPositions::load(ctx, caller.id, &observers).await?;
-    let mut found = Vec::with_capacity(rows.len());
+    let mut heads = Vec::with_capacity(rows.len());
     for (row, path) in rows.into_iter().zip(&paths) {
         let Some((peer, organization_name)) = peers.get(&row.worker_id) else { continue };
         let consistency = assemble(path, |subtree| hashes.get(&subtree).copied());
         let (position, sighting) = positions.take(row.worker_id);
-        found.push(PeerHead {
+        heads.push(PeerHead {
             worker: peer.id.into(),
             worker_name: peer.name.clone(),
             organization_name: organization_name.clone(),
@@ -131,7 +131,7 @@ async fn peer_heads(ctx: &Ctx, caller: &worker::Model, own: &LogHead) -> Result<
             sighting,
         });
     }
-    Ok(found)
+    Ok(heads)
 }
 
 /// Returns the workers of all organizations that share a consortium with the caller's, with the names of their organizations. Those that
@@ -159,13 +159,13 @@ async fn peer_workers(ctx: &Ctx, caller: &worker::Model) -> Result<BTreeMap<Uuid
         .filter(worker::Column::RetiredAt.is_null())
         .all(ctx.db.read())
         .await?;
-    let named = workers.into_iter().map(|row| {
+    let entries = workers.into_iter().map(|row| {
         let organization_name = names.get(&row.organization_id).cloned().unwrap_or_default();
         (row.id, (row, organization_name))
     });
-    Ok(named.collect())
+    Ok(entries.collect())
 }
 
-fn refused(detail: impl Into<String>) -> Error {
+fn invalid_head(detail: impl Into<String>) -> Error {
     Error::problem(Code::BadSignature, detail)
 }

@@ -39,7 +39,7 @@ const NONCE: usize = 12;
 
 /// A response as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredResponse {
     /// The HTTP status.
     pub status: u16,
     /// The headers of the response itself.
@@ -50,18 +50,18 @@ pub struct Kept {
 
 /// A started request: it ends with [`keep`] or [`forget`].
 #[derive(Debug, Clone)]
-pub struct Begun {
+pub struct PendingRequest {
     member: MemberId,
     key: String,
 }
 
 /// The state of a key.
 #[derive(Debug)]
-pub enum Seen {
+pub enum KeyState {
     /// The key is new: perform the request.
-    Never(Begun),
+    Never(PendingRequest),
     /// The request was performed, with this response.
-    Before(Kept),
+    Before(StoredResponse),
 }
 
 /// Begins a caller's request with a key. Keys of different credentials are independent. `request` is the complete
@@ -70,7 +70,7 @@ pub enum Seen {
 /// # Errors
 /// `validation_failed` for an invalid key, and for one that another request used; `in_progress` while the first is
 /// running, or when its response was lost; `rate_limited` for too many keys.
-pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<Seen, Error> {
+pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<KeyState, Error> {
     if !(1..=LONGEST).contains(&key.len()) || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let detail = format!("give 1 to {LONGEST} visible ASCII characters, best a random UUID");
         return Err(Error::validation(vec![Violation::new("Idempotency-Key", detail)]));
@@ -78,13 +78,13 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
     let means = who.key().map_or_else(|| "session".to_owned(), |id| id.to_string());
     let (member, key) = (who.id(), format!("{means} {key}"));
     let (stored, request) = (fingerprint(&key), hex::encode(Sha256::digest(request)));
-    let found = ctx
+    let row = ctx
         .db
         .write("begin a request", async |tx| {
             let old = idempotency::Column::At.lte(ctx.now() - KEPT);
             idempotency::Entity::delete_many().filter(old).exec(tx).await?;
-            let found = idempotency::Entity::find_by_id((member.0, stored.clone())).one(tx).await?;
-            if found.is_none() {
+            let row = idempotency::Entity::find_by_id((member.0, stored.clone())).one(tx).await?;
+            if row.is_none() {
                 let own = idempotency::Entity::find().filter(idempotency::Column::MemberId.eq(member.0));
                 if own.count(tx).await? >= MOST {
                     let detail = format!("use at most {MOST} idempotency keys in 24 hours");
@@ -99,16 +99,16 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
                 };
                 row.into_active_model().insert(tx).await?;
             }
-            Ok(found)
+            Ok(row)
         })
         .await?;
-    let Some(row) = found else { return Ok(Seen::Never(Begun { member, key })) };
+    let Some(row) = row else { return Ok(KeyState::Never(PendingRequest { member, key })) };
     if row.request != request {
         let detail = "this key was borne by another request within 24 hours: use a new one for each";
         return Err(Error::validation(vec![Violation::new("Idempotency-Key", detail)]));
     }
     match row.answer {
-        Some(sealed) => Ok(Seen::Before(open(ctx, member, &key, &sealed)?)),
+        Some(sealed) => Ok(KeyState::Before(open(ctx, member, &key, &sealed)?)),
         None if ctx.now() - row.at < LOST => {
             Err(Error::problem(Code::InProgress, "the first request with this key is still under way: ask again"))
         }
@@ -123,7 +123,7 @@ pub async fn begin(ctx: &Ctx, who: &Actor, key: &str, request: &[u8]) -> Result<
 ///
 /// # Errors
 /// When the database fails.
-pub async fn keep(ctx: &Ctx, begun: &Begun, answer: &Kept) -> Result<(), Error> {
+pub async fn keep(ctx: &Ctx, begun: &PendingRequest, answer: &StoredResponse) -> Result<(), Error> {
     let sealed = seal(ctx, begun.member, &begun.key, answer)?;
     ctx.db
         .write("keep an answer", async |tx| {
@@ -140,7 +140,7 @@ pub async fn keep(ctx: &Ctx, begun: &Begun, answer: &Kept) -> Result<(), Error> 
 ///
 /// # Errors
 /// When the database fails.
-pub async fn forget(ctx: &Ctx, begun: &Begun) -> Result<(), Error> {
+pub async fn forget(ctx: &Ctx, begun: &PendingRequest) -> Result<(), Error> {
     ctx.db
         .write("forget a request", async |tx| {
             idempotency::Entity::delete_by_id(begun.id()).exec(tx).await?;
@@ -149,7 +149,7 @@ pub async fn forget(ctx: &Ctx, begun: &Begun) -> Result<(), Error> {
         .await
 }
 
-impl Begun {
+impl PendingRequest {
     fn id(&self) -> (uuid::Uuid, String) {
         (self.member.0, fingerprint(&self.key))
     }
@@ -167,7 +167,7 @@ fn cipher(own: &RingKey, member: MemberId, key: &str) -> ChaCha20Poly1305 {
     ChaCha20Poly1305::new(&key.into())
 }
 
-fn seal(ctx: &Ctx, member: MemberId, key: &str, answer: &Kept) -> Result<Vec<u8>, Error> {
+fn seal(ctx: &Ctx, member: MemberId, key: &str, answer: &StoredResponse) -> Result<Vec<u8>, Error> {
     let plain = serde_json::to_vec(answer).map_err(|error| Error::internal("writing an answer", error))?;
     let nonce: [u8; NONCE] = ctx.random.bytes();
     let sealed = cipher(ctx.keys.token().current(ctx.now()), member, key)
@@ -176,7 +176,7 @@ fn seal(ctx: &Ctx, member: MemberId, key: &str, answer: &Kept) -> Result<Vec<u8>
     Ok([nonce.as_slice(), &sealed].concat())
 }
 
-fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<Kept, Error> {
+fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<StoredResponse, Error> {
     let broken = |error: String| Error::internal("opening an answer that was kept", error);
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE>().ok_or_else(|| broken("it is too short".to_owned()))?;
     let keys = ctx.keys.token();
@@ -188,7 +188,7 @@ fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<Kept, E
 
 /// Returns the stored responses.
 #[cfg(any(test, feature = "testing"))]
-pub async fn stored(ctx: &Ctx) -> Vec<Vec<u8>> {
+pub async fn list_responses(ctx: &Ctx) -> Vec<Vec<u8>> {
     let rows = <idempotency::Entity as sea_orm::EntityTrait>::find().all(ctx.db.read()).await.expect("read");
     rows.into_iter().filter_map(|row| row.answer).collect()
 }

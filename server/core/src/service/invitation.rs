@@ -21,13 +21,13 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, invitation, organization};
 use crate::service::operator;
 
 pub use accept::accept;
-pub(super) use accept::found;
+pub(super) use accept::create_organization;
 pub use join::join;
 
 /// The validity of a link.
@@ -39,7 +39,7 @@ pub const LIFETIME: Duration = Duration::days(7);
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` for roles that an organization cannot give.
 pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Invitation, Error> {
-    let (operation, place) = wanted(&new.purpose);
+    let (operation, place) = required_operation(&new.purpose);
     policy::check(actor, operation, place)?;
     policy::check_fresh(actor)?;
     let mut violations = Vec::new();
@@ -72,7 +72,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
                 InvitationPurpose::Annotator { .. } => (AuditAction::AnnotatorInvited, json!({})),
             };
             let subject = Some(("invitation", row.id.to_string()));
-            audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await?;
+            audit_log::record(ctx, tx, NewAuditEntry { by: AuditAuthor::from(actor), what, place, subject, detail })
+                .await?;
             if new.purpose == InvitationPurpose::Operator {
                 operator::announce_invitation(ctx, tx, row.id, &actor.member.name).await?;
             }
@@ -80,7 +81,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
         })
         .await?;
     let link = Some(link(ctx, &secret));
-    Ok(Invitation { link, ..shown(row)? })
+    Ok(Invitation { link, ..to_invitation(row)? })
 }
 
 /// Returns every link into a place, newest first.
@@ -88,7 +89,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
 /// # Errors
 /// 404 and 403 as usual.
 pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Result<Vec<Invitation>, Error> {
-    let (operation, place) = wanted(purpose);
+    let (operation, place) = required_operation(purpose);
     policy::check(actor, operation, place)?;
     let (word, scope) = columns(purpose);
     let in_place = scope.map_or_else(|| invitation::Column::ScopeId.is_null(), |id| invitation::Column::ScopeId.eq(id));
@@ -98,7 +99,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Resu
         .order_by_desc(invitation::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(shown).collect()
+    rows.into_iter().map(to_invitation).collect()
 }
 
 /// Withdraws an unused link with immediate effect. Withdrawing it again changes nothing.
@@ -108,7 +109,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Resu
 pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) -> Result<(), Error> {
     let row = invitation::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("invitation"))?;
-    let (operation, at) = wanted(&purpose(&row)?);
+    let (operation, at) = required_operation(&purpose(&row)?);
     policy::check(actor, operation, at)?;
     if at != place {
         return Err(Error::not_found("invitation"));
@@ -125,8 +126,8 @@ pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) 
             }
             let row = invitation::Model { withdrawn_at: Some(ctx.now()), ..row };
             row.into_active_model().reset_all().update(tx).await?;
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::InvitationWithdrawn,
                 place,
                 subject: Some(("invitation", id.to_string())),
@@ -202,7 +203,7 @@ pub(super) fn link(ctx: &Ctx, secret: &str) -> String {
     format!("{}/accept/{secret}", ctx.addresses.http)
 }
 
-fn wanted(purpose: &InvitationPurpose) -> (Operation, Place) {
+fn required_operation(purpose: &InvitationPurpose) -> (Operation, Place) {
     match purpose {
         InvitationPurpose::Operator => (Operation::InviteOperator, Place::Server),
         InvitationPurpose::Organization { consortium } => {
@@ -247,7 +248,7 @@ pub(super) fn purpose(row: &invitation::Model) -> Result<InvitationPurpose, Erro
     }
 }
 
-fn shown(row: invitation::Model) -> Result<Invitation, Error> {
+fn to_invitation(row: invitation::Model) -> Result<Invitation, Error> {
     Ok(Invitation {
         id: row.id.into(),
         purpose: purpose(&row)?,

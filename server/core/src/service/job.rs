@@ -25,7 +25,7 @@ use crate::service::react;
 pub use draft::{MOST_DRAFTS, draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 pub use hold::{hold_dataset, pause, release_dataset, resume};
 pub use lapse::lapse;
-pub use list::{Wanted, list, search};
+pub use list::{JobFilter, list, search};
 pub use propose::{propose, violations};
 pub use repeat::{clone_spec, retry};
 
@@ -86,6 +86,6 @@ pub async fn standing(ctx: &Ctx, row: job::Model) -> Result<JobProgress, Error> 
 }
 
 /// Returns the view of a job after a change.
-pub async fn shown(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
+pub async fn view_job(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
     view::job(ctx, actor, row).await
 }

@@ -39,7 +39,7 @@ use crate::service::lease;
 
 /// An event that a site reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
+pub struct SiteLogLine {
     /// The site's own number, strictly increasing.
     pub sequence: u64,
     /// The time of the event by the site's clock, seconds.
@@ -50,7 +50,7 @@ pub struct Said {
 
 /// The last event that a site reported about its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Last {
+pub struct LastSiteLine {
     /// The event.
     pub event: SiteEvent,
     /// The time at the server.
@@ -64,14 +64,20 @@ pub struct Last {
 /// # Errors
 /// `lease_lost` when a later lease has begun, `validation_failed` when there are more events than a message may hold,
 /// or one is about a round that the job does not have.
-pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
+pub async fn append(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    sent_at_unix: i64,
+    said: &[SiteLogLine],
+) -> Result<(), Error> {
     // The lease of an ended job is accepted too: the events around its end are the most useful.
-    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
+    let lease = lease::find_lease(ctx.db.read(), worker, token).await?;
     if !(1..=MOST_EVENTS).contains(&said.len()) {
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));
     }
-    let row = state::row(ctx.db.read(), held.job).await?;
+    let row = state::row(ctx.db.read(), lease.job).await?;
     let spec: Spec = from_json(&row.spec)?;
     let violations = violations(&spec, said);
     if !violations.is_empty() {
@@ -80,14 +86,14 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
     ctx.db
         .write_concurrent("append to job log", async |tx| {
             lock_job_log(tx, row.id).await?;
-            let part = Some(held.dataset.0);
+            let part = Some(lease.dataset.0);
             let before = last_row(tx, row.id, part).await?;
-            let known = before.and_then(|last| last.sequence).unwrap_or(-1);
+            let last_sequence = before.and_then(|last| last.sequence).unwrap_or(-1);
             let mut number = newest_in(tx, row.id).await? as i64;
             let mut lines = Vec::new();
             for one in said {
                 let Ok(sequence) = i64::try_from(one.sequence) else { continue };
-                if sequence <= known {
+                if sequence <= last_sequence {
                     continue;
                 }
                 number += 1;
@@ -100,7 +106,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
                     level: word(&event.level())?,
                     event: to_json(&event)?,
                     skew_seconds: Some(sent_at_unix.saturating_sub(ctx.now().unix_timestamp())),
-                    at: happened(ctx, row.created_at, sent_at_unix, one.at_unix),
+                    at: event_time(ctx, row.created_at, sent_at_unix, one.at_unix),
                 };
                 lines.push(line.into_active_model());
             }
@@ -111,7 +117,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
             Ok(())
         })
         .await?;
-    ctx.changes().notify_job_display(held.job);
+    ctx.changes().notify_job_display(lease.job);
     Ok(())
 }
 
@@ -186,7 +192,7 @@ pub async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
 }
 
 /// Returns the last event that each site reported about its part, by dataset.
-pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, Last>, Error> {
+pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, LastSiteLine>, Error> {
     let newest = sea_orm::sea_query::Query::select()
         .expr(job_log::Column::Number.max())
         .from(job_log::Entity)
@@ -203,7 +209,7 @@ pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMa
     for row in rows {
         let event: LogEvent = from_json(&row.event)?;
         if let (Some(dataset), LogEvent::Site { said }) = (row.dataset_id, event) {
-            last.insert(dataset, Last { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) });
+            last.insert(dataset, LastSiteLine { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) });
         }
     }
     Ok(last)
@@ -215,14 +221,14 @@ async fn last_row(
     job: Uuid,
     dataset: Option<Uuid>,
 ) -> Result<Option<job_log::Model>, Error> {
-    Ok(of_part(job, dataset)
+    Ok(part_rows(job, dataset)
         .filter(job_log::Column::Sequence.is_not_null())
         .order_by_desc(job_log::Column::Number)
         .one(connection)
         .await?)
 }
 
-fn of_part(job: Uuid, dataset: Option<Uuid>) -> sea_orm::Select<job_log::Entity> {
+fn part_rows(job: Uuid, dataset: Option<Uuid>) -> sea_orm::Select<job_log::Entity> {
     let all = job_log::Entity::find().filter(job_log::Column::JobId.eq(job));
     match dataset {
         Some(dataset) => all.filter(job_log::Column::DatasetId.eq(dataset)),
@@ -245,7 +251,7 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<
     if newest <= MOST_LINES as i64 {
         return Ok(());
     }
-    let old = of_part(job, dataset)
+    let old = part_rows(job, dataset)
         .select_only()
         .column(job_log::Column::Number)
         .order_by_desc(job_log::Column::Number)
@@ -262,11 +268,11 @@ async fn trim(tx: &Tx, job: Uuid, dataset: Option<Uuid>, newest: i64) -> Result<
 }
 
 /// Returns the violations of events about rounds that the job does not have.
-fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
+fn violations(spec: &Spec, said: &[SiteLogLine]) -> Vec<Violation> {
     let rounds = spec.series(&[]).into_iter().map(|series| series.rounds);
     let rounds: Vec<u32> =
         rounds.chain(spec.questions().map(|_| 1)).chain(spec.external_release().map(|_| 1)).collect();
-    let wrong = |one: &Said| {
+    let wrong = |one: &SiteLogLine| {
         let event = LogEvent::Site { said: one.event };
         event
             .round()
@@ -283,7 +289,7 @@ fn violations(spec: &Spec, said: &[Said]) -> Vec<Violation> {
 
 /// Returns the time of an event by the server's clock: the age is the site's, limited to the time between the job's
 /// creation and now.
-fn happened(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
+fn event_time(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i64) -> OffsetDateTime {
     let now = ctx.now();
     let ago = Duration::seconds(sent_at_unix.saturating_sub(at_unix).clamp(0, 366 * 86_400));
     (now - ago).max(job_from).min(now)

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::word;
 use crate::service::entity::{job, lease, participant};
 use crate::service::job::{hold, state};
@@ -72,7 +72,7 @@ pub async fn at_work(
 ) -> Result<(ActiveLease, job::Model), Error> {
     let lease = find_lease(connection, worker, token).await?;
     let row = state::row(connection, lease.job).await?;
-    match state::of(&row)? {
+    match state::parse(&row)? {
         JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
@@ -102,8 +102,9 @@ pub async fn grant(
         return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
     }
     // After the end of the job, a participant that had a lease gets another one, only to finish its part.
-    let to_end = part.state == "running" && part.charge.is_some() && state::of(&row)?.is_over();
-    let row = if to_end { row } else { state::step(ctx, tx, By::Worker(worker), row, JobStep::Start, None).await? };
+    let to_end = part.state == "running" && part.charge.is_some() && state::parse(&row)?.is_over();
+    let row =
+        if to_end { row } else { state::step(ctx, tx, AuditAuthor::Worker(worker), row, JobStep::Start, None).await? };
     let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
     let token = ctx.random.secret();
     let next = lease::Model {
@@ -152,7 +153,7 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<LeaseRenewal, Error> {
     let lease = find_lease(ctx.db.read(), worker, token).await?;
     let row = state::row(ctx.db.read(), lease.job).await?;
-    let now = state::of(&row)?;
+    let now = state::parse(&row)?;
     if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
     }

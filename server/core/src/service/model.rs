@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, ObjectUpload};
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
 use crate::service::round::object_error;
@@ -235,8 +235,8 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArti
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
     policy::check(actor, Operation::TakeModel, place)?;
     audit::releasable(&job)?;
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what: AuditAction::ModelTaken,
         place,
         subject: Some(("job", row.job_id.to_string())),

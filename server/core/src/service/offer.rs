@@ -148,7 +148,7 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Opti
         .await?;
     for part in rows {
         let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
-        if state::of(&row)? == JobState::Proposed && !asking.decided.contains(&row.digest) {
+        if state::parse(&row)? == JobState::Proposed && !asking.decided.contains(&row.digest) {
             return Ok(Some(WorkOffer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
         }
     }
@@ -169,7 +169,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &OfferRequest) -> Resul
     for part in rows {
         let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
         let row = state::row(ctx.db.read(), job).await?;
-        let now = state::of(&row)?;
+        let now = state::parse(&row)?;
         // An ended job's part that still holds a reservation: its worker crashed, or lost its lease, before it
         // accounted for its releases. It is offered until it has; otherwise the budget would stay reserved for ever.
         let owes = now.is_over() && part.state == "running" && part.charge.is_some();

@@ -26,7 +26,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{identity, member};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::session::SignInResult;
@@ -254,7 +254,7 @@ async fn insert_member(ctx: &Ctx, tx: &Tx, who: &Identity, email: &str) -> Resul
     let row = row.into_active_model().insert(tx).await?;
     let member = MemberId(row.id);
     insert_identity(ctx, tx, member, who).await?;
-    audit_log::record(ctx, tx, act(By::Member(member), AuditAction::IdentityLinked, member)).await?;
+    audit_log::record(ctx, tx, act(AuditAuthor::Member(member), AuditAction::IdentityLinked, member)).await?;
     Ok(row)
 }
 
@@ -311,6 +311,6 @@ fn name(who: &Identity, email: &str) -> String {
     name.unwrap_or("a member").trim().to_owned()
 }
 
-fn act(by: By, what: AuditAction, member: MemberId) -> Act<'static> {
-    Act { by, what, place: Place::Server, subject: Some(("member", member.to_string())), detail: json!({}) }
+fn act(by: AuditAuthor, what: AuditAction, member: MemberId) -> NewAuditEntry<'static> {
+    NewAuditEntry { by, what, place: Place::Server, subject: Some(("member", member.to_string())), detail: json!({}) }
 }

@@ -20,7 +20,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::member;
 use crate::service::notification::AccessNotice;
 use crate::service::{invitation, member as members, reset};
@@ -78,8 +78,8 @@ pub async fn invite_at_terminal(ctx: &Ctx, label: &str) -> Result<String, Error>
     ctx.db
         .write("invite operator at the terminal", async |tx| {
             let row = invitation::insert(ctx, tx, &InvitationPurpose::Operator, label.trim(), None, &secret).await?;
-            let act = Act {
-                by: By::Operator,
+            let act = NewAuditEntry {
+                by: AuditAuthor::Operator,
                 what: AuditAction::OperatorInvited,
                 place: Place::Server,
                 subject: Some(("invitation", row.id.to_string())),
@@ -109,7 +109,7 @@ pub async fn reset_at_terminal(ctx: &Ctx, email: &str, clear_second_factor: bool
             }
             let id = MemberId(row.id);
             // There is no signed-in author: the link names its own member.
-            let expires_at = reset::make(ctx, tx, By::Operator, id, id, clear_second_factor, &secret).await?;
+            let expires_at = reset::make(ctx, tx, AuditAuthor::Operator, id, id, clear_second_factor, &secret).await?;
             let text = format!("A person at the server's terminal made a link that resets the password of {}.", row.name);
             AccessNotice::new(format!("operator_reset:{}", ctx.id::<Uuid>()), &text).for_operators().send(ctx, tx).await?;
             Ok(expires_at)

@@ -27,7 +27,7 @@ use crate::auth::passkey::{PasskeyPlace, PasskeyPurpose, PasskeyTicket, challeng
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction};
+use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
 use crate::service::code::{from_word, word};
 use crate::service::entity::passkey;
 use crate::service::notification::credential::{self, CredentialChange};
@@ -232,6 +232,12 @@ fn to_api(row: passkey::Model) -> Result<Passkey, Error> {
     })
 }
 
-fn act<'a>(actor: &Actor, what: AuditAction, id: PasskeyId) -> Act<'a> {
-    Act { by: actor.into(), what, place: Place::Server, subject: Some(("passkey", id.to_string())), detail: json!({}) }
+fn act<'a>(actor: &Actor, what: AuditAction, id: PasskeyId) -> NewAuditEntry<'a> {
+    NewAuditEntry {
+        by: actor.into(),
+        what,
+        place: Place::Server,
+        subject: Some(("passkey", id.to_string())),
+        detail: json!({}),
+    }
 }

@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::metrics::Limit;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::member;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, member as members, sessions};
@@ -42,8 +42,8 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
             set(tx, actor.id(), &hash).await?;
             let ended = sessions::end_all(ctx, tx, actor.id(), actor.session()).await?;
             let revoked = if change.keep_keys { 0 } else { api_key::revoke_all(ctx, tx, actor.id()).await? };
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::PasswordChanged,
                 place: Place::Server,
                 subject: Some(("member", actor.id().to_string())),

@@ -19,7 +19,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{countersignature, job, participant, receipt};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::ledger::{self, ProvenRelease};
 use crate::service::{question, site_key};
@@ -287,7 +287,7 @@ fn foreseen(
     if (charge.unit, charge.adjacency) != (receipt.unit, receipt.adjacency) {
         return Ok(Err("the receipt is for another privacy unit than the manifest"));
     }
-    let planned: Vec<Planned> = from_json(&job.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&job.series)?;
     let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
         planned.release_of(receipt.dataset) == Some(&receipt.event)
             && (1..=planned.series.rounds).contains(&receipt.round)

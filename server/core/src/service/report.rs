@@ -52,7 +52,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let manifest: Manifest = from_json(&row.manifest)?;
     let parties = certificate::parties(ctx, &row, &manifest).await?;
     let datasets = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
-    let audits = audit::of_job(ctx, actor, id).await?;
+    let audits = audit::list(ctx, actor, id).await?;
     let measurements = measurements(ctx, id).await?;
     let issued = certificate::existing(ctx, id).await?;
     let consortium = consortium::Entity::find_by_id(row.consortium_id).one(connection).await?;
@@ -61,7 +61,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let tests = manifest.spec.allowed_measurements().tests;
     let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(id.0));
     let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
-    let state = jobs::state::of(&row)?;
+    let state = jobs::state::parse(&row)?;
     let mut report = ReportFile {
         format: FORMAT.to_owned(),
         made_at: ctx.now(),
@@ -72,7 +72,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
             public_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
         },
         consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
-        job: certificate::covered(&row, state),
+        job: certificate::describe_job(&row, state),
         reason: row.reason.clone(),
         datasets: parties.iter().map(|party| used(party, &datasets, outcome.as_ref())).collect(),
         comparison: ArmComparison::compare_all(&tests, outcome.as_ref(), &measurements),

@@ -20,7 +20,7 @@ use crate::auth::{Actor, Door, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{member, reset};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, factor, member as members, password, sessions};
@@ -42,7 +42,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Password
             let row = members::by_email(tx, &new.email).await?;
             let member = row.ok_or_else(|| Error::not_found("member"))?;
             let id = MemberId(member.id);
-            make(ctx, tx, By::from(actor), actor.id(), id, new.clear_second_factor, &secret).await
+            make(ctx, tx, AuditAuthor::from(actor), actor.id(), id, new.clear_second_factor, &secret).await
         })
         .await?;
     Ok(PasswordReset { link: link(ctx, &secret), expires_at })
@@ -52,7 +52,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Password
 pub(super) async fn make(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     created_by: MemberId,
     member: MemberId,
     clears_second_factor: bool,
@@ -74,7 +74,7 @@ pub(super) async fn make(
         used_at: None,
     };
     let row = row.into_active_model().insert(tx).await?;
-    let act = Act {
+    let act = NewAuditEntry {
         by,
         what: AuditAction::ResetLinkMade,
         place: Place::Server,
@@ -130,8 +130,8 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             attempt::reopen(tx, &Door::of_codes(id)).await?;
             let by = row.created_by;
             reset::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
-            let act = Act {
-                by: By::Nobody,
+            let act = NewAuditEntry {
+                by: AuditAuthor::Nobody,
                 what: AuditAction::PasswordReset,
                 place: Place::Server,
                 subject: Some(("member", id.to_string())),
@@ -144,7 +144,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             };
             audit_log::record(ctx, tx, act.clone()).await?;
             if clears {
-                audit_log::record(ctx, tx, Act { what: AuditAction::SecondFactorOff, ..act }).await?;
+                audit_log::record(ctx, tx, NewAuditEntry { what: AuditAction::SecondFactorOff, ..act }).await?;
             }
             let change = CredentialChange::PasswordReset { clears_second_factor: clears };
             credential::announce(ctx, tx, id, change).await

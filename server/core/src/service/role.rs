@@ -16,7 +16,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{member, membership, role};
 use crate::service::{member as members, retirement};
@@ -277,5 +277,5 @@ async fn record(
         RoleScope::Organization(id) => Place::Organization(id),
     };
     let subject = Some(("member", member.to_string()));
-    audit_log::record(ctx, tx, Act { by: By::from(actor), what, place, subject, detail }).await
+    audit_log::record(ctx, tx, NewAuditEntry { by: AuditAuthor::from(actor), what, place, subject, detail }).await
 }

@@ -28,7 +28,7 @@ use crate::exchange::object::{self, ObjectError};
 use crate::exchange::upload::{UploadPlace, VectorUpload};
 use crate::service::code::from_json;
 use crate::service::entity::{job, round, submission};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
@@ -67,7 +67,7 @@ pub struct VectorUpload {
     held: ActiveLease,
     /// The state at the start of the upload; only unchanging columns are read from it.
     row: job::Model,
-    planned: Planned,
+    planned: PlannedSeries,
     form: VectorForm,
     object: Path,
     place: UploadPlace,
@@ -147,7 +147,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
 }
 
 /// Returns the form of a vector of `length` elements in a series.
-fn form_of(planned: &Planned, length: u64) -> Result<VectorForm, Error> {
+fn form_of(planned: &PlannedSeries, length: u64) -> Result<VectorForm, Error> {
     let most = planned.series.length.unwrap_or(MAX_LENGTH).min(MAX_LENGTH);
     if length > most {
         return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} numbers")));
@@ -299,7 +299,7 @@ impl VectorUpload {
 async fn accept(
     ctx: &Ctx,
     tx: &Tx,
-    (row, planned): (&job::Model, &Planned),
+    (row, planned): (&job::Model, &PlannedSeries),
     held: &ActiveLease,
     header: &VectorHeader,
     object: &Path,
@@ -342,7 +342,7 @@ async fn accept(
 async fn refusal(
     ctx: &Ctx,
     tx: &Tx,
-    (row, planned): (&job::Model, &Planned),
+    (row, planned): (&job::Model, &PlannedSeries),
     held: &ActiveLease,
     header: &VectorHeader,
     paid: bool,
@@ -374,7 +374,7 @@ async fn opened(
     ctx: &Ctx,
     tx: &Tx,
     row: &job::Model,
-    planned: &Planned,
+    planned: &PlannedSeries,
     number: u32,
 ) -> Result<Option<round::Model>, Error> {
     let series = &planned.series;
@@ -384,7 +384,7 @@ async fn opened(
     if number != 1 {
         return Ok(None);
     }
-    let all: Vec<Planned> = from_json(&row.series)?;
+    let all: Vec<PlannedSeries> = from_json(&row.series)?;
     for before in all.iter().take_while(|before| before.series.name != series.name) {
         let last = find(tx, row, &before.series.name, before.series.rounds).await?;
         if last.is_none_or(|last| last.closed_at.is_none()) {
@@ -395,7 +395,13 @@ async fn opened(
 }
 
 /// Opens a round.
-async fn open(ctx: &Ctx, tx: &Tx, row: &job::Model, planned: &Planned, number: u32) -> Result<round::Model, Error> {
+async fn open(
+    ctx: &Ctx,
+    tx: &Tx,
+    row: &job::Model,
+    planned: &PlannedSeries,
+    number: u32,
+) -> Result<round::Model, Error> {
     let now = ctx.now();
     let open = round::Model {
         job_id: row.id,
@@ -422,8 +428,8 @@ async fn find(
 }
 
 /// Returns the series with this name, if the lease's dataset contributes to it.
-fn contributes(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<Planned>, Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
+fn contributes(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<PlannedSeries>, Error> {
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(planned.into_iter().find(|planned| planned.series.name == series && planned.weight_of(held.dataset).is_some()))
 }
 

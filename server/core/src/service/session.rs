@@ -34,7 +34,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
 use crate::keys::ring::RingKey;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
@@ -220,8 +220,8 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
                 let row = session::Model { ended_at: Some(ctx.now()), ..row };
                 row.into_active_model().reset_all().update(tx).await?;
                 let subject = Some(("session", id.to_string()));
-                let (by, what, place) = (By::from(actor), AuditAction::SignedOut, Place::Server);
-                audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await?;
+                let (by, what, place) = (AuditAuthor::from(actor), AuditAction::SignedOut, Place::Server);
+                audit_log::record(ctx, tx, NewAuditEntry { by, what, place, subject, detail: json!({}) }).await?;
             }
             Ok(())
         })

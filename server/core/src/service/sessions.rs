@@ -16,7 +16,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{half_session, session};
 
 /// The highest number of sessions of a member: a further one ends the longest unused.
@@ -57,8 +57,8 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
             let row = row.ok_or_else(|| Error::not_found("session"))?;
             session::Model { ended_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
             let subject = Some(("session", id.to_string()));
-            let (by, what, place) = (By::from(actor), AuditAction::SessionEnded, Place::Server);
-            audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await
+            let (by, what, place) = (AuditAuthor::from(actor), AuditAction::SessionEnded, Place::Server);
+            audit_log::record(ctx, tx, NewAuditEntry { by, what, place, subject, detail: json!({}) }).await
         })
         .await?;
     ctx.changes().notify_standings();
@@ -76,9 +76,9 @@ pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
         .write("end other sessions", async |tx| {
             let ended = end_all(ctx, tx, actor.id(), actor.session()).await?;
             let subject = Some(("member", actor.id().to_string()));
-            let (by, what, place) = (By::from(actor), AuditAction::SessionsEnded, Place::Server);
+            let (by, what, place) = (AuditAuthor::from(actor), AuditAction::SessionsEnded, Place::Server);
             let detail = json!({ "sessions_ended": ended });
-            audit_log::record(ctx, tx, Act { by, what, place, subject, detail }).await?;
+            audit_log::record(ctx, tx, NewAuditEntry { by, what, place, subject, detail }).await?;
             Ok(ended)
         })
         .await?;

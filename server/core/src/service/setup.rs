@@ -12,7 +12,7 @@ use undertone_api::organization::InvitationPurpose;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::invitation;
 use crate::service::{invitation as invitations, operator};
 
@@ -37,8 +37,8 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
                 .exec(tx)
                 .await?;
             let row = invitations::insert(ctx, tx, &InvitationPurpose::Operator, "operator", None, &secret).await?;
-            let act = Act {
-                by: By::Operator,
+            let act = NewAuditEntry {
+                by: AuditAuthor::Operator,
                 what: AuditAction::OperatorInvited,
                 place: Place::Server,
                 subject: Some(("invitation", row.id.to_string())),

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{receipt, worker, worker_key};
 use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
@@ -92,8 +92,8 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
             let row = worker::Model { public_key: change.new.clone(), ..row };
             let row = row.into_active_model().reset_all().update(tx).await?;
             log_key_event(ctx, tx, &row, KeyEvent::Rotated).await?;
-            let act = Act {
-                by: By::Worker(worker),
+            let act = NewAuditEntry {
+                by: AuditAuthor::Worker(worker),
                 what: AuditAction::WorkerKeyRotated,
                 place: Place::Organization(organization),
                 subject: Some(("worker", worker.to_string())),

@@ -21,9 +21,9 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, word};
 use crate::service::entity::{job, lease, participant, round, submission, worker};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::{hold, state};
-use crate::service::job_log::{self, Last};
+use crate::service::job_log::{self, LastSiteLine};
 
 /// The time without a sign of life after which a worker counts as disconnected.
 const GONE: Duration = Duration::minutes(1);
@@ -35,7 +35,7 @@ pub const MOST_SKEW_SECONDS: i64 = 60;
 /// # Errors
 /// When the database fails.
 pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosis>, Error> {
-    let now = state::of(row)?;
+    let now = state::parse(row)?;
     let parts = state::participants(ctx.db.read(), JobId(row.id)).await?;
     let mut diagnoses = Vec::new();
     match now {
@@ -55,7 +55,7 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
                 diagnoses.extend(rounds(ctx, &parts, open));
             }
         }
-        JobState::Paused => diagnoses.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(diagnose_hold)),
+        JobState::Paused => diagnoses.extend(hold::list(ctx.db.read(), row).await?.into_iter().map(diagnose_hold)),
         JobState::Finished | JobState::Failed | JobState::Cancelled | JobState::Refused => {}
     }
     Ok(diagnoses)
@@ -102,7 +102,7 @@ impl OpenRound {
 }
 
 async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Error> {
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
         .filter(round::Column::ClosedAt.is_null())
@@ -133,7 +133,7 @@ struct JobFacts {
     /// By dataset.
     leases: HashMap<Uuid, lease::Model>,
     /// By dataset.
-    said: HashMap<Uuid, Last>,
+    said: HashMap<Uuid, LastSiteLine>,
 }
 
 impl JobFacts {
@@ -237,9 +237,9 @@ fn lacks(open: &OpenRound, part: &participant::Model) -> bool {
 type About<'a> = dyn Fn(DiagnosisCause, Option<OffsetDateTime>, String, String) -> Diagnosis + Sync + 'a;
 
 /// Returns the diagnosis of a part that failed while the job continues.
-fn gave_up(about: &About<'_>, said: Option<Last>) -> Diagnosis {
+fn gave_up(about: &About<'_>, said: Option<LastSiteLine>) -> Diagnosis {
     match said {
-        Some(Last { event: SiteEvent::Fault { fault }, at, .. }) => faulty(about, fault, at),
+        Some(LastSiteLine { event: SiteEvent::Fault { fault }, at, .. }) => faulty(about, fault, at),
         _ => about(
             DiagnosisCause::GaveUp,
             None,
@@ -274,7 +274,7 @@ const fn remedy(fault: Fault) -> &'static str {
 }
 
 /// Returns the delays that a site itself reports.
-fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Diagnosis> {
+fn from_log(about: &About<'_>, part: &participant::Model, said: LastSiteLine) -> Vec<Diagnosis> {
     let mut diagnoses = Vec::new();
     let owner = &part.organization_name;
     match said.event {

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, retirement as retirement_row, worker};
 use crate::service::retirement::{self, SubjectKind};
@@ -101,8 +101,8 @@ async fn make_token(
                 used_at: None,
                 replaces,
             };
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::EnrolmentMade,
                 place: Place::Organization(organization),
                 subject: Some(("enrolment", row.id.to_string())),
@@ -175,8 +175,8 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
             }
             let used = enrolment::Model { used_at: Some(ctx.now()), ..token };
             used.into_active_model().reset_all().update(tx).await?;
-            let act = Act {
-                by: By::Worker(row.id.into()),
+            let act = NewAuditEntry {
+                by: AuditAuthor::Worker(row.id.into()),
                 what: AuditAction::WorkerEnrolled,
                 place: Place::Organization(row.organization_id.into()),
                 subject: Some(("worker", row.id.to_string())),

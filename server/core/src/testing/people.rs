@@ -98,7 +98,7 @@ impl TestApp {
             organization_name: None,
         };
         let actor = operator.actor(self).await;
-        let consortium = consortium::found(&self.ctx, &actor, &new).await.expect("may found").id;
+        let consortium = consortium::create(&self.ctx, &actor, &new).await.expect("may found").id;
         let north = self.organization(&operator, consortium, "North").await;
         let south = self.organization(&operator, consortium, "South").await;
         FoundedConsortium { operator, consortium, north, south }

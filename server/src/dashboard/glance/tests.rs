@@ -14,7 +14,7 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use crate::rest::cookie;
 use crate::testing::{TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::finish::{Outcome, finish};
+use undertone_server_core::service::finish::{PartOutcome, finish};
 use undertone_server_core::service::job::{cancel, propose, state};
 use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::world::poll;
@@ -133,7 +133,7 @@ async fn leave_models(ctx: &Ctx, world: &TestConsortium, count: usize) {
         let job = world.propose(spec).await.unwrap().summary.id;
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let report = Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() });
-        finish(ctx, worker, &lease, &Outcome::Done(Some(report)), &[]).await.unwrap();
+        finish(ctx, worker, &lease, &PartOutcome::Done(Some(report)), &[]).await.unwrap();
         assert_eq!(world.job(job).await.summary.state, JobState::Finished);
         people::file(ctx, job).await;
     }

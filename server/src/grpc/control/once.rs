@@ -12,7 +12,7 @@ use crate::grpc::worker_gateway::fail;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
-use undertone_server_core::service::idempotency::{self, Kept, Seen};
+use undertone_server_core::service::idempotency::{self, KeyState, StoredResponse};
 
 /// The metadata field of the key.
 const KEY: &str = "idempotency-key";
@@ -53,14 +53,14 @@ where
     asked.extend(request.get_ref().encode_to_vec());
     let key = key.to_str().unwrap_or_default();
     let begun = match idempotency::begin(ctx, actor, key, &asked).await.map_err(fail)? {
-        Seen::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
-        Seen::Never(begun) => begun,
+        KeyState::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
+        KeyState::Never(begun) => begun,
     };
     match work(request.get_ref()).await {
         Ok(made) => {
             let body =
                 serde_json::to_string(&made).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
-            let kept = Kept { status: 200, headers: Vec::new(), body };
+            let kept = StoredResponse { status: 200, headers: Vec::new(), body };
             idempotency::keep(ctx, &begun, &kept).await.map_err(fail)?;
             Ok(Response::new(shown(&made)))
         }
@@ -74,6 +74,6 @@ where
     }
 }
 
-fn read<M: DeserializeOwned>(kept: &Kept) -> Result<M, Status> {
+fn read<M: DeserializeOwned>(kept: &StoredResponse) -> Result<M, Status> {
     serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading an answer that was kept", error)))
 }

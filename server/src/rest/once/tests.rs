@@ -5,7 +5,7 @@ use time::Duration;
 use undertone_api::problem::{Code, Problem};
 
 use crate::testing::{TestApp, on_both};
-use undertone_server_core::service::idempotency::{self, Seen};
+use undertone_server_core::service::idempotency::{self, KeyState};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -73,7 +73,7 @@ on_both! {
         let (actor, bearer) = (operator.actor(app).await, operator.bearer());
         let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
         let begun = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
-        assert!(matches!(begun, Seen::Never(_)));
+        assert!(matches!(begun, KeyState::Never(_)));
         let busy = found(app, &bearer, "k1", "Speech").await;
         busy.assert_status(StatusCode::CONFLICT);
         assert!(problem(&busy, Code::InProgress).detail.contains("under way"));
@@ -96,7 +96,7 @@ on_both! {
     async fn what_is_kept_is_sealed(app: &TestApp) {
         let bearer = app.operator().await.bearer();
         found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
-        let kept = idempotency::stored(&app.ctx).await;
+        let kept = idempotency::list_responses(&app.ctx).await;
         assert_eq!(kept.len(), 1);
         assert!(kept.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
     }
@@ -137,7 +137,7 @@ on_both! {
         }
         let listed = app.server.get("/api/v1/keys").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(listed.json::<Value>()["items"].as_array().map(Vec::len), Some(1), "what was refused was not done");
-        assert!(idempotency::stored(&app.ctx).await.is_empty());
+        assert!(idempotency::list_responses(&app.ctx).await.is_empty());
     }
 
     async fn to_join_by_a_link_may_bear_a_key(app: &TestApp) {

@@ -150,7 +150,7 @@ async fn sealing_keys(config: &Config, ring: &KeyRing) -> Result<Vec<String>, Ke
     let db = Db::inspect(&config.database()).await.map_err(Error::from)?;
     let mut sealing = Vec::new();
     for (index, key) in ring.keys().iter().enumerate() {
-        if factor::sealed_by(&db, key.id(), index == 0).await? > 0 {
+        if factor::count_sealed(&db, key.id(), index == 0).await? > 0 {
             sealing.push(key.id().to_owned());
         }
     }

@@ -109,8 +109,8 @@ on_both! {
         assert_eq!(factor::reseal(&app.ctx).await.expect("sealed again"), 1);
         assert_eq!(factor::reseal(&app.ctx).await.expect("looked"), 0, "once");
         let current = app.ctx.keys.factor().keys()[1].id().to_owned();
-        assert_eq!(factor::sealed_by(&app.ctx.db, &current, false).await.expect("counted"), 1);
-        assert_eq!(factor::sealed_by(&app.ctx.db, &first, true).await.expect("counted"), 0);
+        assert_eq!(factor::count_sealed(&app.ctx.db, &current, false).await.expect("counted"), 1);
+        assert_eq!(factor::count_sealed(&app.ctx.db, &first, true).await.expect("counted"), 0);
 
         let text = command(app, prune(SecretKind::Factor)).await.expect("pruned");
         assert!(text.starts_with("1 keys") && text.contains(&current) && !text.contains(&first), "{text}");

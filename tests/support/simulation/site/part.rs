@@ -7,7 +7,7 @@ use undertone_api::job::dp_sgd::{Arm, ArmResult, Report};
 use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
-use undertone_server_core::service::finish::Outcome as Told;
+use undertone_server_core::service::finish::PartOutcome as Told;
 use undertone_worker::daemon::{self, PartSession, WorkExamination};
 use undertone_worker::dp::clip::{Clip, ClippedSum};
 use undertone_worker::dp::randomness::{Purpose, Randomness};

@@ -15,13 +15,13 @@ use crate::service::code::from_json;
 use crate::service::entity::{dataset, decision};
 
 /// Returns the approval rule and keys of a dataset's site; `None` when its worker does not state them.
-pub(crate) async fn of_site(connection: &impl ConnectionTrait, id: Uuid) -> Result<Option<SiteApproval>, Error> {
+pub(crate) async fn load_rule(connection: &impl ConnectionTrait, id: Uuid) -> Result<Option<SiteApproval>, Error> {
     let row = dataset::Entity::find_by_id(id).one(connection).await?;
     row.and_then(|row| row.approval).as_deref().map(from_json).transpose()
 }
 
 /// Returns the approval rules and keys of the sites of datasets, without those that their workers do not state.
-pub(crate) async fn of_sites(
+pub(crate) async fn load_rules(
     connection: &impl ConnectionTrait,
     datasets: &[DatasetId],
 ) -> Result<Vec<(DatasetId, SiteApproval)>, Error> {
@@ -36,7 +36,7 @@ pub(crate) async fn of_sites(
 /// # Errors
 /// `validation_failed` without a signature that the site demands, `wrong_state` while the site has pinned no key,
 /// `bad_signature` when the signature does not approve this manifest with a pinned key.
-pub(super) fn of_steward(
+pub(super) fn steward_consent(
     site: Option<&SiteApproval>,
     signature: Option<&SignedApproval>,
     manifest: &str,
@@ -44,7 +44,7 @@ pub(super) fn of_steward(
     dataset: DatasetId,
 ) -> Result<Consent, Error> {
     let Some(site) = site.filter(|site| site.rule == ApprovalRule::Steward) else {
-        return Ok(by_rule(site));
+        return Ok(rule_consent(site));
     };
     if site.keys.is_empty() {
         return Err(Error::wrong_state(
@@ -65,7 +65,7 @@ pub(super) fn of_steward(
 
 /// Returns the evidence behind an approval without a signature, under a site's rule. A site without a stated rule may
 /// trust the server.
-pub(super) fn by_rule(site: Option<&SiteApproval>) -> Consent {
+pub(super) fn rule_consent(site: Option<&SiteApproval>) -> Consent {
     match site.map(|site| site.rule) {
         Some(ApprovalRule::Automatic | ApprovalRule::Manual) => Consent::Site,
         Some(ApprovalRule::Steward | ApprovalRule::Server) | None => Consent::ServerWord,

@@ -19,15 +19,15 @@ use undertone_api::signed::ApprovalRule;
 use undertone_privacy::{Epsilon, Event};
 
 use super::record as decide;
-use super::total::Passed;
+use super::total::ApprovedReleases;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, AuditAction, By, record};
+use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{approval_limit, job, participant, role};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::version::{self, ExpectedVersion};
 use crate::service::{budget, dataset, ledger};
@@ -102,12 +102,16 @@ pub async fn limit_set(
                 "until": row.until.unix_timestamp(),
             });
             let subject = Some(("dataset", id.to_string()));
-            record(ctx, tx, Act { by: actor.into(), what: AuditAction::AutoApprovalSet, place, subject, detail })
-                .await?;
+            record(
+                ctx,
+                tx,
+                NewAuditEntry { by: actor.into(), what: AuditAction::AutoApprovalSet, place, subject, detail },
+            )
+            .await?;
             Ok(row)
         })
         .await?;
-    shown(ctx, row)
+    to_limit(ctx, row)
 }
 
 /// The reason why a dataset whose site verifies signatures cannot have a limit.
@@ -117,7 +121,7 @@ const UNSIGNED: &str = "the dataset's site verifies a steward's signature over e
 
 /// Returns whether the site of a dataset accepts jobs only with a steward's signature over each.
 async fn demands_signature(connection: &impl ConnectionTrait, id: DatasetId) -> Result<bool, Error> {
-    let site = super::consent::of_site(connection, id.0).await?;
+    let site = super::consent::load_rule(connection, id.0).await?;
     Ok(site.is_some_and(|site| site.rule == ApprovalRule::Steward))
 }
 
@@ -135,7 +139,8 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
                 return Err(Error::wrong_state("no limit is in force for this dataset: every job is asked about"));
             }
             let (what, subject) = (AuditAction::AutoApprovalEnded, Some(("dataset", id.to_string())));
-            record(ctx, tx, Act { by: actor.into(), what, place, subject, detail: serde_json::Value::Null }).await
+            record(ctx, tx, NewAuditEntry { by: actor.into(), what, place, subject, detail: serde_json::Value::Null })
+                .await
         })
         .await?;
     all(ctx, ctx.db.read(), &dataset).await
@@ -144,7 +149,7 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
 /// Approves a newly proposed job for each dataset with a limit that permits it. For each other dataset with a limit,
 /// stores the reason why the job needs a steward.
 pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
-    let series: Vec<Planned> = from_json(&row.series)?;
+    let series: Vec<PlannedSeries> = from_json(&row.series)?;
     for part in state::participants(tx, JobId(row.id)).await? {
         if part.approval != "pending" {
             continue;
@@ -153,17 +158,17 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
         let together = match judge(tx, &limit, row, &part, &series).await? {
             Ok(together) => together,
             Err(beyond) => {
-                let part = participant::Model { approval_reason: Some(beyond.said().to_owned()), ..part };
+                let part = participant::Model { approval_reason: Some(beyond.text().to_owned()), ..part };
                 part.into_active_model().reset_all().update(tx).await?;
                 continue;
             }
         };
         let by = format!("the limit that {} set", limit.set_by);
-        let site = super::consent::of_site(tx, part.dataset_id).await?;
-        let consent = super::consent::by_rule(site.as_ref());
+        let site = super::consent::load_rule(tx, part.dataset_id).await?;
+        let consent = super::consent::rule_consent(site.as_ref());
         decide(ctx, tx, &part, "limit", &by, None, None).await?;
-        let act = Act {
-            by: By::System,
+        let act = NewAuditEntry {
+            by: AuditAuthor::System,
             what: AuditAction::JobApproved,
             place: Place::Organization(OrganizationId(part.organization_id)),
             subject: Some(("job", row.id.to_string())),
@@ -190,7 +195,7 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
 
 /// The reason why a limit in force does not approve a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beyond {
+enum LimitObstacle {
     /// Its author is no longer a steward of the owner.
     Steward,
     /// The dataset's site verifies a signature over each job.
@@ -207,9 +212,9 @@ enum Beyond {
     Total,
 }
 
-impl Beyond {
+impl LimitObstacle {
     /// Returns the reason in words. Every reader of the job sees it, so it contains no figure of the limit.
-    const fn said(self) -> &'static str {
+    const fn text(self) -> &'static str {
         match self {
             Self::Steward => "whoever set the limit within which jobs pass is no steward of the owner any more",
             Self::Signature => "the dataset's site verifies a steward's signature over each job, which no limit gives",
@@ -229,42 +234,44 @@ async fn judge(
     limit: &approval_limit::Model,
     row: &job::Model,
     part: &participant::Model,
-    series: &[Planned],
-) -> Result<Result<Option<f64>, Beyond>, Error> {
+    series: &[PlannedSeries],
+) -> Result<Result<Option<f64>, LimitObstacle>, Error> {
     if !is_steward(connection, limit, part).await? {
-        return Ok(Err(Beyond::Steward));
+        return Ok(Err(LimitObstacle::Steward));
     }
     if demands_signature(connection, DatasetId(part.dataset_id)).await? {
-        return Ok(Err(Beyond::Signature));
+        return Ok(Err(LimitObstacle::Signature));
     }
     if !from_json::<Vec<String>>(&limit.kinds)?.contains(&row.kind) {
-        return Ok(Err(Beyond::Kind));
+        return Ok(Err(LimitObstacle::Kind));
     }
-    let exact = |planned: &Planned| planned.release_of(DatasetId(part.dataset_id)) == Some(&Event::NonPrivate);
+    let exact = |planned: &PlannedSeries| planned.release_of(DatasetId(part.dataset_id)) == Some(&Event::NonPrivate);
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
-    let Some(charge) = charge else { return Ok(Err(Beyond::Price)) };
+    let Some(charge) = charge else { return Ok(Err(LimitObstacle::Price)) };
     if charge.event == Event::NonPrivate || series.iter().any(exact) {
-        return Ok(Err(Beyond::Clear));
+        return Ok(Err(LimitObstacle::Clear));
     }
     let (lineage, owner) = (part.lineage_id.into(), OrganizationId(part.organization_id));
     let accounts = budget::of_lineages(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
     let limited: Vec<_> = accounts.iter().filter(|account| account.delta.get() > 0.0).collect();
     if !limited.iter().any(|account| charge.is_on(account.unit, account.adjacency)) {
-        return Ok(Err(Beyond::Price));
+        return Ok(Err(LimitObstacle::Price));
     }
-    let passed = Passed::by(connection, limit.id).await?;
+    let passed = ApprovedReleases::load(connection, limit.id).await?;
     let mut own = None;
     // The limit and its total bound the loss of every limited unit, whichever of them a job protects.
     for account in limited {
-        let Ok(asked) = charge.for_unit(account.unit) else { return Ok(Err(Beyond::Price)) };
+        let Ok(asked) = charge.for_unit(account.unit) else { return Ok(Err(LimitObstacle::Price)) };
         let delta = account.delta.get();
-        let Some(alone) = ledger::epsilon_alone(&asked, asked.releases, delta) else { return Ok(Err(Beyond::Price)) };
+        let Some(alone) = ledger::epsilon_alone(&asked, asked.releases, delta) else {
+            return Ok(Err(LimitObstacle::Price));
+        };
         if alone > limit.epsilon {
-            return Ok(Err(Beyond::Job));
+            return Ok(Err(LimitObstacle::Job));
         }
         let together = passed.with(&asked, delta);
         if limit.total_epsilon.is_some_and(|total| together.is_none_or(|together| together > total)) {
-            return Ok(Err(Beyond::Total));
+            return Ok(Err(LimitObstacle::Total));
         }
         if account.unit == charge.unit {
             own = together;
@@ -307,9 +314,9 @@ async fn withdraw(ctx: &Ctx, tx: &Tx, id: DatasetId, by: &str) -> Result<bool, E
 /// Returns the limits of a dataset, with the totals of the jobs approved by each.
 async fn all(ctx: &Ctx, connection: &impl ConnectionTrait, dataset: &Dataset) -> Result<Vec<ApprovalLimit>, Error> {
     let mut all = bare(ctx, connection, dataset.id).await?;
-    let passed = Passed::by_each(connection, dataset.id).await?;
+    let passed = ApprovedReleases::load_each(connection, dataset.id).await?;
     for limit in &mut all {
-        limit.approved = passed.get(&limit.id.0).map(|passed| passed.shown(&dataset.accounts)).unwrap_or_default();
+        limit.approved = passed.get(&limit.id.0).map(|passed| passed.to_totals(&dataset.accounts)).unwrap_or_default();
     }
     Ok(all)
 }
@@ -322,11 +329,11 @@ async fn bare(ctx: &Ctx, connection: &impl ConnectionTrait, id: DatasetId) -> Re
         .order_by_desc(approval_limit::Column::Id)
         .all(connection)
         .await?;
-    rows.into_iter().map(|row| shown(ctx, row)).collect()
+    rows.into_iter().map(|row| to_limit(ctx, row)).collect()
 }
 
 /// Converts a row into a limit without approved jobs.
-fn shown(ctx: &Ctx, row: approval_limit::Model) -> Result<ApprovalLimit, Error> {
+fn to_limit(ctx: &Ctx, row: approval_limit::Model) -> Result<ApprovalLimit, Error> {
     let epsilon = |value: f64| Epsilon::new(value).map_err(|error| Error::internal("reading an approval limit", error));
     Ok(ApprovalLimit {
         id: row.id.into(),

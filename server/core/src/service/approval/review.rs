@@ -21,7 +21,7 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
     let row = readable(ctx, actor, job).await?;
     let manifest: Manifest = from_json(&row.manifest)?;
     let datasets: Vec<DatasetId> = manifest.participants.iter().map(|party| party.dataset).collect();
-    consent::of_sites(ctx.db.read(), &datasets).await
+    consent::load_rules(ctx.db.read(), &datasets).await
 }
 
 /// Returns the use of a dataset by a job. Every reader of the job may read it: it contains nothing beyond the manifest.
@@ -32,13 +32,15 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
     let row = readable(ctx, actor, job).await?;
     let manifest: Manifest = from_json(&row.manifest)?;
     let absent = || Error::not_found("dataset in this job");
-    let said = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
-    let known = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
-    let own = known.iter().find(|known| known.id == dataset).ok_or_else(absent)?;
-    let (state, spec): (JobState, &Spec) = (state::of(&row)?, &manifest.spec);
-    let cost = match &said.charge {
+    let entry = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
+    let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
+    let own = datasets.iter().find(|row| row.id == dataset).ok_or_else(absent)?;
+    let (state, spec): (JobState, &Spec) = (state::parse(&row)?, &manifest.spec);
+    let cost = match &entry.charge {
         // In later states the cost is reserved and already subtracted from the remaining budget.
-        Some(_) if state == JobState::Proposed => plan::party(ctx, WorkOwner::from(actor), spec, &known, own).await?,
+        Some(_) if state == JobState::Proposed => {
+            plan::party(ctx, WorkOwner::from(actor), spec, &datasets, own).await?
+        }
         _ => None,
     };
     let epsilon = cost.as_ref().and_then(|cost| cost.epsilon);
@@ -46,7 +48,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
         let covered = matches!(disclosure.form, DisclosureForm::Protected | DisclosureForm::Derived);
         Disclosure { epsilon: epsilon.filter(|_| covered), ..disclosure }
     };
-    let learned = disclosures(spec, own, &known).into_iter().map(priced).collect();
+    let learned = disclosures(spec, own, &datasets).into_iter().map(priced).collect();
     let not_after = manifest.limits.as_ref().map(|limits| limits.not_after);
     Ok(JobReview {
         job,
@@ -58,7 +60,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
         not_after,
         cost,
         learned,
-        approval: consent::of_site(ctx.db.read(), dataset.0).await?,
+        approval: consent::load_rule(ctx.db.read(), dataset.0).await?,
         manifest: Signed { payload: row.manifest, signature: row.signature },
     })
 }

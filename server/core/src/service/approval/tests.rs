@@ -38,7 +38,7 @@ fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
 }
 
 /// Stores the steward of a site in the tables as well, which limits read.
-async fn appointed(app: &TestApp, site: &TestSite) {
+async fn appoint_steward(app: &TestApp, site: &TestSite) {
     let organization = site.steward.organizations()[0].0;
     let id = site.steward.id();
     let person = member::Model {
@@ -73,10 +73,10 @@ fn approvals(job: &Job) -> Vec<Approval> {
 }
 
 on_both! {
-    async fn a_job_within_every_limit_is_queued_at_once_in_the_stewards_names(app: &TestApp) {
+    async fn job_within_every_limit_is_queued_at_once(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         for site in &world.sites[1..] {
-            appointed(app, site).await;
+            appoint_steward(app, site).await;
             limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         }
         let job = world.propose(world.spec(2)).await.unwrap();
@@ -85,7 +85,7 @@ on_both! {
         assert_eq!(by, "the limit that steward 1 set");
     }
 
-    async fn a_limit_lets_nothing_pass_above_its_epsilon_after_its_end_once_withdrawn_or_without_a_steward(app: &TestApp) {
+    async fn limit_out_of_force_or_exceeded_approves_nothing(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (site, spec) = (&world.sites[1], || world.spec(2));
         let set = async |epsilon: f64, days: i64| {
@@ -97,33 +97,33 @@ on_both! {
             let read = jobs::get(&app.ctx, &site.steward, job.summary.id).await.unwrap();
             read.participants[1].asked_because.clone()
         };
-        let left = world.propose(spec()).await.unwrap();
-        assert!(pending(&left), "who set it is no steward in the tables");
-        assert!(because(&left).await.is_some_and(|said| said.contains("no steward")));
-        appointed(app, site).await;
+        let job = world.propose(spec()).await.unwrap();
+        assert!(pending(&job), "who set it is no steward in the tables");
+        assert!(because(&job).await.is_some_and(|said| said.contains("no steward")));
+        appoint_steward(app, site).await;
         set(0.000_1, 30).await.unwrap();
-        let left = world.propose(spec()).await.unwrap();
-        assert!(pending(&left), "it costs more");
-        assert!(because(&left).await.is_some_and(|said| said.contains("by itself")));
+        let job = world.propose(spec()).await.unwrap();
+        assert!(pending(&job), "it costs more");
+        assert!(because(&job).await.is_some_and(|said| said.contains("by itself")));
         set(5.0, 1).await.unwrap();
         assert!(!pending(&world.propose(spec()).await.unwrap()));
         app.clock.advance(Duration::days(1));
         assert!(pending(&world.propose(spec()).await.unwrap()), "its day is over");
         set(5.0, 30).await.unwrap();
         limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        let left = world.propose(spec()).await.unwrap();
-        assert!(pending(&left), "it is withdrawn");
-        assert_eq!(because(&left).await, None, "no limit is in force that could say why");
+        let job = world.propose(spec()).await.unwrap();
+        assert!(pending(&job), "it is withdrawn");
+        assert_eq!(because(&job).await, None, "no limit is in force that could say why");
         let twice = limit_withdraw(&app.ctx, &site.steward, site.dataset).await.unwrap_err();
         assert_eq!(twice.code(), Code::WrongState);
-        let kept = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        assert_eq!((kept.len(), kept.iter().filter(|limit| limit.in_force).count()), (4, 0), "all are kept");
+        let history = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        assert_eq!((history.len(), history.iter().filter(|limit| limit.in_force).count()), (4, 0), "all are kept");
     }
 
-    async fn why_a_steward_is_asked_is_told_to_those_who_may_read_the_limit_and_a_refusal_to_everybody(app: &TestApp) {
+    async fn limit_reason_is_shown_to_limit_readers_only(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
-        appointed(app, own).await;
+        appoint_steward(app, own).await;
         limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &ExpectedVersion::Anything).await.unwrap();
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let id = proposed.summary.id;
@@ -135,16 +135,16 @@ on_both! {
             actor
         };
         let at = RoleScope::Organization(own.steward.organizations()[0]);
-        let told = [Role::DataSteward, Role::OrganizationAdmin, Role::Auditor].map(|role| with(at, role));
+        let readers = [Role::DataSteward, Role::OrganizationAdmin, Role::Auditor].map(|role| with(at, role));
         let over = with(RoleScope::Consortium(world.consortium), Role::ConsortiumAdmin);
-        let untold = [with(at, Role::Researcher), over, other.steward.clone(), lead.steward.clone()];
-        for (actor, told) in told.iter().map(|actor| (actor, true)).chain(untold.iter().map(|actor| (actor, false))) {
+        let others = [with(at, Role::Researcher), over, other.steward.clone(), lead.steward.clone()];
+        for (actor, is_reader) in readers.iter().map(|actor| (actor, true)).chain(others.iter().map(|actor| (actor, false))) {
             let job = jobs::get(&app.ctx, actor, id).await.unwrap();
             let progress = jobs::progress(&app.ctx, actor, id).await.unwrap();
             for parts in [job.participants, progress.participants] {
-                let said = parts[1].asked_because.as_ref();
-                assert_eq!(said.is_some_and(|said| said.contains("by itself")), told, "{:?}", actor.member.grants);
-                assert_eq!(said.is_some(), told, "{:?}", actor.member.grants);
+                let reason = parts[1].asked_because.as_ref();
+                assert_eq!(reason.is_some_and(|reason| reason.contains("by itself")), is_reader, "{:?}", actor.member.grants);
+                assert_eq!(reason.is_some(), is_reader, "{:?}", actor.member.grants);
             }
         }
         // One event goes to all subscribers.
@@ -153,7 +153,7 @@ on_both! {
 
         let refusal = RefuseRequest { reason: "too much".to_owned() };
         refuse(&app.ctx, &own.steward, id, own.dataset, &refusal).await.unwrap();
-        for actor in &untold {
+        for actor in &others {
             let job = jobs::get(&app.ctx, actor, id).await.unwrap();
             let Approval::Refused { reason, .. } = &job.participants[1].approval else { panic!("it was refused") };
             assert_eq!(reason, "too much");
@@ -182,7 +182,7 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Queued);
     }
 
-    async fn a_changed_budget_takes_a_stewards_answer_back_and_no_reservation(app: &TestApp) {
+    async fn changed_budget_revokes_answers_but_no_reservation(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (waiting, reserved) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         let site = &world.sites[1];
@@ -195,11 +195,11 @@ on_both! {
         assert_eq!(world.approved(now).await.summary.state, JobState::Queued);
     }
 
-    async fn a_proposal_is_refused_when_a_dataset_is_no_longer_what_its_manifest_says(app: &TestApp) {
+    async fn proposal_with_outdated_dataset_is_refused(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(1)).await.unwrap(), &world.sites[1]);
         approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
-        let told = |records| DatasetRegistration {
+        let registration = |records| DatasetRegistration {
             name: "speech".to_owned(),
             lineage: site.lineage,
             visibility: Visibility::Private,
@@ -214,15 +214,15 @@ on_both! {
             units: usual_units(),
             approval: None,
         };
-        register(&app.ctx, site.worker, &told(500)).await.unwrap();
+        register(&app.ctx, site.worker, &registration(500)).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Proposed, "nothing has changed");
-        register(&app.ctx, site.worker, &told(2000)).await.unwrap();
+        register(&app.ctx, site.worker, &registration(2000)).await.unwrap();
         let refused = world.job(job.summary.id).await;
         assert_eq!(refused.summary.state, JobState::Refused);
         assert!(refused.reason.unwrap().contains("has changed since"));
     }
 
-    async fn what_an_owner_reads_is_the_signed_manifest_its_cost_and_who_learns_what(app: &TestApp) {
+    async fn review_shows_manifest_cost_and_disclosures(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
         let read = review(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
@@ -231,10 +231,10 @@ on_both! {
         let cost = read.cost.unwrap();
         assert_eq!(cost.epsilon, job.participants[1].epsilon_reserved);
         assert!(cost.would_be.unwrap() >= cost.epsilon.unwrap());
-        let seen = |observer| read.learned.iter().filter(move |row| row.observer == observer);
-        let server: Vec<_> = seen(Observer::Server).map(|row| (row.form, row.times, row.epsilon)).collect();
+        let disclosures_to = |observer| read.learned.iter().filter(move |row| row.observer == observer);
+        let server: Vec<_> = disclosures_to(Observer::Server).map(|row| (row.form, row.times, row.epsilon)).collect();
         assert_eq!(server, [(DisclosureForm::Protected, 2, cost.epsilon)]);
-        assert!(seen(Observer::Recipients).all(|row| row.form == DisclosureForm::Derived && row.epsilon == cost.epsilon));
+        assert!(disclosures_to(Observer::Recipients).all(|row| row.form == DisclosureForm::Derived && row.epsilon == cost.epsilon));
         assert!(read.learned.iter().all(|row| row.form != DisclosureForm::Exact), "nothing of it leaves in the clear");
         let lead = review(&app.ctx, &site.steward, job.summary.id, world.sites[0].dataset).await.unwrap();
         assert!(lead.learned.iter().any(|row| row.form == DisclosureForm::Exact && row.epsilon.is_none()), "public data does");
@@ -242,7 +242,7 @@ on_both! {
         assert_eq!(absent.unwrap_err().code(), Code::NotFound);
     }
 
-    async fn a_budget_for_speakers_does_not_stand_for_records_and_the_refusal_says_so(app: &TestApp) {
+    async fn speaker_budget_does_not_cover_record_job(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (lead, site) = (world.sites[0].steward.clone(), &world.sites[1]);
         let speakers = NewBudget {
@@ -276,8 +276,8 @@ on_both! {
         assert!(!planned.admitted && units == [PrivacyUnit::Speaker, PrivacyUnit::Record], "{:?}", planned.refusals);
         let refused = propose(&app.ctx, &lead, world.consortium, job).await.unwrap_err();
         assert_eq!(refused.code(), Code::BudgetMissing);
-        let said = refused.to_string();
-        assert!(said.contains("lifetime limit for the unit `speaker`") && !said.contains("no budget"), "{said}");
+        let message = refused.to_string();
+        assert!(message.contains("lifetime limit for the unit `speaker`") && !message.contains("no budget"), "{message}");
         assert_eq!(jobs::list(&app.ctx, &lead, world.consortium, &PageQuery::default()).await.unwrap().items, []);
     }
 }

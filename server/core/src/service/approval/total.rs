@@ -24,18 +24,18 @@ use crate::service::ledger::epsilon_together;
 
 /// The releases of all jobs approved by one limit.
 #[derive(Debug, Default)]
-pub(super) struct Passed(BTreeMap<(PrivacyUnit, Adjacency), Sum>);
+pub(super) struct ApprovedReleases(BTreeMap<(PrivacyUnit, Adjacency), UnitReleases>);
 
 /// The releases of one unit, on the account of one relation.
 #[derive(Debug, Default)]
-struct Sum {
+struct UnitReleases {
     jobs: u64,
-    events: Vec<Counted>,
+    events: Vec<EventReleases>,
 }
 
 /// Releases of one event.
 #[derive(Debug)]
-struct Counted {
+struct EventReleases {
     event: Event,
     /// The number of releases that were made.
     spent: u64,
@@ -43,17 +43,17 @@ struct Counted {
     committed: u64,
 }
 
-impl Passed {
+impl ApprovedReleases {
     /// Returns the releases of jobs approved by a limit, from the ledger. A settled job counts its actual releases, one
     /// that ended before its reservation counts nothing, every other its worst case.
-    pub(super) async fn by(connection: &impl ConnectionTrait, limit: Uuid) -> Result<Self, Error> {
+    pub(super) async fn load(connection: &impl ConnectionTrait, limit: Uuid) -> Result<Self, Error> {
         let mut passed = each(connection, participant::Column::LimitId.eq(limit)).await?;
         Ok(passed.remove(&limit).unwrap_or_default())
     }
 
     /// Returns the releases for every limit that a dataset ever had, by the limit's id, without limits that approved
     /// nothing. The number of queries does not depend on the number of limits.
-    pub(super) async fn by_each(
+    pub(super) async fn load_each(
         connection: &impl ConnectionTrait,
         dataset: DatasetId,
     ) -> Result<HashMap<Uuid, Self>, Error> {
@@ -74,21 +74,21 @@ impl Passed {
                 known.spent = known.spent.saturating_add(spent);
                 known.committed = known.committed.saturating_add(committed);
             }
-            None => sum.events.push(Counted { event: charge.event, spent, committed }),
+            None => sum.events.push(EventReleases { event: charge.event, spent, committed }),
         }
     }
 
     /// Returns ε at δ of all approved jobs plus the charge's worst case, as charged to the charge's unit; `None` when
     /// no finite ε covers them.
     pub(super) fn with(&self, charge: &Charge, delta: f64) -> Option<f64> {
-        let before = self.charged_to(charge.unit, |known| known.committed)?;
+        let before = self.events_at(charge.unit, |known| known.committed)?;
         let before = before.iter().map(|(event, count)| (event, *count));
         epsilon_together(before.chain([(&charge.event, charge.releases)]), charge.adjacency, delta)
     }
 
     /// Returns the events as charged to the account of `unit`, with the number of releases from `count`; `None` when an
     /// event has no price there.
-    fn charged_to(&self, unit: PrivacyUnit, count: impl Fn(&Counted) -> u64) -> Option<Vec<(Event, u64)>> {
+    fn events_at(&self, unit: PrivacyUnit, count: impl Fn(&EventReleases) -> u64) -> Option<Vec<(Event, u64)>> {
         let mut all = Vec::new();
         for (&(protected, _), sum) in &self.0 {
             for known in &sum.events {
@@ -103,13 +103,13 @@ impl Passed {
     }
 
     /// Returns the figures for display, each at δ of the dataset's account.
-    pub(super) fn shown(&self, accounts: &[Account]) -> Vec<ApprovedTotal> {
+    pub(super) fn to_totals(&self, accounts: &[Account]) -> Vec<ApprovedTotal> {
         let jobs = self.0.values().map(|sum| sum.jobs).sum();
         let of = |account: &Account| {
             let (unit, adjacency, delta) = (account.unit, account.adjacency, account.delta.get());
-            let epsilon = |count: fn(&Counted) -> u64| {
-                let charged = self.charged_to(unit, count)?;
-                epsilon_together(charged.iter().map(|(event, count)| (event, *count)), adjacency, delta)
+            let epsilon = |count: fn(&EventReleases) -> u64| {
+                let events = self.events_at(unit, count)?;
+                epsilon_together(events.iter().map(|(event, count)| (event, *count)), adjacency, delta)
             };
             let (spent, committed) = (epsilon(|known| known.spent), epsilon(|known| known.committed));
             ApprovedTotal { unit, adjacency, delta, jobs, spent, committed }
@@ -119,8 +119,8 @@ impl Passed {
 }
 
 /// Returns the releases by limit, of the participants that match `chosen`.
-async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap<Uuid, Passed>, Error> {
-    let mut passed: HashMap<Uuid, Passed> = HashMap::new();
+async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap<Uuid, ApprovedReleases>, Error> {
+    let mut passed: HashMap<Uuid, ApprovedReleases> = HashMap::new();
     let parts = participant::Entity::find().filter(chosen.clone()).all(connection).await?;
     if parts.is_empty() {
         return Ok(passed);
@@ -168,7 +168,7 @@ mod tests {
     use undertone_api::job::Charge;
     use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit};
 
-    use super::Passed;
+    use super::ApprovedReleases;
 
     const DELTA: f64 = 1e-5;
 
@@ -181,7 +181,7 @@ mod tests {
     fn add_remove_and_zero_out_charges_are_one_sum() {
         let new = charge(PrivacyUnit::Speaker, 4.0, 2);
         let old = Charge { adjacency: Adjacency::AddRemove, ..new.clone() };
-        let (mut one, mut both) = (Passed::default(), Passed::default());
+        let (mut one, mut both) = (ApprovedReleases::default(), ApprovedReleases::default());
         one.count(new.clone(), 0, 2);
         both.count(old, 0, 2);
         assert_eq!(both.with(&new, DELTA), one.with(&new, DELTA), "what passed before the change still counts");
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn a_total_is_not_spent_twice_by_switching_units() {
         let record = charge(PrivacyUnit::Record, 8.0, 2);
-        let alone = Passed::default().with(&record, DELTA);
-        let mut passed = Passed::default();
+        let alone = ApprovedReleases::default().with(&record, DELTA);
+        let mut passed = ApprovedReleases::default();
         passed.count(charge(PrivacyUnit::Speaker, 8.0, 2), 0, 2);
         // For a record of a speaker two changes count: four times the square, the same as half the noise.
         let together = passed.with(&record, DELTA);
-        let same = Passed::default().with(&charge(PrivacyUnit::Record, 8.0, 10), DELTA);
+        let same = ApprovedReleases::default().with(&charge(PrivacyUnit::Record, 8.0, 10), DELTA);
         assert!(together > alone && (together.unwrap_or(0.0) - same.unwrap_or(1.0)).abs() < 1e-9);
         // A release that protects records bounds nothing for a speaker: no total covers it.
         let speaker = charge(PrivacyUnit::Speaker, 4.0, 2);
@@ -204,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_different_events_come_to_what_their_losses_add_up_to_in_either_order() {
+    fn different_events_compose_to_the_same_sum_in_any_order() {
         let (one, other) = (charge(PrivacyUnit::Record, 4.0, 3), charge(PrivacyUnit::Record, 8.0, 5));
         let with = |before: &Charge, now: &Charge| {
-            let mut passed = Passed::default();
+            let mut passed = ApprovedReleases::default();
             passed.count(before.clone(), 0, before.releases);
             passed.with(now, DELTA).expect("noise has a finite price")
         };
         let together = with(&one, &other);
         assert!((together - with(&other, &one)).abs() < f64::EPSILON);
         // 3/16 + 5/64 is the loss of seventeen releases at 8.
-        let same = Passed::default().with(&charge(PrivacyUnit::Record, 8.0, 17), DELTA).expect("finite");
+        let same = ApprovedReleases::default().with(&charge(PrivacyUnit::Record, 8.0, 17), DELTA).expect("finite");
         assert!((together - same).abs() < 1e-9, "{together} {same}");
     }
 }

@@ -14,19 +14,19 @@ use super::{SITE_POLICY, record};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{job, participant};
 use crate::service::job::state;
 
 /// Revokes the answers of stewards and of their limits to proposed jobs about a lineage whose budget was changed. The
 /// answers of the site's own policy stay: it does not consider the server's budget.
-pub async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
+pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
     let of_line = participant::Entity::find()
         .filter(participant::Column::OrganizationId.eq(owner.0))
         .filter(participant::Column::LineageId.eq(lineage.0))
         .filter(participant::Column::StewardApproved.eq(true));
-    for part in proposed(tx, of_line.all(tx).await?).await? {
+    for part in filter_proposed(tx, of_line.all(tx).await?).await? {
         let reason = "the dataset's budget was changed after the approval";
         record(ctx, tx, &part, "void", "this server", Some(reason), None).await?;
         let (approval, by) =
@@ -46,28 +46,28 @@ pub async fn voided(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageI
 }
 
 /// Refuses proposed jobs whose manifest no longer describes a dataset correctly.
-pub async fn changed(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
+pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
-    for part in proposed(tx, of_dataset.all(tx).await?).await? {
+    for part in filter_proposed(tx, of_dataset.all(tx).await?).await? {
         let row = state::row(tx, JobId(part.job_id)).await?;
         let manifest: Manifest = from_json(&row.manifest)?;
         let id = DatasetId(part.dataset_id);
-        let Some(said) = manifest.participants.iter().find(|party| party.dataset == id) else { continue };
-        let same = said.lineage == dataset.lineage
-            && said.worker == dataset.worker
-            && said.units == manifest.spec.units(dataset)
-            && Charge::reconcile(manifest.spec.cost(dataset), said.charge.as_ref()).is_some();
+        let Some(entry) = manifest.participants.iter().find(|party| party.dataset == id) else { continue };
+        let same = entry.lineage == dataset.lineage
+            && entry.worker == dataset.worker
+            && entry.units == manifest.spec.units(dataset)
+            && Charge::reconcile(manifest.spec.cost(dataset), entry.charge.as_ref()).is_some();
         if !same {
             let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
             record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;
-            state::step(ctx, tx, By::System, row, JobStep::Refuse, Some(reason)).await?;
+            state::step(ctx, tx, AuditAuthor::System, row, JobStep::Refuse, Some(reason)).await?;
         }
     }
     Ok(())
 }
 
 /// Returns the participants whose job is still proposed.
-async fn proposed(
+async fn filter_proposed(
     connection: &impl ConnectionTrait,
     parts: Vec<participant::Model>,
 ) -> Result<Vec<participant::Model>, Error> {

@@ -19,7 +19,7 @@ const MOST: u64 = 100;
 
 /// A dataset of a proposed job that awaits the caller's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingApproval {
     /// The job.
     pub job: JobId,
     /// Its title.
@@ -35,7 +35,7 @@ pub struct Waiting {
 ///
 /// # Errors
 /// 404 when the caller may not know the consortium.
-pub async fn waiting(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Waiting>, Error> {
+pub async fn waiting(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<WaitingApproval>, Error> {
     up_to(ctx, actor, consortium, MOST).await
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn up_to(
     actor: &Actor,
     consortium: ConsortiumId,
     most: u64,
-) -> Result<Vec<Waiting>, Error> {
+) -> Result<Vec<WaitingApproval>, Error> {
     policy::check(actor, Operation::ReadJob, Place::Consortium(consortium))?;
     let decides = |id| policy::allows(actor, Operation::DecideJob, Place::Organization(id));
     let own = actor.organizations().into_iter().filter(|id| decides(*id)).map(|id| id.0);
@@ -75,7 +75,7 @@ pub(super) async fn up_to(
     let titles: HashMap<Uuid, String> = titles.into_iter().collect();
     Ok(parts
         .into_iter()
-        .map(|part| Waiting {
+        .map(|part| WaitingApproval {
             job: part.job_id.into(),
             title: titles.get(&part.job_id).cloned().unwrap_or_default(),
             dataset: part.dataset_id.into(),
@@ -103,28 +103,28 @@ mod tests {
             app.clock.advance(time::Duration::SECOND);
             let second = world.propose(world.spec(1)).await.unwrap().summary.id;
             let (one, two) = (&world.sites[1], &world.sites[2]);
-            let told = async |actor: &crate::auth::Actor| {
+            let list_waiting = async |actor: &crate::auth::Actor| {
                 let waiting = waiting(ctx, actor, world.consortium).await.unwrap();
                 waiting.into_iter().map(|one| (one.job, one.dataset)).collect::<Vec<_>>()
             };
-            assert_eq!(told(&one.steward).await, [(second, one.dataset), (first, one.dataset)]);
-            assert!(told(&world.sites[0].steward).await.is_empty(), "public data ask nobody");
+            assert_eq!(list_waiting(&one.steward).await, [(second, one.dataset), (first, one.dataset)]);
+            assert!(list_waiting(&world.sites[0].steward).await.is_empty(), "public data ask nobody");
 
             let mut both = one.steward.clone();
             both.member.grants.extend(two.steward.member.grants.iter().copied());
             let all = [(second, one.dataset), (second, two.dataset), (first, one.dataset), (first, two.dataset)];
-            assert_eq!(told(&both).await, all);
+            assert_eq!(list_waiting(&both).await, all);
             let few = up_to(ctx, &both, world.consortium, 3).await.unwrap();
             assert_eq!(few.iter().map(|one| (one.job, one.dataset)).collect::<Vec<_>>(), all[..3]);
             assert!(few.iter().all(|one| one.title == "a job" && one.dataset_name == "speech"));
 
             approve(ctx, &one.steward, first, one.dataset).await.unwrap();
-            assert_eq!(told(&one.steward).await, [(second, one.dataset)]);
-            assert_eq!(told(&two.steward).await, [(second, two.dataset), (first, two.dataset)]);
+            assert_eq!(list_waiting(&one.steward).await, [(second, one.dataset)]);
+            assert_eq!(list_waiting(&two.steward).await, [(second, two.dataset), (first, two.dataset)]);
 
             let mut researcher = one.steward.clone();
             researcher.member.grants.retain(|grant| grant.role == Role::Researcher);
-            assert!(told(&researcher).await.is_empty(), "who may not decide is not asked");
+            assert!(list_waiting(&researcher).await.is_empty(), "who may not decide is not asked");
             let stranger = TestConsortium::new(ctx, 1, 8.0).await.sites.remove(1).steward;
             let hidden = waiting(ctx, &stranger, world.consortium).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);

@@ -20,7 +20,7 @@ fn email(name: &str) -> Door {
 }
 
 on_both! {
-    async fn an_email_is_closed_after_ten_wrong_attempts_from_wherever_and_opens_again(app: &TestApp) {
+    async fn email_after_ten_wrong_attempts_is_closed_for_a_time(app: &TestApp) {
         for last in 0..10 {
             enter(&app.ctx, &[email("a"), address(last)]).await.expect("open");
         }
@@ -48,7 +48,7 @@ on_both! {
         }
     }
 
-    async fn another_replica_counts_the_same_attempts_and_a_restart_forgives_none(app: &TestApp) {
+    async fn attempts_are_shared_by_replicas_and_survive_restart(app: &TestApp) {
         for last in 0..5 {
             enter(&app.ctx, &[email("a"), address(last)]).await.expect("open");
         }
@@ -126,8 +126,8 @@ on_both! {
         enter(&app.ctx, &[email("new")]).await.expect("open");
         app.clock.advance(WINDOW / 2);
         forget_old(&app.ctx).await.expect("forgotten");
-        let left = attempt::Entity::find().all(app.ctx.db.read()).await.expect("read");
-        assert_eq!(left.into_iter().map(|row| row.key_hash).collect::<Vec<_>>(), [email("new").key()]);
+        let rows = attempt::Entity::find().all(app.ctx.db.read()).await.expect("read");
+        assert_eq!(rows.into_iter().map(|row| row.key_hash).collect::<Vec<_>>(), [email("new").key()]);
     }
 }
 

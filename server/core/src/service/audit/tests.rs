@@ -10,11 +10,11 @@ use undertone_api::signed::{AuditStatement, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use super::of_job;
+use super::list;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{audit, freeze as freezes};
-use crate::service::finish::{Outcome, finish, finish_audited};
+use crate::service::finish::{PartOutcome, finish, finish_audited};
 use crate::service::model::{self, ArtifactHeader};
 use crate::service::world::TestConsortium;
 use crate::service::{freeze, job as jobs};
@@ -37,7 +37,7 @@ fn spec(world: &TestConsortium) -> Spec {
 }
 
 /// Returns every lease, after every round was paid and averaged.
-async fn trained(world: &mut TestConsortium) -> (Job, Vec<String>) {
+async fn train_job(world: &mut TestConsortium) -> (Job, Vec<String>) {
     let job = world.propose(spec(world)).await.unwrap();
     let job = world.approved(job).await;
     let mut leases = Vec::new();
@@ -52,7 +52,7 @@ async fn trained(world: &mut TestConsortium) -> (Job, Vec<String>) {
     (job, leases)
 }
 
-fn stated(world: &TestConsortium, job: &Job, site: usize, correct: u32) -> AuditStatement {
+fn new_statement(world: &TestConsortium, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
     let delta = Delta::new(1e-6).unwrap();
     let assessment = Assessment::assess(&finding.trials, &event(), Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap();
@@ -82,7 +82,7 @@ async fn end(
     statement: Option<&AuditStatement>,
 ) -> Result<(), Error> {
     let signed = statement.map(|statement| Signed::new(statement, &world.sites[site].key).unwrap());
-    let outcome = Outcome::Done(report);
+    let outcome = PartOutcome::Done(report);
     finish_audited(&world.ctx, world.sites[site].worker, lease, &outcome, signed.as_ref(), &[]).await.map(drop)
 }
 
@@ -103,16 +103,16 @@ async fn put(ctx: &Ctx, world: &TestConsortium, lease: &str) -> undertone_api::i
     incoming.accept(ctx).await.unwrap()
 }
 
-async fn kept(ctx: &Ctx) -> (usize, usize) {
+async fn count_rows(ctx: &Ctx) -> (usize, usize) {
     use sea_orm::EntityTrait as _;
     let audits = audit::Entity::find().all(ctx.db.read()).await.unwrap().len();
     (audits, freezes::Entity::find().all(ctx.db.read()).await.unwrap().len())
 }
 
 on_both! {
-    async fn a_job_is_good_and_its_files_are_free_when_every_promised_audit_is_here(app: &TestApp) {
+    async fn files_are_released_when_every_audit_has_arrived(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let researcher = &world.sites[0].steward;
         let refused = model::take(&app.ctx, researcher, file).await.unwrap_err();
@@ -124,26 +124,26 @@ on_both! {
         assert_eq!(none.code(), Code::ValidationFailed, "the audit is missing");
         for site in [1, 2] {
             assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
-            let statement = stated(&world, &job, site, 205);
+            let statement = new_statement(&world, &job, site, 205);
             end(&world, site, &leases[site], None, Some(&statement)).await.unwrap();
         }
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         assert_eq!(model::list(&app.ctx, researcher, job.summary.id).await.unwrap().len(), 1);
         model::take(&app.ctx, researcher, file).await.unwrap();
-        let shown = of_job(&app.ctx, researcher, job.summary.id).await.unwrap();
-        assert_eq!(shown.len(), 2);
-        assert!(shown.iter().all(|view| view.verdict == AuditVerdict::Consistent), "{shown:?}");
-        let ours = shown[0].assessment;
+        let views = list(&app.ctx, researcher, job.summary.id).await.unwrap();
+        assert_eq!(views.len(), 2);
+        assert!(views.iter().all(|view| view.verdict == AuditVerdict::Consistent), "{views:?}");
+        let ours = views[0].assessment;
         assert_eq!(ours.delta, Delta::new(1e-5).unwrap(), "that of the consortium's account");
-        assert!(ours.claim < shown[0].statement.assessment.claim, "a larger δ promises a smaller ε");
-        assert_eq!(kept(&app.ctx).await, (2, 0));
+        assert!(ours.claim < views[0].statement.assessment.claim, "a larger δ promises a smaller ε");
+        assert_eq!(count_rows(&app.ctx).await, (2, 0));
     }
 
-    async fn a_disproved_claim_ends_the_job_withholds_every_file_and_freezes_the_account(app: &TestApp) {
+    async fn disproved_claim_fails_job_and_freezes_account(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
-        let broken = stated(&world, &job, 1, 400);
+        let broken = new_statement(&world, &job, 1, 400);
         assert_eq!(broken.assessment.verdict, AuditVerdict::Disproved);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
 
@@ -157,10 +157,10 @@ on_both! {
         let worker = world.sites[2].worker;
         let fetched = model::fetch(&app.ctx, worker, &leases[2], "model.safetensors", 0).await.unwrap_err();
         assert_eq!(fetched.code(), Code::LeaseLost, "nor by a participant");
-        let shown = of_job(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap();
-        assert_eq!((shown.len(), shown[0].verdict), (1, AuditVerdict::Disproved));
+        let views = list(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap();
+        assert_eq!((views.len(), views[0].verdict), (1, AuditVerdict::Disproved));
         let key = world.sites[1].key.verifying_key();
-        assert_eq!(shown[0].signed.open::<AuditStatement>(&key).unwrap(), broken, "the evidence is kept");
+        assert_eq!(views[0].signed.open::<AuditStatement>(&key).unwrap(), broken, "the evidence is kept");
 
         let plain = || world.spec(1);
         let frozen = world.propose(plain()).await.unwrap_err().into_problem();
@@ -186,11 +186,11 @@ on_both! {
         assert_eq!(model::take(&app.ctx, researcher, file).await.unwrap_err().code(), Code::Withheld, "for good");
     }
 
-    async fn a_job_that_was_proposed_before_the_freeze_reserves_nothing_after_it(app: &TestApp) {
+    async fn job_proposed_before_freeze_reserves_nothing_after_it(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         let waiting = world.propose(world.spec(1)).await.unwrap();
-        let broken = stated(&world, &job, 1, 400);
+        let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         let (one, two) = (&world.sites[1], &world.sites[2]);
         crate::service::approval::approve(&app.ctx, &two.steward, waiting.summary.id, two.dataset).await.unwrap();
@@ -201,7 +201,7 @@ on_both! {
 
     async fn a_lying_statement_is_refused_and_nothing_of_it_is_kept(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         type Lie = fn(&mut AuditStatement);
         let lies: [(&str, Lie); 11] = [
             ("fewer releases", |s| s.releases = 1),
@@ -217,36 +217,36 @@ on_both! {
             ("another verdict than the counts say", |s| s.assessment.verdict = AuditVerdict::Consistent),
         ];
         for (what, lie) in lies {
-            let mut statement = stated(&world, &job, 1, 400);
+            let mut statement = new_statement(&world, &job, 1, 400);
             lie(&mut statement);
             let refused = end(&world, 1, &leases[1], None, Some(&statement)).await.unwrap_err();
             assert_eq!(refused.code(), Code::ValidationFailed, "{what}");
         }
-        let forged = Signed::new(&stated(&world, &job, 1, 205), &world.sites[0].key).unwrap();
-        let (worker, done) = (world.sites[1].worker, Outcome::Done(None));
+        let forged = Signed::new(&new_statement(&world, &job, 1, 205), &world.sites[0].key).unwrap();
+        let (worker, done) = (world.sites[1].worker, PartOutcome::Done(None));
         let refused = finish_audited(&app.ctx, worker, &leases[1], &done, Some(&forged), &[]).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);
-        assert_eq!(kept(&app.ctx).await, (0, 0));
+        assert_eq!(count_rows(&app.ctx).await, (0, 0));
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
     }
 
     async fn a_participant_that_gives_up_without_its_audit_ends_the_job(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
-        let gave_up = Outcome::GaveUp("the disk is full".to_owned());
+        let gave_up = PartOutcome::GaveUp("the disk is full".to_owned());
         finish(&app.ctx, world.sites[1].worker, &leases[1], &gave_up, &[]).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Failed, "two of three would be a quorum");
     }
 
-    async fn a_statement_that_comes_after_the_end_is_kept_and_still_freezes(app: &TestApp) {
+    async fn late_audit_statement_is_stored_and_freezes(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
+        let (job, leases) = train_job(&mut world).await;
         jobs::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
-        let broken = stated(&world, &job, 1, 400);
+        let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
-        assert_eq!(kept(&app.ctx).await, (1, 1), "once");
+        assert_eq!(count_rows(&app.ctx).await, (1, 1), "once");
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Cancelled);
         assert_eq!(world.propose(world.spec(1)).await.unwrap_err().code(), Code::AccountFrozen);
     }
@@ -255,7 +255,7 @@ on_both! {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(ROUNDS).await;
         let (_, lease) = (world.lease(0).await, world.lease(1).await);
-        let statement = stated(&world, &job, 1, 205);
+        let statement = new_statement(&world, &job, 1, 205);
         let refused = end(&world, 1, &lease, None, Some(&statement)).await.unwrap_err();
         assert_eq!(refused.code(), Code::ValidationFailed);
     }
@@ -263,8 +263,8 @@ on_both! {
     async fn the_evidence_is_append_only(app: &TestApp) {
         use sea_orm::ConnectionTrait as _;
         let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let (job, leases) = trained(&mut world).await;
-        let broken = stated(&world, &job, 1, 400);
+        let (job, leases) = train_job(&mut world).await;
+        let broken = new_statement(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();
         for change in [
             "UPDATE audit SET verdict = 'consistent'",
@@ -272,8 +272,8 @@ on_both! {
             "UPDATE account_freeze SET reason = ''",
             "DELETE FROM account_freeze",
         ] {
-            let done = app.ctx.db.write("test", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
-            assert!(done.is_err(), "{change}");
+            let result = app.ctx.db.write("test", async |tx| Ok(tx.execute_unprepared(change).await?)).await;
+            assert!(result.is_err(), "{change}");
         }
     }
 }

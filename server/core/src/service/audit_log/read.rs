@@ -17,7 +17,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 use uuid::Uuid;
 
-use super::{Act, By, note};
+use super::{AuditAuthor, NewAuditEntry, note};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -29,8 +29,9 @@ const ROWS: u64 = 500;
 
 /// In which form a log is taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
+#[schema(as = AuditLogFormat)]
 #[serde(rename_all = "snake_case")]
-pub enum Format {
+pub enum AuditLogFormat {
     /// One entry as JSON on each line, oldest first: the form that `broken_at` checks.
     #[default]
     Jsonl,
@@ -39,7 +40,7 @@ pub enum Format {
 }
 
 /// An exported file.
-pub struct Export {
+pub struct AuditLogExport {
     /// The file name.
     pub name: String,
     /// The content type.
@@ -59,8 +60,8 @@ pub async fn list(
     wanted: &AuditQuery,
     page: &PageQuery,
 ) -> Result<Page<AuditEntry>, Error> {
-    policy::check(actor, operation(place), at(place))?;
-    let mut query = chosen(place, wanted)?;
+    policy::check(actor, operation(place), to_place(place))?;
+    let mut query = select_entries(place, wanted)?;
     if let Some(cursor) = &page.cursor {
         let strange = |_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
         query = query.filter(audit_log::Column::Number.lt(cursor.parse::<i64>().map_err(strange)?));
@@ -71,7 +72,7 @@ pub async fn list(
     let more = rows.len() > size;
     rows.truncate(size);
     let next = rows.last().filter(|_| more).map(|row| row.number.to_string());
-    Ok(Page { items: shown(ctx.db.read(), rows).await?, next })
+    Ok(Page { items: to_entries(ctx.db.read(), rows).await?, next })
 }
 
 /// Reads a place's whole log and checks its chain.
@@ -79,12 +80,12 @@ pub async fn list(
 /// # Errors
 /// 404 and 403 as usual.
 pub async fn check(ctx: &Ctx, actor: &Actor, place: AuditPlace) -> Result<AuditCheck, Error> {
-    policy::check(actor, operation(place), at(place))?;
+    policy::check(actor, operation(place), to_place(place))?;
     let tx = ctx.db.snapshot().await?;
     let (mut number, mut head) = (0, origin());
     let mut broken = None;
     loop {
-        let rows = chosen(place, &AuditQuery::default())?.filter(audit_log::Column::Number.gt(number));
+        let rows = select_entries(place, &AuditQuery::default())?.filter(audit_log::Column::Number.gt(number));
         let rows = rows.order_by_asc(audit_log::Column::Number).limit(ROWS).all(&tx).await?;
         let entries = rows.into_iter().map(|row| entry(row, &HashMap::new())).collect::<Result<Vec<_>, _>>()?;
         let Some(last) = entries.last() else { break };
@@ -104,23 +105,29 @@ pub async fn export(
     actor: &Actor,
     place: AuditPlace,
     wanted: AuditQuery,
-    format: Format,
-) -> Result<Export, Error> {
-    policy::check(actor, operation(place), at(place))?;
-    chosen(place, &wanted)?;
+    format: AuditLogFormat,
+) -> Result<AuditLogExport, Error> {
+    policy::check(actor, operation(place), to_place(place))?;
+    select_entries(place, &wanted)?;
     let (ending, content_type) = match format {
-        Format::Jsonl => ("jsonl", "application/x-ndjson"),
-        Format::Csv => ("csv", "text/csv; charset=utf-8"),
+        AuditLogFormat::Jsonl => ("jsonl", "application/x-ndjson"),
+        AuditLogFormat::Csv => ("csv", "text/csv; charset=utf-8"),
     };
     let detail = json!({ "format": ending, "filtered": wanted != AuditQuery::default() });
     note(
         ctx,
-        Act { by: By::from(actor), what: AuditAction::AuditLogExported, place: at(place), subject: None, detail },
+        NewAuditEntry {
+            by: AuditAuthor::from(actor),
+            what: AuditAction::AuditLogExported,
+            place: to_place(place),
+            subject: None,
+            detail,
+        },
     )
     .await?;
     let (kind, id) = place.parts();
     let name = if kind == "server" { format!("audit-log.{ending}") } else { format!("audit-log-{id}.{ending}") };
-    let progress = Progress { ctx: ctx.clone(), place, wanted, format, last: 0, begun: false, ended: false };
+    let progress = ExportProgress { ctx: ctx.clone(), place, wanted, format, last: 0, begun: false, ended: false };
     let body = stream::try_unfold(progress, async |mut progress| {
         if progress.ended {
             return Ok(None);
@@ -128,31 +135,31 @@ pub async fn export(
         let bytes = progress.page().await?;
         Ok(Some((bytes, progress)))
     });
-    Ok(Export { name, content_type, body: body.boxed() })
+    Ok(AuditLogExport { name, content_type, body: body.boxed() })
 }
 
 /// The progress of an export.
-struct Progress {
+struct ExportProgress {
     ctx: Ctx,
     place: AuditPlace,
     wanted: AuditQuery,
-    format: Format,
+    format: AuditLogFormat,
     last: i64,
     begun: bool,
     ended: bool,
 }
 
-impl Progress {
+impl ExportProgress {
     async fn page(&mut self) -> Result<Vec<u8>, Error> {
-        let rows = chosen(self.place, &self.wanted)?.filter(audit_log::Column::Number.gt(self.last));
+        let rows = select_entries(self.place, &self.wanted)?.filter(audit_log::Column::Number.gt(self.last));
         let rows = rows.order_by_asc(audit_log::Column::Number).limit(ROWS).all(self.ctx.db.read()).await?;
         self.ended = (rows.len() as u64) < ROWS;
         self.last = rows.last().map_or(self.last, |row| row.number);
-        let entries = shown(self.ctx.db.read(), rows).await?;
+        let entries = to_entries(self.ctx.db.read(), rows).await?;
         let first = !std::mem::replace(&mut self.begun, true);
         let bytes = match self.format {
-            Format::Jsonl => lines(&entries),
-            Format::Csv => table(&entries, first),
+            AuditLogFormat::Jsonl => lines(&entries),
+            AuditLogFormat::Csv => table(&entries, first),
         };
         bytes.map_err(|error| Error::internal("writing an export", error))
     }
@@ -218,7 +225,7 @@ const fn operation(place: AuditPlace) -> Operation {
 }
 
 /// Returns the place in the terms of the policy.
-const fn at(place: AuditPlace) -> Place {
+const fn to_place(place: AuditPlace) -> Place {
     match place {
         AuditPlace::Server => Place::Server,
         AuditPlace::Consortium(id) => Place::Consortium(id),
@@ -226,7 +233,7 @@ const fn at(place: AuditPlace) -> Place {
     }
 }
 
-fn chosen(place: AuditPlace, wanted: &AuditQuery) -> Result<Select<audit_log::Entity>, Error> {
+fn select_entries(place: AuditPlace, wanted: &AuditQuery) -> Result<Select<audit_log::Entity>, Error> {
     use audit_log::Column;
     let violations = wanted.check();
     if !violations.is_empty() {
@@ -258,7 +265,7 @@ fn chosen(place: AuditPlace, wanted: &AuditQuery) -> Result<Select<audit_log::En
     Ok(audit_log::Entity::find().filter(all))
 }
 
-async fn shown(connection: &impl ConnectionTrait, rows: Vec<audit_log::Model>) -> Result<Vec<AuditEntry>, Error> {
+async fn to_entries(connection: &impl ConnectionTrait, rows: Vec<audit_log::Model>) -> Result<Vec<AuditEntry>, Error> {
     let ids = |hand: ActorKind| {
         let of = move |row: &&audit_log::Model| row.by_hand == hand.word();
         rows.iter().filter(of).filter_map(|row| row.by_id).collect::<std::collections::BTreeSet<_>>()

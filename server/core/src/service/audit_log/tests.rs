@@ -13,17 +13,19 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Act, AuditAction, By, Format, LONGEST_DETAIL, check as examine, export, list, record};
+use super::{
+    AuditAction, AuditAuthor, AuditLogFormat, LONGEST_DETAIL, NewAuditEntry, check as examine, export, list, record,
+};
 use crate::auth::Place;
 use crate::error::Error;
 use crate::testing::{TestApp, on_both, tamper};
 
-async fn write(app: &TestApp, act: Act<'_>) {
+async fn write(app: &TestApp, act: NewAuditEntry<'_>) {
     app.ctx.db.write("record", async |tx| record(&app.ctx, tx, act.clone()).await).await.expect("written");
 }
 
-fn act(by: By, what: AuditAction, place: Place) -> Act<'static> {
-    Act { by, what, place, subject: Some(("dataset", "a".to_owned())), detail: json!({ "name": "calls" }) }
+fn act(by: AuditAuthor, what: AuditAction, place: Place) -> NewAuditEntry<'static> {
+    NewAuditEntry { by, what, place, subject: Some(("dataset", "a".to_owned())), detail: json!({ "name": "calls" }) }
 }
 
 on_both! {
@@ -33,8 +35,8 @@ on_both! {
         let before = list(&app.ctx, &founded.north.1.actor(app).await, AuditPlace::Organization(founded.north.0),
             &AuditQuery::default(), &PageQuery::default()).await.expect("listed").items.len() as u64;
         for _ in 0..3 {
-            write(app, act(By::System, AuditAction::BudgetSet, north)).await;
-            write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
+            write(app, act(AuditAuthor::System, AuditAction::BudgetSet, north)).await;
+            write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
         }
         let actor = founded.north.1.actor(app).await;
         let place = AuditPlace::Organization(founded.north.0);
@@ -54,17 +56,17 @@ on_both! {
         let operator = app.operator().await.actor(app).await;
         let head = examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked").head;
         let failed: Result<(), Error> = app.ctx.db.write("fail", async |tx| {
-            record(&app.ctx, tx, act(By::System, AuditAction::BackupMade, Place::Server)).await?;
+            record(&app.ctx, tx, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await?;
             Err(Error::wrong_state("no"))
         }).await;
         assert!(failed.is_err());
         assert_eq!(examine(&app.ctx, &operator, AuditPlace::Server).await.expect("checked").head, head);
     }
 
-    async fn the_database_keeps_what_is_written_and_the_chain_tells_when_it_did_not(app: &TestApp) {
+    async fn altered_audit_log_entry_is_refused_or_breaks_the_chain(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         for _ in 0..3 {
-            write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
+            write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
         }
         let refused = app.ctx.db.write("change", async |tx| {
             Ok(tx.execute_unprepared("UPDATE audit_log SET what = 'backup_restored'").await?)
@@ -85,25 +87,25 @@ on_both! {
         let (place, id) = (Place::Organization(founded.north.0), AuditPlace::Organization(founded.north.0));
         let member = admin.id();
         app.clock.advance(Duration::hours(1));
-        write(app, act(By::Member(member), AuditAction::BudgetSet, place)).await;
+        write(app, act(AuditAuthor::Member(member), AuditAction::BudgetSet, place)).await;
         app.clock.advance(Duration::hours(1));
-        write(app, Act { subject: Some(("worker", "b".to_owned())), ..act(By::System, AuditAction::WorkerEnrolled, place) }).await;
+        write(app, NewAuditEntry { subject: Some(("worker", "b".to_owned())), ..act(AuditAuthor::System, AuditAction::WorkerEnrolled, place) }).await;
         let now = app.ctx.now();
-        let found = async |query: AuditQuery| {
+        let search = async |query: AuditQuery| {
             let page = list(&app.ctx, &admin, id, &query, &PageQuery::default()).await.expect("listed");
             let since_founded = |entry: &&AuditEntry| entry.at > now - Duration::minutes(90);
             page.items.iter().filter(since_founded).map(|entry| entry.what).collect::<Vec<_>>()
         };
         let all = AuditQuery::default;
-        assert_eq!(found(all()).await, [AuditAction::WorkerEnrolled, AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { by: Some(member.0), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { hand: Some(ActorKind::System), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { what: Some(AuditAction::BudgetSet), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [AuditAction::BudgetSet]);
-        assert_eq!(found(AuditQuery { since: Some(now), ..all() }).await, [AuditAction::WorkerEnrolled]);
-        assert_eq!(found(AuditQuery { until: Some(now), ..all() }).await, [AuditAction::BudgetSet]);
-        assert!(found(AuditQuery { by: Some(Uuid::nil()), ..all() }).await.is_empty());
+        assert_eq!(search(all()).await, [AuditAction::WorkerEnrolled, AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { by: Some(member.0), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { hand: Some(ActorKind::System), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { what: Some(AuditAction::BudgetSet), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { subject_kind: Some("worker".to_owned()), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { subject: Some("a".to_owned()), ..all() }).await, [AuditAction::BudgetSet]);
+        assert_eq!(search(AuditQuery { since: Some(now), ..all() }).await, [AuditAction::WorkerEnrolled]);
+        assert_eq!(search(AuditQuery { until: Some(now), ..all() }).await, [AuditAction::BudgetSet]);
+        assert!(search(AuditQuery { by: Some(Uuid::nil()), ..all() }).await.is_empty());
         let strange = AuditQuery { since: Some(now), until: Some(now), ..all() };
         let refused = list(&app.ctx, &admin, id, &strange, &PageQuery::default()).await.expect_err("no span");
         assert_eq!(refused.code(), Code::ValidationFailed);
@@ -142,9 +144,9 @@ on_both! {
     async fn what_is_taken_away_is_whole_and_says_who_took_it(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         for _ in 0..3 {
-            write(app, act(By::Member(operator.id()), AuditAction::BackupMade, Place::Server)).await;
+            write(app, act(AuditAuthor::Member(operator.id()), AuditAction::BackupMade, Place::Server)).await;
         }
-        let file = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), Format::Jsonl).await.expect("may");
+        let file = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), AuditLogFormat::Jsonl).await.expect("may");
         let bytes: Vec<Vec<u8>> = file.body.try_collect().await.expect("read");
         let text = String::from_utf8(bytes.concat()).expect("text");
         let entries: Vec<AuditEntry> =
@@ -152,7 +154,7 @@ on_both! {
         assert_eq!(broken_at((0, &origin()), &entries), None, "{text}");
         let last = entries.last().expect("entries");
         assert_eq!((last.what, last.by.name.as_deref()), (AuditAction::AuditLogExported, Some("Operator")));
-        let table = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), Format::Csv).await.expect("may");
+        let table = export(&app.ctx, &operator, AuditPlace::Server, AuditQuery::default(), AuditLogFormat::Csv).await.expect("may");
         let bytes: Vec<Vec<u8>> = table.body.try_collect().await.expect("read");
         let text = String::from_utf8(bytes.concat()).expect("text");
         assert_eq!(text.lines().count(), entries.len() + 2, "a heading, and the second export");
@@ -162,7 +164,7 @@ on_both! {
     async fn a_detail_that_is_too_long_is_left_out(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         let detail = json!({ "name": "x".repeat(LONGEST_DETAIL) });
-        write(app, Act { detail, ..act(By::System, AuditAction::BackupMade, Place::Server) }).await;
+        write(app, NewAuditEntry { detail, ..act(AuditAuthor::System, AuditAction::BackupMade, Place::Server) }).await;
         let page = list(&app.ctx, &operator, AuditPlace::Server, &AuditQuery::default(), &PageQuery::default()).await;
         let entry = page.expect("listed").items.remove(0);
         assert_eq!(entry.detail, json!({ "omitted_bytes": LONGEST_DETAIL + 11 }));

@@ -9,7 +9,7 @@ use undertone_api::signed::{Countersignature, LogHead, Receipt, Signed};
 use uuid::Uuid;
 
 use super::audit::AuditPage;
-use super::{Reach, Sink};
+use super::{BundleExtent, LineSink};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{
@@ -18,7 +18,7 @@ use crate::service::entity::{
 use crate::service::log::leaf;
 
 /// The records behind some rows of the log.
-pub(super) struct Page {
+pub(super) struct LeafPage {
     entries: HashMap<(Uuid, i64), ledger_entry::Model>,
     accounts: HashMap<Uuid, account::Model>,
     limits: HashMap<Uuid, budget::Model>,
@@ -30,7 +30,7 @@ pub(super) struct Page {
     keys: HashMap<i64, key_event::Model>,
 }
 
-impl Page {
+impl LeafPage {
     /// Reads the records behind `rows`, which are consecutive.
     pub(super) async fn read(tx: &Tx, rows: &[log_leaf::Model]) -> Result<Self, Error> {
         let (first, last) = (rows.first().map_or(0, |row| row.position), rows.last().map_or(0, |row| row.position));
@@ -75,33 +75,36 @@ impl Page {
     pub(super) fn lines(
         &self,
         row: &log_leaf::Model,
-        reach: &Reach,
+        reach: &BundleExtent,
         frontier: &mut Frontier,
-        sink: &mut impl Sink,
+        sink: &mut impl LineSink,
     ) -> Vec<BundleLine> {
         let (name, leaf) = self.leaf(row);
         let place = format!("{name} (position {})", row.position);
         let position = row.position as u64;
         let stored = row.nodes.get(..64).and_then(from_hex);
         let Some(hash) = stored else {
-            sink.found(place, "its place in the log has no hash");
+            sink.report_defect(place, "its place in the log has no hash");
             return Vec::new();
         };
         if frontier.size() == position && hex::encode(frontier.push(hash).concat()) != row.nodes {
-            sink.found(place.clone(), "the hashes that the log keeps with it are not those of the tree");
+            sink.report_defect(place.clone(), "the hashes that the log keeps with it are not those of the tree");
         }
         let content = leaf.as_ref().map(LogLeaf::content);
         match &content {
-            None => sink.found(place.clone(), "it is missing"),
+            None => sink.report_defect(place.clone(), "it is missing"),
             Some(content) if leaf_hash(content.as_bytes()) != hash => {
-                sink.found(place.clone(), "it is not what was written: the row was changed, or its place in the log");
+                sink.report_defect(
+                    place.clone(),
+                    "it is not what was written: the row was changed, or its place in the log",
+                );
             }
             Some(_) => {
-                let kept = row.sequence.and_then(|sequence| self.entries.get(&(row.account_id, sequence)));
-                if let (Some(kept), Some(LogLeaf::Entry(entry))) = (kept, &leaf)
-                    && kept.hash != entry.hash()
+                let entry_row = row.sequence.and_then(|sequence| self.entries.get(&(row.account_id, sequence)));
+                if let (Some(entry_row), Some(LogLeaf::Entry(entry))) = (entry_row, &leaf)
+                    && entry_row.hash != entry.hash()
                 {
-                    sink.found(place, "the hash in its row is not that of what it says");
+                    sink.report_defect(place, "the hash in its row is not that of what it says");
                 }
             }
         }
@@ -134,8 +137,8 @@ impl Page {
         let account = row.account_id;
         match (&*row.kind, row.sequence, row.budget_id) {
             ("entry", Some(sequence), _) => {
-                let found = self.entries.get(&(account, sequence)).map(leaf::of_entry);
-                (format!("row {sequence} of account {account}"), found.map(LogLeaf::Entry))
+                let leaf = self.entries.get(&(account, sequence)).map(leaf::of_entry);
+                (format!("row {sequence} of account {account}"), leaf.map(LogLeaf::Entry))
             }
             ("limit", _, Some(budget)) => {
                 let name = format!("limit {budget} of account {account}");
@@ -155,7 +158,7 @@ impl Page {
         }
     }
 
-    fn receipt(&self, position: i64, digest: &str, sink: &mut impl Sink) -> Option<BundleLine> {
+    fn receipt(&self, position: i64, digest: &str, sink: &mut impl LineSink) -> Option<BundleLine> {
         let receipt = self.receipts.get(digest)?;
         let countersignature = self.countersignatures.get(&position)?;
         let signed = Signed { payload: receipt.payload.clone(), signature: receipt.signature.clone() };
@@ -168,7 +171,7 @@ impl Page {
                     == (&*receipt.series, receipt.round, receipt.attempt)
         });
         if !columns || signed.digest() != receipt.digest {
-            sink.found(place(), "its columns are not what it says");
+            sink.report_defect(place(), "its columns are not what it says");
         }
         let word = Signed { payload: countersignature.payload.clone(), signature: countersignature.signature.clone() };
         let document: Option<Countersignature> = serde_json::from_str(&word.payload).ok();
@@ -177,12 +180,12 @@ impl Page {
                 && (document.receipt, document.position as i64) == (countersignature.receipt.clone(), position)
         });
         if !columns {
-            sink.found(place(), "its countersignature is not the one that its row says");
+            sink.report_defect(place(), "its countersignature is not the one that its row says");
         }
         Some(BundleLine::Receipt { receipt: signed, countersignature: word })
     }
 
-    fn head(&self, size: i64, sink: &mut impl Sink) -> Option<BundleLine> {
+    fn head(&self, size: i64, sink: &mut impl LineSink) -> Option<BundleLine> {
         let row = self.heads.get(&size)?;
         let head = Signed { payload: row.payload.clone(), signature: row.signature.clone() };
         let document: Option<LogHead> = serde_json::from_str(&head.payload).ok();
@@ -190,7 +193,7 @@ impl Page {
             (document.size as i64, document.root, document.server) == (row.size, row.root.clone(), row.server.clone())
         });
         if !columns {
-            sink.found(format!("the head of {size} leaves"), "its columns are not what it says");
+            sink.report_defect(format!("the head of {size} leaves"), "its columns are not what it says");
         }
         Some(BundleLine::Head { head })
     }

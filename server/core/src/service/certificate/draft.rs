@@ -23,16 +23,16 @@ use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
 /// it ended otherwise after a release and every site has closed its part.
-pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
-    let (connection, ended) = (ctx.db.read(), state::of(job)?);
+pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
+    let (connection, ended) = (ctx.db.read(), state::parse(job)?);
     if !matches!(ended, JobState::Finished | JobState::Failed | JobState::Cancelled) {
         return Ok(None);
     }
     let manifest: Manifest = from_json(&job.manifest)?;
     let parties = parties(ctx, job, &manifest).await?;
-    let charged = || parties.iter().filter_map(|party| party.charged.as_ref());
-    let released = charged().any(|charged| charged.releases.committed + charged.releases.in_the_clear > 0);
-    if ended != JobState::Finished && !(released && charged().all(|charged| charged.releases.settled)) {
+    let charges = || parties.iter().filter_map(|party| party.charged.as_ref());
+    let released = charges().any(|charges| charges.releases.committed + charges.releases.in_the_clear > 0);
+    if ended != JobState::Finished && !(released && charges().all(|charges| charges.releases.settled)) {
         return Ok(None);
     }
     let consortium = consortium::Entity::find_by_id(job.consortium_id).one(connection).await?;
@@ -52,7 +52,7 @@ pub(super) async fn of(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate
             evaluator: EVALUATOR_VERSION.to_owned(),
         },
         consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
-        job: covered(job, ended),
+        job: describe_job(job, ended),
         parties,
         overlap,
         together: Vec::new(),
@@ -75,7 +75,7 @@ pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) ->
 }
 
 /// Returns the job in the form that documents about it contain.
-pub fn covered(job: &job::Model, state: JobState) -> JobCovered {
+pub fn describe_job(job: &job::Model, state: JobState) -> JobCovered {
     JobCovered {
         id: job.id.into(),
         title: job.title.clone(),
@@ -108,7 +108,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         charged: None,
     };
     if let Some(charge) = charge {
-        party.charged = charged(ctx, &part, &party, &charge, spec).await?;
+        party.charged = load_charges(ctx, &part, &party, &charge, spec).await?;
     }
     // A site changes its key only between jobs, so all signatures for this job have one key.
     if let Some(first) = party.charged.as_ref().and_then(|charged| charged.receipts.first) {
@@ -118,7 +118,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
 }
 
 /// Returns the charges of a part; `None` when nothing was ever reserved for it.
-async fn charged(
+async fn load_charges(
     ctx: &Ctx,
     part: &participant::Model,
     party: &CertificateParty,
@@ -148,10 +148,10 @@ async fn charged(
     let reserved = reservation.releases as u64;
     // The planned maximum: the stopping time of a job may depend on its outputs, so the number of made releases must
     // not be priced.
-    let counted = reserved.max(committed);
-    let releases = ReleaseCounts { reserved, committed, settled: reservation.settled, counted, in_the_clear };
+    let maximum = reserved.max(committed);
+    let releases = ReleaseCounts { reserved, committed, settled: reservation.settled, counted: maximum, in_the_clear };
     let pieces: Vec<_> = receipts.into_iter().map(|row| (row.sequence as u64, row.digest)).collect();
-    let audit = if spec.audit_plan(&price::known_of(party)).is_some() {
+    let audit = if spec.audit_plan(&price::to_dataset(party)).is_some() {
         let stated = audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?;
         let statement = stated.map(|row| Signed { payload: row.payload, signature: row.signature });
         Some(AuditAsked { statement })

@@ -14,7 +14,11 @@ use crate::service::entity::{job, receipt};
 use crate::service::{log, witness};
 
 /// Returns the evidence of a certificate.
-pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) -> Result<CertificateEvidence, Error> {
+pub(super) async fn load_evidence(
+    ctx: &Ctx,
+    job: job::Model,
+    certificate: &Certificate,
+) -> Result<CertificateEvidence, Error> {
     let head: Option<LogHead> = match &certificate.head {
         Some(head) => {
             let opened = head.open(&ctx.signer.verifying_key());
@@ -24,13 +28,13 @@ pub(super) async fn of(ctx: &Ctx, job: job::Model, certificate: &Certificate) ->
     };
     let mut receipts = Vec::new();
     for party in &certificate.parties {
-        receipts.extend(proven(ctx, &job, party, head.as_ref()).await?);
+        receipts.extend(prove_receipts(ctx, &job, party, head.as_ref()).await?);
     }
     Ok(CertificateEvidence { manifest: Signed { payload: job.manifest, signature: job.signature }, receipts })
 }
 
 /// Returns a party's receipts with their places in the log, oldest first.
-async fn proven(
+async fn prove_receipts(
     ctx: &Ctx,
     job: &job::Model,
     party: &CertificateParty,
@@ -49,7 +53,7 @@ async fn proven(
     for some in rows.chunks(MOST_RECEIPTS) {
         let numbers: Vec<u64> = some.iter().map(|row| row.sequence as u64).collect();
         let mut logged = match head {
-            Some(head) => logged(ctx, party, &numbers, head.size).await?,
+            Some(head) => locate_receipts(ctx, party, &numbers, head.size).await?,
             None => Vec::new(),
         };
         for row in some {
@@ -64,14 +68,14 @@ async fn proven(
 }
 
 /// Returns the log's charges of receipts, by number, with the proofs under the head of `size` leaves.
-async fn logged(
+async fn locate_receipts(
     ctx: &Ctx,
     party: &CertificateParty,
     numbers: &[u64],
     size: u64,
 ) -> Result<Vec<(i64, LoggedReceipt)>, Error> {
-    let found = witness::find_charged(ctx, party.worker, numbers, size).await?;
-    let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
+    let entries = witness::find_charged(ctx, party.worker, numbers, size).await?;
+    let paths: Vec<_> = entries.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let hashes = log::hashes(ctx.db.read(), paths.iter().flatten().flatten().copied().collect()).await?;
     let place = |((row, leaf), path): (_, &Vec<_>)| {
         let row: crate::service::entity::countersignature::Model = row;
@@ -83,5 +87,5 @@ async fn logged(
             LoggedReceipt { countersignature, leaf, inclusion: inclusion.iter().map(hex::encode).collect() },
         ))
     };
-    found.into_iter().zip(&paths).map(place).collect()
+    entries.into_iter().zip(&paths).map(place).collect()
 }

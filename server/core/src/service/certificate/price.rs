@@ -51,7 +51,7 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism 
 }
 
 /// Returns the facts about a dataset that determine its use in a job.
-pub(super) fn known_of(party: &CertificateParty) -> Dataset {
+pub(super) fn to_dataset(party: &CertificateParty) -> Dataset {
     Dataset {
         id: party.dataset,
         lineage: party.lineage,
@@ -79,7 +79,7 @@ pub(super) fn known_of(party: &CertificateParty) -> Dataset {
 ///
 /// # Errors
 /// [`FigureError`] when an event has no price or a number is out of range.
-pub(super) fn filled(mut certificate: Certificate) -> Result<Certificate, FigureError> {
+pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificate, FigureError> {
     for charged in certificate.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
         let delta = charged.account.delta.map(Delta::new).transpose()?;
         charged.renyi = delta.map(|delta| renyi(charged, delta)).transpose()?;

@@ -12,10 +12,10 @@ use undertone_api::signed::certificate::{FigureMethod, PublicFact, ValidFor};
 use undertone_api::signed::{Certificate, Consent};
 use undertone_privacy::ledger::Overlap;
 
-use super::verify::{Finding, Known, Point, verify};
+use super::verify::{PointFinding, TrustedInputs, VerificationPoint, verify};
 use super::{file, get, price};
 use crate::auth::Actor;
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::lease;
 use crate::service::offer::{self, OfferRequest};
 use crate::service::world::finished::{at_the_end, end, finished, played, verification_keys};
@@ -38,11 +38,11 @@ on_both! {
         let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
         let verdict = verify(&file, &verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
-        for point in Point::ALL {
-            assert!(matches!(verdict.finding(point), Some(Finding::Holds(_))), "{}\n{verdict}", point.name());
+        for point in VerificationPoint::ALL {
+            assert!(matches!(verdict.finding(point), Some(PointFinding::Holds(_))), "{}\n{verdict}", point.name());
         }
-        let alone = verify(&file, &Known::default());
-        assert!(alone.holds() && matches!(alone.finding(Point::Sites), Some(Finding::Unchecked(_))), "{alone}");
+        let alone = verify(&file, &TrustedInputs::default());
+        assert!(alone.holds() && matches!(alone.finding(VerificationPoint::Sites), Some(PointFinding::Unchecked(_))), "{alone}");
     }
 
     async fn a_certificate_says_what_each_number_is_and_may_be_used_for(app: &TestApp) {
@@ -52,26 +52,26 @@ on_both! {
         assert_eq!(certificate.parties[0].charged, None, "public data pay nothing");
         assert_eq!(certificate.parties[0].consent, None, "public data need no consent");
         assert_eq!(certificate.parties[1].consent, Some(Consent::ServerWord), "its site verifies no signature");
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        let (renyi, tight) = (charged.renyi.unwrap(), charged.tight.unwrap());
+        let charges = certificate.parties[1].charged.as_ref().unwrap();
+        let (renyi, tight) = (charges.renyi.unwrap(), charges.tight.unwrap());
         assert_eq!((renyi.method, renyi.valid_for), (FigureMethod::Renyi, ValidFor::Budgets));
         assert_eq!((tight.method, tight.valid_for), (FigureMethod::PrivacyLossDistribution, ValidFor::ThisJobAlone));
         assert!(0.0 < tight.epsilon.unwrap() && tight.epsilon < renyi.epsilon, "{tight:?} {renyi:?}");
         assert_eq!(renyi.epsilon, job.participants[1].epsilon_spent, "the job's page says the same");
-        assert_eq!((charged.mechanism.clip, charged.mechanism.sensitivity, charged.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
-        assert_eq!((charged.releases.committed, charged.releases.counted, charged.receipts.count), (3, 3, 3));
+        assert_eq!((charges.mechanism.clip, charges.mechanism.sensitivity, charges.mechanism.noise), (Some(CLIP), Some(CLIP), Some(CLIP)));
+        assert_eq!((charges.releases.committed, charges.releases.counted, charges.receipts.count), (3, 3, 3));
         let account = world.account(1).await;
-        assert_eq!((charged.account.spent.to_bits(), charged.account.limit), (account.spent.to_bits(), Some(50.0)));
-        assert!(charged.audit.is_none(), "not asked");
-        assert!(charged.relation.contains("any one record’s part and with that part emptied"), "{}", charged.relation);
+        assert_eq!((charges.account.spent.to_bits(), charges.account.limit), (account.spent.to_bits(), Some(50.0)));
+        assert!(charges.audit.is_none(), "not asked");
+        assert!(charges.relation.contains("any one record’s part and with that part emptied"), "{}", charges.relation);
         let units = certificate.parties[1].units;
         let batch = PublicFact::ExpectedBatch { units: units as f64 / 8.0 };
         for fact in [PublicFact::Units { count: units }, PublicFact::Sizes, PublicFact::Participation, batch] {
-            assert!(charged.public.contains(&fact), "{fact:?} is not in {:?}", charged.public);
+            assert!(charges.public.contains(&fact), "{fact:?} is not in {:?}", charges.public);
         }
     }
 
-    async fn the_rule_decides_the_consortium_s_number_and_a_later_one_changes_no_certificate(app: &TestApp) {
+    async fn later_overlap_rule_changes_no_certificate(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await.summary.id;
         let reader = world.sites[1].steward.clone();
@@ -107,35 +107,35 @@ on_both! {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         // A member looked at the first round and stopped the job.
-        let gave_up = Outcome::GaveUp("it looks bad".to_owned());
+        let gave_up = PartOutcome::GaveUp("it looks bad".to_owned());
         for (site, lease) in leases.iter().enumerate() {
             finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&file.payload).unwrap();
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        let releases = charged.releases;
+        let charges = certificate.parties[1].charged.as_ref().unwrap();
+        let releases = charges.releases;
         assert_eq!((releases.committed, releases.settled, releases.reserved, releases.counted), (1, true, 5, 5));
         let of = |releases: u64| {
             let mut plan = undertone_privacy::pld::Plan::new();
-            plan.add(&charged.mechanism.event, charged.adjacency, releases);
-            plan.epsilon(undertone_privacy::Delta::new(charged.account.delta.unwrap()).unwrap()).unwrap().map(f64::from)
+            plan.add(&charges.mechanism.event, charges.adjacency, releases);
+            plan.epsilon(undertone_privacy::Delta::new(charges.account.delta.unwrap()).unwrap()).unwrap().map(f64::from)
         };
-        assert_eq!(charged.tight.unwrap().epsilon, of(5));
+        assert_eq!(charges.tight.unwrap().epsilon, of(5));
         assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
-        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
+        let verdict = verify(&file, &TrustedInputs { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
 
         // A server that prices only the made releases is detected, whichever rules it claims.
         for version in [1, Certificate::VERSION, 3] {
             let mut lie = certificate.clone();
             lie.version = version;
-            for charged in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
-                charged.releases.counted = charged.releases.committed;
+            for charges in lie.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
+                charges.releases.counted = charges.releases.committed;
             }
-            let lie = price::filled(lie).unwrap();
-            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &verification_keys(&world));
-            assert!(verdict.failed().contains(&Point::Counts), "version {version}\n{verdict}");
+            let lie = price::compute_figures(lie).unwrap();
+            let verdict = verify(&forged::sign_certificate(file.clone(), &lie, &app.ctx.signer), &verification_keys(&world));
+            assert!(verdict.failed().contains(&VerificationPoint::Counts), "version {version}\n{verdict}");
         }
     }
 
@@ -154,7 +154,7 @@ on_both! {
             charged.releases.counted = charged.releases.committed;
             (charged.relation, charged.public, charged.account.promises) = Default::default();
         }
-        let mut document = serde_json::to_value(price::filled(old).unwrap()).unwrap();
+        let mut document = serde_json::to_value(price::compute_figures(old).unwrap()).unwrap();
         document.as_object_mut().unwrap().remove("version");
         for charged in document["parties"].as_array_mut().unwrap().iter_mut().map(|party| &mut party["charged"]) {
             let Some(charged) = charged.as_object_mut() else { continue };
@@ -162,12 +162,12 @@ on_both! {
             charged.remove("public");
             charged["account"].as_object_mut().unwrap().remove("promises");
         }
-        let as_it_was = forged::signed_text(file, document.to_string(), &app.ctx.signer);
+        let as_it_was = forged::sign_text(file, document.to_string(), &app.ctx.signer);
         let verdict = verify(&as_it_was, &verification_keys(&world));
         assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
     }
 
-    async fn of_a_site_that_has_not_closed_its_part_everything_reserved_counts(app: &TestApp) {
+    async fn open_part_counts_its_whole_reservation(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(1);
         spec.spare_releases = 2;
@@ -189,20 +189,20 @@ on_both! {
         assert_eq!(of(2).renyi.unwrap().epsilon, of(1).renyi.unwrap().epsilon, "closed or not, the plan is priced");
         // The site returns with a receipt that the certificate does not know, and the certificate does not change.
         let late = world.sites[2].receipt(&job, 1, 2);
-        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &PartOutcome::Done(None), &[late]).await.unwrap();
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(file.evidence.receipts.len(), 2);
-        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
+        let verdict = verify(&file, &TrustedInputs { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
     }
 
-    async fn there_is_no_certificate_of_what_is_not_over_or_released_nothing(app: &TestApp) {
+    async fn unfinished_job_or_job_without_release_has_no_certificate(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (running, leases) = at_the_end(&mut world, 1).await;
         let reader = world.sites[1].steward.clone();
         let none = get(&app.ctx, &reader, running.summary.id).await.unwrap_err();
         assert_eq!(none.code(), Code::WrongState);
-        let gave_up = Outcome::GaveUp("enough".to_owned());
+        let gave_up = PartOutcome::GaveUp("enough".to_owned());
         finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
         assert_eq!(get(&app.ctx, &reader, running.summary.id).await.unwrap_err().code(), Code::WrongState);
         for site in [1, 2] {

@@ -1,9 +1,9 @@
 //! Checks a certificate with nothing but the file: its content follows from documents that the sites and the server
 //! signed, and every figure is computed again. Pure: it runs on any machine without a network.
 //!
-//! Each [`Point`] is checked separately and named in the [`Verdict`]; a point that cannot be checked is reported as
-//! such and is no success. To check one more thing: a variant of [`Point`], a function that returns its [`Finding`], a
-//! forgery in the tests.
+//! Each [`VerificationPoint`] is checked separately and named in the [`CertificateVerdict`]; a point that cannot be
+//! checked is reported as such and is no success. To check one more thing: a variant of [`VerificationPoint`], a
+//! function that returns its [`PointFinding`], a forgery in the tests.
 
 mod figures;
 mod proofs;
@@ -20,7 +20,7 @@ use super::price;
 
 /// The verifier's knowledge from other sources.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct TrustedInputs {
     /// The server's public key, as a worker's enrolment pinned it.
     pub server_key: Option<VerifyingKey>,
     /// Public keys of sites, hex: when some are given, every site of the certificate must have one of them.
@@ -31,7 +31,7 @@ pub struct Known {
 
 /// A checked point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Point {
+pub enum VerificationPoint {
     /// The server signed exactly this certificate.
     Signature,
     /// The manifest is the server's, and agrees with the certificate about job, parties and charges.
@@ -62,7 +62,7 @@ pub enum Point {
     Model,
 }
 
-impl Point {
+impl VerificationPoint {
     /// Every point, in the order of checking.
     pub const ALL: [Self; 14] = [
         Self::Signature,
@@ -104,7 +104,7 @@ impl Point {
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum PointFinding {
     /// It holds; a summary.
     Holds(String),
     /// It could not be checked; the reason.
@@ -113,48 +113,50 @@ pub enum Finding {
     Fails(Vec<String>),
 }
 
-impl Finding {
+impl PointFinding {
     /// Returns `Holds` when there is no defect.
-    fn of(wrong: Vec<String>, right: impl FnOnce() -> String) -> Self {
+    fn from_defects(wrong: Vec<String>, right: impl FnOnce() -> String) -> Self {
         if wrong.is_empty() { Self::Holds(right()) } else { Self::Fails(wrong) }
     }
 }
 
 /// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Verdict(Vec<(Point, Finding)>);
+pub struct CertificateVerdict(Vec<(VerificationPoint, PointFinding)>);
 
-impl Verdict {
+impl CertificateVerdict {
     /// Returns whether no check failed. An unchecked point is no failure; it is reported.
     pub fn holds(&self) -> bool {
-        !self.0.is_empty() && !self.0.iter().any(|(_, finding)| matches!(finding, Finding::Fails(_)))
+        !self.0.is_empty() && !self.0.iter().any(|(_, finding)| matches!(finding, PointFinding::Fails(_)))
     }
 
     /// Returns the failed points.
-    pub fn failed(&self) -> Vec<Point> {
-        let fails = |(point, finding): &(Point, Finding)| matches!(finding, Finding::Fails(_)).then_some(*point);
+    pub fn failed(&self) -> Vec<VerificationPoint> {
+        let fails = |(point, finding): &(VerificationPoint, PointFinding)| {
+            matches!(finding, PointFinding::Fails(_)).then_some(*point)
+        };
         self.0.iter().filter_map(fails).collect()
     }
 
     /// Returns the result of one check; `None` when an earlier failure prevented it.
-    pub fn finding(&self, point: Point) -> Option<&Finding> {
+    pub fn finding(&self, point: VerificationPoint) -> Option<&PointFinding> {
         self.0.iter().find(|(known, _)| *known == point).map(|(_, finding)| finding)
     }
 
-    fn say(&mut self, point: Point, finding: Finding) {
+    fn say(&mut self, point: VerificationPoint, finding: PointFinding) {
         self.0.push((point, finding));
     }
 }
 
 /// A line for each point, and one for each defect.
-impl fmt::Display for Verdict {
+impl fmt::Display for CertificateVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (point, finding) in &self.0 {
             let name = point.name();
             match finding {
-                Finding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
-                Finding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
-                Finding::Fails(wrong) => {
+                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
+                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
+                PointFinding::Fails(wrong) => {
                     for what in wrong {
                         writeln!(f, "FAILED  {name:<11}{what}")?;
                     }
@@ -166,7 +168,7 @@ impl fmt::Display for Verdict {
 }
 
 /// A certificate under examination, with its documents opened.
-struct Opened {
+struct OpenedCertificate {
     certificate: Certificate,
     key: VerifyingKey,
     manifest: Manifest,
@@ -174,7 +176,7 @@ struct Opened {
     receipts: Vec<(usize, String, Receipt)>,
 }
 
-impl Opened {
+impl OpenedCertificate {
     /// Returns the charged parties with their receipts.
     fn parts(&self) -> impl Iterator<Item = (&CertificateParty, Vec<(&str, &Receipt)>)> {
         self.certificate.parties.iter().enumerate().map(|(index, party)| {
@@ -185,52 +187,55 @@ impl Opened {
 }
 
 /// Checks every point that the file permits to check.
-pub fn verify(file: &CertificateFile, known: &Known) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn verify(file: &CertificateFile, known: &TrustedInputs) -> CertificateVerdict {
+    let mut verdict = CertificateVerdict::default();
     let (certificate, key) = match signature(file, known) {
         Ok((certificate, key, finding)) => {
-            verdict.say(Point::Signature, finding);
+            verdict.say(VerificationPoint::Signature, finding);
             (certificate, key)
         }
         Err(wrong) => {
-            verdict.say(Point::Signature, Finding::Fails(vec![wrong]));
+            verdict.say(VerificationPoint::Signature, PointFinding::Fails(vec![wrong]));
             return verdict;
         }
     };
     let manifest: Manifest = match file.evidence.manifest.open(&key) {
         Ok(manifest) => manifest,
         Err(error) => {
-            verdict.say(Point::Manifest, Finding::Fails(vec![format!("the manifest: {error}")]));
+            verdict.say(VerificationPoint::Manifest, PointFinding::Fails(vec![format!("the manifest: {error}")]));
             return verdict;
         }
     };
-    verdict.say(Point::Manifest, same_job(&certificate, &manifest, &file.evidence.manifest.digest()));
-    verdict.say(Point::Sites, sites(&certificate, known));
-    let (receipts, wrong) = spent::opened(&certificate, &file.evidence.receipts);
-    let opened = Opened { certificate, key, manifest, receipts };
-    verdict.say(Point::Mechanism, figures::mechanism(&opened));
-    verdict.say(Point::Receipts, spent::foreseen(&opened, wrong));
-    verdict.say(Point::Chain, spent::chain(&opened));
-    verdict.say(Point::Counts, spent::counts(&opened));
-    verdict.say(Point::Accountant, figures::accountant(&opened));
+    verdict.say(VerificationPoint::Manifest, same_job(&certificate, &manifest, &file.evidence.manifest.digest()));
+    verdict.say(VerificationPoint::Sites, sites(&certificate, known));
+    let (receipts, wrong) = spent::open_receipts(&certificate, &file.evidence.receipts);
+    let opened = OpenedCertificate { certificate, key, manifest, receipts };
+    verdict.say(VerificationPoint::Mechanism, figures::mechanism(&opened));
+    verdict.say(VerificationPoint::Receipts, spent::check_receipts(&opened, wrong));
+    verdict.say(VerificationPoint::Chain, spent::chain(&opened));
+    verdict.say(VerificationPoint::Counts, spent::counts(&opened));
+    verdict.say(VerificationPoint::Accountant, figures::accountant(&opened));
     let (epsilon, rule) = figures::figures(&opened);
-    verdict.say(Point::Epsilon, epsilon);
-    verdict.say(Point::Rule, rule);
-    verdict.say(Point::Account, figures::accounts(&opened));
-    verdict.say(Point::Log, proofs::log(&opened, &file.evidence.receipts));
-    verdict.say(Point::Audit, proofs::audit(&opened));
-    verdict.say(Point::Model, model(&opened.certificate, known));
+    verdict.say(VerificationPoint::Epsilon, epsilon);
+    verdict.say(VerificationPoint::Rule, rule);
+    verdict.say(VerificationPoint::Account, figures::accounts(&opened));
+    verdict.say(VerificationPoint::Log, proofs::log(&opened, &file.evidence.receipts));
+    verdict.say(VerificationPoint::Audit, proofs::audit(&opened));
+    verdict.say(VerificationPoint::Model, model(&opened.certificate, known));
     verdict
 }
 
 /// Opens the certificate: with the known key, otherwise with the key that it names, which proves less.
-fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, VerifyingKey, Finding), String> {
-    let named = serde_json::from_str::<Certificate>(&file.payload)
+fn signature(
+    file: &CertificateFile,
+    known: &TrustedInputs,
+) -> Result<(Certificate, VerifyingKey, PointFinding), String> {
+    let embedded_key = serde_json::from_str::<Certificate>(&file.payload)
         .map_err(|error| SignedError::Payload(error.to_string()))
         .and_then(|certificate| signed::public_key(&certificate.issuer.public_key));
     let (key, pinned) = match known.server_key {
         Some(key) => (key, true),
-        None => (named.map_err(|error| format!("the certificate cannot be read: {error}"))?, false),
+        None => (embedded_key.map_err(|error| format!("the certificate cannot be read: {error}"))?, false),
     };
     let certificate: Certificate = file.signed().open(&key).map_err(|error| format!("the certificate: {error}"))?;
     let hex = hex::encode(key.to_bytes());
@@ -238,9 +243,9 @@ fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, Veri
         return Err("the certificate names another server key than the one that signed it".to_owned());
     }
     let finding = if pinned {
-        Finding::Holds(format!("signed by the server's key {hex}"))
+        PointFinding::Holds(format!("signed by the server's key {hex}"))
     } else {
-        Finding::Holds(format!(
+        PointFinding::Holds(format!(
             "signed by the key it names, {hex}: compare it with the one in a worker's enrolment, or give --server-key"
         ))
     };
@@ -248,7 +253,7 @@ fn signature(file: &CertificateFile, known: &Known) -> Result<(Certificate, Veri
 }
 
 /// Compares the certificate with the manifest that it names.
-fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Finding {
+fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> PointFinding {
     let mut wrong = Vec::new();
     let mut expect = |holds: bool, what: &str| {
         if !holds {
@@ -271,21 +276,21 @@ fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Fin
             == (asked.dataset, asked.lineage, asked.organization, asked.worker, asked.purpose, asked.units)
             && (&party.dataset_name, &party.organization_name) == (&asked.dataset_name, &asked.organization_name);
         expect(same, &format!("{name}: the manifest names another dataset, site or size"));
-        let charged = party.charged.as_ref();
-        let says = charged.map(|c| (c.unit, c.adjacency, &c.mechanism.event, c.releases.reserved));
+        let party_charges = party.charged.as_ref();
+        let says = party_charges.map(|c| (c.unit, c.adjacency, &c.mechanism.event, c.releases.reserved));
         let charges = asked.charge.as_ref().map(|c| (c.unit, c.adjacency, &c.event, c.releases));
         expect(says == charges, &format!("{name}: unit, adjacency, release or reservation is not the manifest's"));
         expect(
-            Charge::reconcile(manifest.spec.cost(&price::known_of(party)), asked.charge.as_ref()).is_some(),
+            Charge::reconcile(manifest.spec.cost(&price::to_dataset(party)), asked.charge.as_ref()).is_some(),
             &format!("{name}: what the manifest charges does not follow from what it lets the job do"),
         );
     }
-    Finding::of(wrong, || format!("{digest}, of {} parties", certificate.parties.len()))
+    PointFinding::from_defects(wrong, || format!("{digest}, of {} parties", certificate.parties.len()))
 }
 
-fn sites(certificate: &Certificate, known: &Known) -> Finding {
+fn sites(certificate: &Certificate, known: &TrustedInputs) -> PointFinding {
     if known.site_keys.is_empty() {
-        return Finding::Unchecked(
+        return PointFinding::Unchecked(
             "the sites' keys are those that the certificate names; compare them with the sites, or give --site-key"
                 .to_owned(),
         );
@@ -294,16 +299,16 @@ fn sites(certificate: &Certificate, known: &Known) -> Finding {
     let wrong: Vec<_> = strange
         .map(|party| format!("{}: {} is none of the given keys", party.organization_name, party.site_key))
         .collect();
-    Finding::of(wrong, || "every site has one of the given keys".to_owned())
+    PointFinding::from_defects(wrong, || "every site has one of the given keys".to_owned())
 }
 
-fn model(certificate: &Certificate, known: &Known) -> Finding {
+fn model(certificate: &Certificate, known: &TrustedInputs) -> PointFinding {
     let Some((size, digest)) = &known.model else {
-        return Finding::Unchecked("no model was given: add --model FILE".to_owned());
+        return PointFinding::Unchecked("no model was given: add --model FILE".to_owned());
     };
-    let found = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
-    match found {
-        Some(file) => Finding::Holds(format!("the model is the job's {}", file.name)),
-        None => Finding::Fails(vec![format!("{digest} ({size} bytes) is none of the job's files")]),
+    let artifact = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
+    match artifact {
+        Some(file) => PointFinding::Holds(format!("the model is the job's {}", file.name)),
+        None => PointFinding::Fails(vec![format!("{digest} ({size} bytes) is none of the job's files")]),
     }
 }

@@ -7,11 +7,11 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
 
-use super::{LONGEST, load, shown};
+use super::{LONGEST, load, to_consortia};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction};
+use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
 use crate::service::entity::consortium;
 use crate::service::version::ExpectedVersion;
 
@@ -36,12 +36,12 @@ pub async fn edit(
         .write("edit consortium", async |tx| {
             let row = consortium::Entity::find_by_id(id.0).one(tx).await?;
             let mut row = row.ok_or_else(|| Error::not_found("consortium"))?;
-            if let Some(now) = shown(tx, vec![row.clone()]).await?.first() {
+            if let Some(now) = to_consortia(tx, vec![row.clone()]).await?.first() {
                 expected.check(now)?;
             }
             if let Some(name) = edit.name.as_deref().map(str::trim) {
-                let taken = consortium::Entity::find().filter(consortium::Column::Name.eq(name)).one(tx).await?;
-                if taken.is_some_and(|taken| taken.id != id.0) {
+                let namesake = consortium::Entity::find().filter(consortium::Column::Name.eq(name)).one(tx).await?;
+                if namesake.is_some_and(|namesake| namesake.id != id.0) {
                     let detail = "a consortium of this name exists: choose another name";
                     return Err(Error::problem(Code::AlreadyExists, detail));
                 }
@@ -52,7 +52,7 @@ pub async fn edit(
             }
             let detail = json!({ "name": row.name });
             row.into_active_model().reset_all().update(tx).await?;
-            let act = Act {
+            let act = NewAuditEntry {
                 by: actor.into(),
                 what: AuditAction::ConsortiumEdited,
                 place: Place::Consortium(id),

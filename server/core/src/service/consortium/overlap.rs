@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::overlap;
 use crate::service::version::ExpectedVersion;
@@ -52,7 +52,7 @@ pub async fn attest_if(
         .write("attest overlap", async |tx| {
             let mut declared = rows(tx, [id.0]).await?;
             let last = declared.last().map_or(0, |row| row.sequence);
-            expected.check(&declared.drain(..).rev().map(shown).collect::<Result<Vec<_>, _>>()?)?;
+            expected.check(&declared.drain(..).rev().map(to_overlap_rule).collect::<Result<Vec<_>, _>>()?)?;
             let row = overlap::Model {
                 consortium_id: id.0,
                 sequence: last + 1,
@@ -62,8 +62,8 @@ pub async fn attest_if(
                 attested_by: actor.member.name.clone(),
                 attested_at: ctx.now(),
             };
-            let act = Act {
-                by: By::from(actor),
+            let act = NewAuditEntry {
+                by: AuditAuthor::from(actor),
                 what: AuditAction::OverlapAttested,
                 place: Place::Consortium(id),
                 subject: Some(("overlap", row.sequence.to_string())),
@@ -74,7 +74,7 @@ pub async fn attest_if(
         })
         .await?;
     tracing::info!(consortium.id = %id, overlap = row.overlap, "a cross-organization rule was declared");
-    shown(row)
+    to_overlap_rule(row)
 }
 
 /// Returns every declaration of a consortium, the last first; none while the default applies.
@@ -83,7 +83,7 @@ pub async fn attest_if(
 /// 404 when the caller may not know the consortium.
 pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<OverlapRule>, Error> {
     policy::check(actor, Operation::ReadConsortium, Place::Consortium(id))?;
-    rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(shown).collect()
+    rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(to_overlap_rule).collect()
 }
 
 /// Returns the rules in force, by consortium, without consortia under the default.
@@ -92,7 +92,7 @@ pub async fn in_force(
     consortia: impl IntoIterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, OverlapRule>, Error> {
     // The last row of each wins, because they come in order.
-    rows(connection, consortia).await?.into_iter().map(|row| Ok((row.consortium_id, shown(row)?))).collect()
+    rows(connection, consortia).await?.into_iter().map(|row| Ok((row.consortium_id, to_overlap_rule(row)?))).collect()
 }
 
 /// Returns the rows of consortia, in order within each.
@@ -107,7 +107,7 @@ async fn rows(
         .await?)
 }
 
-fn shown(row: overlap::Model) -> Result<OverlapRule, Error> {
+fn to_overlap_rule(row: overlap::Model) -> Result<OverlapRule, Error> {
     Ok(OverlapRule {
         overlap: from_json(&row.overlap)?,
         statement: row.statement,

@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 use undertone_privacy::ledger::Overlap;
 use uuid::Uuid;
 
-use super::{attest, found, get, history, list};
+use super::{attest, create, get, history, list};
 use crate::service::{member, organization};
 use crate::testing::on_both;
 
@@ -17,7 +17,7 @@ fn new(name: &str) -> NewConsortium {
 on_both! {
     async fn only_the_operator_founds(app: &TestApp) {
         let founded = app.founded().await;
-        let refused = found(&app.ctx, &founded.north.1.actor(app).await, &new("Mine")).await;
+        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &new("Mine")).await;
         assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
     }
 
@@ -25,31 +25,31 @@ on_both! {
         let operator = app.operator().await;
         let mut new = new("Speech");
         new.organization_name = Some("Centre".to_owned());
-        let made = found(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
+        let consortium = create(&app.ctx, &operator.actor(app).await, &new).await.expect("founded");
         let actor = operator.actor(app).await;
-        assert_eq!(made.organizations, actor.organizations());
-        assert!(actor.roles_in(made.organizations[0]).any(|role| role == Role::DataSteward));
-        assert!(actor.roles_over(made.id).any(|role| role == Role::ConsortiumAdmin));
+        assert_eq!(consortium.organizations, actor.organizations());
+        assert!(actor.roles_in(consortium.organizations[0]).any(|role| role == Role::DataSteward));
+        assert!(actor.roles_over(consortium.id).any(|role| role == Role::ConsortiumAdmin));
     }
 
     async fn a_name_is_taken_once(app: &TestApp) {
         let founded = app.founded().await;
-        let taken = found(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
-        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+        let duplicate = create(&app.ctx, &founded.operator.actor(app).await, &new(" Speech ")).await;
+        assert_eq!(duplicate.expect_err("taken").code(), Code::AlreadyExists);
     }
 
     async fn a_stranger_does_not_learn_that_it_exists(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let other = found(&app.ctx, &operator, &new("Other")).await.expect("founded").id;
+        let other = create(&app.ctx, &operator, &new("Other")).await.expect("founded").id;
         let (_, stranger) = app.organization(&founded.operator, other, "East").await;
         let actor = stranger.actor(app).await;
         let theirs = get(&app.ctx, &actor, founded.consortium).await.expect_err("hidden").into_problem();
         let nothing = get(&app.ctx, &actor, ConsortiumId(Uuid::from_u128(1))).await.expect_err("none").into_problem();
         assert_eq!(theirs, nothing, "what is hidden looks like what is not");
         assert_eq!(theirs.code, Code::NotFound);
-        let seen = list(&app.ctx, &actor).await.expect("listed");
-        assert_eq!(seen.iter().map(|one| one.id).collect::<Vec<_>>(), [other]);
+        let consortia = list(&app.ctx, &actor).await.expect("listed");
+        assert_eq!(consortia.iter().map(|one| one.id).collect::<Vec<_>>(), [other]);
         assert_eq!(organization::list(&app.ctx, &actor).await.expect("listed").len(), 1);
     }
 
@@ -66,22 +66,22 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let auditor = app.joins(admin, *north, "Auditor", &[Role::Auditor]).await;
-        let seen = member::list(&app.ctx, &auditor.actor(app).await, *north).await.expect("listed");
-        let emails: Vec<&str> = seen.iter().map(|member| member.email.as_str()).collect();
+        let members = member::list(&app.ctx, &auditor.actor(app).await, *north).await.expect("listed");
+        let emails: Vec<&str> = members.iter().map(|member| member.email.as_str()).collect();
         assert_eq!(emails, ["auditor@example.org", ""]);
-        let seen = member::list(&app.ctx, &admin.actor(app).await, *north).await.expect("listed");
-        assert!(seen.iter().all(|member| !member.email.is_empty()));
+        let members = member::list(&app.ctx, &admin.actor(app).await, *north).await.expect("listed");
+        assert!(members.iter().all(|member| !member.email.is_empty()));
     }
 
     async fn an_organization_joins_by_its_own_admin_only(app: &TestApp) {
         let founded = app.founded().await;
         let mut new = new("Second");
         new.organization = Some(founded.north.0);
-        let refused = found(&app.ctx, &founded.operator.actor(app).await, &new).await;
+        let refused = create(&app.ctx, &founded.operator.actor(app).await, &new).await;
         assert_eq!(refused.expect_err("not theirs").into_problem().violations[0].field, "organization");
     }
 
-    async fn people_may_be_anywhere_until_an_admin_puts_their_name_to_less(app: &TestApp) {
+    async fn overlap_is_unlimited_until_an_admin_attests_a_rule(app: &TestApp) {
         let founded = app.founded().await;
         let (admin, consortium) = (founded.operator.actor(app).await, founded.consortium);
         let before = get(&app.ctx, &admin, consortium).await.expect("seen").overlap;
@@ -94,12 +94,12 @@ on_both! {
         let now = get(&app.ctx, &founded.south.1.actor(app).await, consortium).await.expect("seen").overlap;
         assert_eq!((now.overlap, now.attested_by.as_deref()), (two.overlap, Some("Operator")));
         assert_eq!(now.attested_at, Some(app.ctx.now()));
-        let told: Vec<_> = history(&app.ctx, &founded.north.1.actor(app).await, consortium).await.expect("read")
+        let reasons: Vec<_> = history(&app.ctx, &founded.north.1.actor(app).await, consortium).await.expect("read")
             .into_iter().map(|rule| rule.statement).collect();
-        assert_eq!(told, ["Referred once.", "Different countries."], "what was said before stays said");
+        assert_eq!(reasons, ["Referred once.", "Different countries."], "what was said before stays said");
     }
 
-    async fn only_the_consortium_s_admin_declares_and_never_without_grounds(app: &TestApp) {
+    async fn overlap_rule_needs_consortium_admin_and_grounds(app: &TestApp) {
         let founded = app.founded().await;
         let new = NewOverlap { overlap: Overlap::Disjoint, statement: "Different countries.".to_owned() };
         let refused = attest(&app.ctx, &founded.north.1.actor(app).await, founded.consortium, &new).await;

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// A filter of datasets. Every given condition must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct DatasetFilter {
     /// The owner.
     pub organization: Option<OrganizationId>,
     /// The visibility.
@@ -29,7 +29,7 @@ pub async fn search(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    wanted: &Wanted,
+    wanted: &DatasetFilter,
 ) -> Result<Vec<Dataset>, Error> {
     let text = wanted.text.as_ref().map(|text| text.to_lowercase());
     let fits = |dataset: &Dataset| {

@@ -13,13 +13,13 @@ use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::MOST_APPROVAL_KEYS;
 use undertone_privacy::PrivacyUnit;
 
-use super::shown;
+use super::to_datasets;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::metrics::Limit;
 use crate::service::approval;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_word, to_json, word};
 use crate::service::entity::{dataset, job, participant, worker};
 
@@ -36,23 +36,23 @@ pub const MOST_DATASETS: u64 = 1_000;
 /// # Errors
 /// `validation_failed` with every violation; `too_large` when the worker has `MOST_DATASETS`; `wrong_state` when the
 /// lineage or the kind of content of a name would change, or its visibility while it is in a job.
-pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -> Result<Dataset, Error> {
-    if let Some(known) = registered(ctx, worker, told).await? {
-        return Ok(known);
+pub async fn register(ctx: &Ctx, worker: WorkerId, registration: &DatasetRegistration) -> Result<Dataset, Error> {
+    if let Some(dataset) = find_registered(ctx, worker, registration).await? {
+        return Ok(dataset);
     }
     let row = ctx
         .db
         .write("register dataset", async |tx| {
             let worker = worker::Entity::find_by_id(worker.0).one(tx).await?;
             let worker = worker.ok_or_else(|| Error::not_found("worker"))?;
-            let known = dataset::Entity::find()
+            let dataset = dataset::Entity::find()
                 .filter(dataset::Column::OrganizationId.eq(worker.organization_id))
-                .filter(dataset::Column::Name.eq(told.name.trim()))
+                .filter(dataset::Column::Name.eq(registration.name.trim()))
                 .one(tx)
                 .await?;
-            let Some(known) = known else {
-                let held = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
-                if held >= MOST_DATASETS {
+            let Some(dataset) = dataset else {
+                let count = dataset::Entity::find().filter(dataset::Column::WorkerId.eq(worker.id)).count(tx).await?;
+                if count >= MOST_DATASETS {
                     ctx.metrics.reach(Limit::Datasets);
                     return Err(Error::problem(
                         Code::TooLarge,
@@ -61,79 +61,83 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -
                         ),
                     ));
                 }
-                let row = row(ctx, &worker, ctx.id(), ctx.now(), told)?;
-                let act = Act {
-                    by: By::Worker(worker.id.into()),
+                let row = row(ctx, &worker, ctx.id(), ctx.now(), registration)?;
+                let act = NewAuditEntry {
+                    by: AuditAuthor::Worker(worker.id.into()),
                     what: AuditAction::DatasetRegistered,
                     place: Place::Organization(worker.organization_id.into()),
                     subject: Some(("dataset", row.id.to_string())),
-                    detail: json!({ "name": row.name, "visibility": told.visibility, "content": told.content }),
+                    detail: json!({ "name": row.name, "visibility": registration.visibility, "content": registration.content }),
                 };
                 audit_log::record(ctx, tx, act).await?;
                 return Ok(row.into_active_model().insert(tx).await?);
             };
-            if known.worker_id != worker.id {
+            if dataset.worker_id != worker.id {
                 return Err(Error::wrong_state(format!(
                     "another worker of your organization registered a dataset named {:?}: choose another name",
-                    told.name.trim()
+                    registration.name.trim()
                 )));
             }
-            agrees(tx, &known, told).await?;
-            let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
+            agrees(tx, &dataset, registration).await?;
+            let row = row(ctx, &worker, dataset.id.into(), dataset.created_at, registration)?;
             let row = row.into_active_model().reset_all().update(tx).await?;
-            if let Some(now) = shown(tx, vec![row.clone()]).await?.pop() {
+            if let Some(now) = to_datasets(tx, vec![row.clone()]).await?.pop() {
                 // A manifest with other facts about the dataset is no longer valid.
-                approval::changed(ctx, tx, &now).await?;
+                approval::refuse_outdated(ctx, tx, &now).await?;
             }
             Ok(row)
         })
         .await?;
     ctx.changes().notify();
     tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
-    shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
+    to_datasets(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }
 
 /// Returns a worker's dataset if it is registered with exactly these facts already, so that nothing must be written.
 ///
 /// # Errors
 /// `validation_failed` with every violation.
-pub async fn registered(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -> Result<Option<Dataset>, Error> {
-    let violations = violations(told);
+pub async fn find_registered(
+    ctx: &Ctx,
+    worker: WorkerId,
+    registration: &DatasetRegistration,
+) -> Result<Option<Dataset>, Error> {
+    let violations = violations(registration);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
     let connection = ctx.db.read();
     let Some(worker) = worker::Entity::find_by_id(worker.0).one(connection).await? else { return Ok(None) };
-    let known = dataset::Entity::find()
+    let dataset = dataset::Entity::find()
         .filter(dataset::Column::WorkerId.eq(worker.id))
-        .filter(dataset::Column::Name.eq(told.name.trim()))
+        .filter(dataset::Column::Name.eq(registration.name.trim()))
         .one(connection)
         .await?;
-    let Some(known) = known else { return Ok(None) };
-    let row = row(ctx, &worker, known.id.into(), known.created_at, told)?;
-    if (dataset::Model { updated_at: known.updated_at, ..row }) != known {
+    let Some(dataset) = dataset else { return Ok(None) };
+    let row = row(ctx, &worker, dataset.id.into(), dataset.created_at, registration)?;
+    if (dataset::Model { updated_at: dataset.updated_at, ..row }) != dataset {
         return Ok(None);
     }
-    Ok(shown(connection, vec![known]).await?.pop())
+    Ok(to_datasets(connection, vec![dataset]).await?.pop())
 }
 
 /// Checks that the new facts may replace the old ones.
 async fn agrees(
     connection: &impl ConnectionTrait,
     known: &dataset::Model,
-    told: &DatasetRegistration,
+    registration: &DatasetRegistration,
 ) -> Result<(), Error> {
-    if known.lineage_id != told.lineage.0 {
+    if known.lineage_id != registration.lineage.0 {
         return Err(Error::wrong_state(
             "the name has accounts of its own, and what was spent on them stays spent: a dataset never leaves its lineage. Prepare data \
              that continue another dataset under a new name",
         ));
     }
-    if from_word::<DatasetContent>(&known.content)? != told.content {
+    if from_word::<DatasetContent>(&known.content)? != registration.content {
         return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
     }
     // Running jobs were approved for the previous visibility.
-    if from_word::<Visibility>(&known.visibility)? != told.visibility {
+    if from_word::<Visibility>(&known.visibility)? != registration.visibility {
         let parts =
             participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
         let under_way = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused].iter().map(word);
@@ -155,56 +159,59 @@ fn row(
     worker: &worker::Model,
     id: DatasetId,
     created_at: time::OffsetDateTime,
-    told: &DatasetRegistration,
+    registration: &DatasetRegistration,
 ) -> Result<dataset::Model, Error> {
     let too_many = |error| Error::internal("storing a count", error);
     Ok(dataset::Model {
         id: id.0,
         organization_id: worker.organization_id,
         worker_id: worker.id,
-        lineage_id: told.lineage.0,
-        name: told.name.trim().to_owned(),
-        visibility: word(&told.visibility)?,
-        inputs: i32::try_from(told.inputs).map_err(too_many)?,
-        classes: i32::try_from(told.classes).map_err(too_many)?,
-        records: i64::try_from(told.records.0).map_err(too_many)?,
-        speakers: i64::try_from(told.speakers.0).map_err(too_many)?,
-        test_records: i64::try_from(told.test_records).map_err(too_many)?,
-        users: told.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
-        seconds: told.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
-        content: word(&told.content)?,
-        approval: told.approval.as_ref().map(to_json).transpose()?,
-        units: Some(told.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
+        lineage_id: registration.lineage.0,
+        name: registration.name.trim().to_owned(),
+        visibility: word(&registration.visibility)?,
+        inputs: i32::try_from(registration.inputs).map_err(too_many)?,
+        classes: i32::try_from(registration.classes).map_err(too_many)?,
+        records: i64::try_from(registration.records.0).map_err(too_many)?,
+        speakers: i64::try_from(registration.speakers.0).map_err(too_many)?,
+        test_records: i64::try_from(registration.test_records).map_err(too_many)?,
+        users: registration.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
+        seconds: registration.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
+        content: word(&registration.content)?,
+        approval: registration.approval.as_ref().map(to_json).transpose()?,
+        units: Some(registration.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
         created_at,
         updated_at: ctx.now(),
     })
 }
 
-fn violations(told: &DatasetRegistration) -> Vec<Violation> {
+fn violations(registration: &DatasetRegistration) -> Vec<Violation> {
     let mut violations = Vec::new();
-    check_name("name", &told.name, &mut violations);
-    check_content(told, &mut violations);
-    let rest = [("users", told.users), ("seconds", told.seconds)];
+    check_name("name", &registration.name, &mut violations);
+    check_content(registration, &mut violations);
+    let rest = [("users", registration.users), ("seconds", registration.seconds)];
     let rest = rest.into_iter().filter_map(|(field, size)| Some((field, size?.0)));
-    for (field, size) in [("records", told.records.0), ("speakers", told.speakers.0)].into_iter().chain(rest) {
+    for (field, size) in
+        [("records", registration.records.0), ("speakers", registration.speakers.0)].into_iter().chain(rest)
+    {
         if size == 0 || SizeClass::from_count(size).0 != size {
             violations.push(Violation::new(field, "tell sizes roughly: 1, 2 or 5 times a power of ten"));
         }
     }
-    if told.test_records != 0 && SizeClass::from_count(told.test_records).0 != told.test_records {
+    if registration.test_records != 0 && SizeClass::from_count(registration.test_records).0 != registration.test_records
+    {
         violations.push(Violation::new("test_records", "tell sizes roughly: 0, or 1, 2 or 5 times a power of ten"));
     }
-    let keys = told.approval.iter().flat_map(|approval| &approval.keys);
+    let keys = registration.approval.iter().flat_map(|approval| &approval.keys);
     if keys.clone().count() > MOST_APPROVAL_KEYS || keys.clone().any(|key| key.check().is_err()) {
         violations.push(Violation::new("approval", format!("name at most {MOST_APPROVAL_KEYS} well-formed keys")));
     }
-    if told.units.is_empty() || !told.units.is_sorted_by(|a, b| a < b) {
+    if registration.units.is_empty() || !registration.units.is_sorted_by(|a, b| a < b) {
         violations.push(Violation::new(
             "units",
             "name at least one of `record`, `speaker`, `user`, `words`, in this order, each once",
         ));
     }
-    if told.units.contains(&PrivacyUnit::User) && told.users.is_none() {
+    if registration.units.contains(&PrivacyUnit::User) && registration.users.is_none() {
         violations.push(Violation::new("users", "tell roughly how many users there are, as users can be protected"));
     }
     violations
@@ -212,21 +219,26 @@ fn violations(told: &DatasetRegistration) -> Vec<Violation> {
 
 /// Checks the rules for each kind of content. Speech has coefficients and classes. The labels of a private query log
 /// are never disclosed. For recordings without labels, only the words are protected, and the length is stated.
-fn check_content(told: &DatasetRegistration, violations: &mut Vec<Violation>) {
+fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {
             violations.push(Violation::new(field, format!("use {least} to {most}, not {count}")));
         }
     };
-    match told.content {
+    match registration.content {
         DatasetContent::Speech => {
-            within("inputs", told.inputs, 1, WIDEST);
-            within("classes", told.classes, 1, WIDEST);
+            within("inputs", registration.inputs, 1, WIDEST);
+            within("classes", registration.classes, 1, WIDEST);
         }
         DatasetContent::Queries => {
-            within("inputs", told.inputs, 0, 0);
-            within("classes", told.classes, 0, if told.visibility == Visibility::Public { WIDEST } else { 0 });
-            if told.units.contains(&PrivacyUnit::Speaker) {
+            within("inputs", registration.inputs, 0, 0);
+            within(
+                "classes",
+                registration.classes,
+                0,
+                if registration.visibility == Visibility::Public { WIDEST } else { 0 },
+            );
+            if registration.units.contains(&PrivacyUnit::Speaker) {
                 violations.push(Violation::new(
                     "units",
                     "queries have no speakers: name `record`, and `user` where there are any",
@@ -234,21 +246,21 @@ fn check_content(told: &DatasetRegistration, violations: &mut Vec<Violation>) {
             }
         }
         DatasetContent::Recordings => {
-            within("inputs", told.inputs, 0, 0);
-            within("classes", told.classes, 0, 0);
-            if told.units != [PrivacyUnit::Words] {
+            within("inputs", registration.inputs, 0, 0);
+            within("classes", registration.classes, 0, 0);
+            if registration.units != [PrivacyUnit::Words] {
                 let only = "of recordings without labels words are protected, and nothing else: name `words` alone";
                 violations.push(Violation::new("units", only));
             }
-            if told.test_records != 0 {
+            if registration.test_records != 0 {
                 violations.push(Violation::new("test_records", "use 0: recordings have no test part"));
             }
         }
     }
-    if told.content != DatasetContent::Recordings && told.units.contains(&PrivacyUnit::Words) {
+    if registration.content != DatasetContent::Recordings && registration.units.contains(&PrivacyUnit::Words) {
         violations.push(Violation::new("units", "only of recordings to be transcribed words are protected"));
     }
-    if told.seconds.is_some() != (told.content == DatasetContent::Recordings) {
+    if registration.seconds.is_some() != (registration.content == DatasetContent::Recordings) {
         violations.push(Violation::new(
             "seconds",
             "tell roughly how long recordings to be transcribed are, and nothing of others",

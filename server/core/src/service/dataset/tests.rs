@@ -71,15 +71,15 @@ on_both! {
             Ok(())
         };
         app.ctx.db.write("datasets", insert).await.expect("inserted");
-        let named = |name: &str| DatasetRegistration { name: name.to_owned(), ..registration() };
-        register(&app.ctx, site, &named("last")).await.expect("the thousandth");
-        let refused = register(&app.ctx, site, &named("one more")).await.expect_err("one more than a thousand");
+        let with_name = |name: &str| DatasetRegistration { name: name.to_owned(), ..registration() };
+        register(&app.ctx, site, &with_name("last")).await.expect("the thousandth");
+        let refused = register(&app.ctx, site, &with_name("one more")).await.expect_err("one more than a thousand");
         assert_eq!(refused.code(), Code::TooLarge);
         assert_eq!(app.ctx.metrics.reached(Limit::Datasets), 1);
         register(&app.ctx, site, &registration()).await.expect("a known name is told again");
     }
 
-    async fn a_dataset_that_is_told_again_keeps_its_id_and_takes_the_new_facts(app: &TestApp) {
+    async fn repeated_registration_keeps_id_and_updates_facts(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let first = register(&app.ctx, site, &registration()).await.expect("registered");
@@ -132,15 +132,15 @@ on_both! {
         assert_eq!(register(&app.ctx, site, &other).await.expect_err("of another kind").code(), Code::WrongState);
     }
 
-    async fn of_recordings_their_length_is_told_and_words_alone_are_protected(app: &TestApp) {
+    async fn recordings_state_their_length_and_protect_only_words(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let letters = DatasetRegistration {
             name: "letters".to_owned(), content: DatasetContent::Recordings, inputs: 0, classes: 0, speakers: SizeClass(1),
             seconds: Some(SizeClass(5000)), units: vec![PrivacyUnit::Words], ..registration()
         };
-        let told = register(&app.ctx, site, &letters).await.expect("registered");
-        assert_eq!((told.content, told.seconds, told.units), (DatasetContent::Recordings, Some(SizeClass(5000)), vec![PrivacyUnit::Words]));
+        let dataset = register(&app.ctx, site, &letters).await.expect("registered");
+        assert_eq!((dataset.content, dataset.seconds, dataset.units), (DatasetContent::Recordings, Some(SizeClass(5000)), vec![PrivacyUnit::Words]));
         for (wrong, field) in [
             (DatasetRegistration { seconds: None, ..letters.clone() }, "seconds"),
             (DatasetRegistration { seconds: Some(SizeClass(4711)), ..letters.clone() }, "seconds"),
@@ -215,9 +215,9 @@ on_both! {
         assert_eq!((usual.users, usual.units.clone()), (None, undertone_api::dataset::usual_units()));
         let users = Some(SizeClass(200));
         let with = DatasetRegistration { users, units: vec![PrivacyUnit::Speaker, PrivacyUnit::User], ..registration() };
-        let told = register(&app.ctx, site, &with).await.expect("registered");
-        assert_eq!((told.users, told.units.clone()), (users, with.units.clone()));
-        assert_eq!((told.keeps_apart(PrivacyUnit::Record), told.count(PrivacyUnit::User)), (false, SizeClass(200)));
+        let dataset = register(&app.ctx, site, &with).await.expect("registered");
+        assert_eq!((dataset.users, dataset.units.clone()), (users, with.units.clone()));
+        assert_eq!((dataset.keeps_apart(PrivacyUnit::Record), dataset.count(PrivacyUnit::User)), (false, SizeClass(200)));
         for (users, units, field) in [
             (Some(SizeClass(190)), with.units.clone(), "users"),
             (None, with.units.clone(), "users"),
@@ -234,10 +234,10 @@ on_both! {
     async fn the_consortium_sees_it_and_strangers_do_not(app: &TestApp) {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
-        let made = register(&app.ctx, site, &registration()).await.expect("registered");
+        let dataset = register(&app.ctx, site, &registration()).await.expect("registered");
         let peer = founded.south.1.actor(app).await;
-        assert_eq!(list(&app.ctx, &peer, founded.consortium).await.expect("listed"), vec![made.clone()]);
-        assert_eq!(get(&app.ctx, &peer, made.id).await.expect("seen"), made);
+        assert_eq!(list(&app.ctx, &peer, founded.consortium).await.expect("listed"), vec![dataset.clone()]);
+        assert_eq!(get(&app.ctx, &peer, dataset.id).await.expect("seen"), dataset);
         let new = undertone_api::consortium::NewConsortium {
             name: "Other".to_owned(),
             description: String::new(),
@@ -245,9 +245,9 @@ on_both! {
             organization_name: None,
         };
         let operator = founded.operator.actor(app).await;
-        let other = crate::service::consortium::found(&app.ctx, &operator, &new).await.expect("founded").id;
+        let other = crate::service::consortium::create(&app.ctx, &operator, &new).await.expect("founded").id;
         let (_, stranger) = app.organization(&founded.operator, other, "East").await;
-        let hidden = get(&app.ctx, &stranger.actor(app).await, made.id).await;
+        let hidden = get(&app.ctx, &stranger.actor(app).await, dataset.id).await;
         assert_eq!(hidden.expect_err("hidden").code(), Code::NotFound);
     }
 }

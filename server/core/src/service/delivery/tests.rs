@@ -56,10 +56,10 @@ async fn mail_server() -> (SocketAddr, Lines) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     let lines = Lines::default();
-    let kept = Arc::clone(&lines);
+    let shared_lines = Arc::clone(&lines);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(speak_smtp(stream, Arc::clone(&kept)));
+            tokio::spawn(speak_smtp(stream, Arc::clone(&shared_lines)));
         }
     });
     (address, lines)
@@ -72,12 +72,12 @@ async fn receiver(refused: usize) -> (SocketAddr, Posts) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     let posts = Posts::default();
-    let kept = Arc::clone(&posts);
+    let shared_posts = Arc::clone(&posts);
     let count = Arc::new(AtomicUsize::new(0));
     let take = move |headers: HeaderMap, body: String| {
-        let (kept, count) = (Arc::clone(&kept), Arc::clone(&count));
+        let (shared_posts, count) = (Arc::clone(&shared_posts), Arc::clone(&count));
         async move {
-            kept.lock().expect("no test fails while it writes").push((headers, body));
+            shared_posts.lock().expect("no test fails while it writes").push((headers, body));
             let is_refused = count.fetch_add(1, Ordering::SeqCst) < refused;
             if is_refused { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT }
         }
@@ -132,14 +132,14 @@ async fn security_notice_is_sent_to_the_member_by_mail() {
     lines.lock().expect("kept").clear();
     announce(&app, &person).await;
     assert_eq!(deliver_due(&app.ctx, &channels).await.expect("sent"), 1);
-    let sent = lines.lock().expect("kept").join("\n");
+    let text = lines.lock().expect("kept").join("\n");
     for part in [
         "RCPT TO:<operator@example.org>",
         "From: Undertone <undertone@example.org>",
         "Subject: Undertone: credentials were reset or changed",
         "A recovery code of Operator was used in place of the second factor.",
     ] {
-        assert!(sent.contains(part), "{part} is missing: {sent}");
+        assert!(text.contains(part), "{part} is missing: {text}");
     }
     assert_eq!(deliver_due(&app.ctx, &channels).await.expect("nothing is due"), 0);
     app.close().await;

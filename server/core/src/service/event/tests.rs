@@ -10,7 +10,7 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Events, listen, watch};
+use super::{EventStream, listen, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, StreamSubject, SubjectState};
@@ -22,7 +22,7 @@ use crate::testing::{HERE, TestApp, on_both};
 const READ: Operation = Operation::ReadJob;
 
 /// Signs in the steward of a site as a member with the steward's roles: a stream rechecks them.
-async fn signed_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor {
+async fn sign_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor {
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let steward = &world.sites[site].steward;
     let (id, organization) = (steward.id(), steward.organizations()[0]);
@@ -56,21 +56,21 @@ async fn signed_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor 
 }
 
 /// Returns the next event; the test fails without one within a minute.
-async fn next(events: &mut Events) -> Option<std::sync::Arc<SubjectState>> {
+async fn next(events: &mut EventStream) -> Option<std::sync::Arc<SubjectState>> {
     tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
 }
 
-async fn state_of(events: &mut Events) -> (String, JobState) {
-    let seen = next(events).await.expect("the stream goes on");
-    let event: JobEvent = serde_json::from_str(&seen.json).unwrap();
+async fn state_of(events: &mut EventStream) -> (String, JobState) {
+    let update = next(events).await.expect("the stream goes on");
+    let event: JobEvent = serde_json::from_str(&update.json).unwrap();
     assert_eq!(event.job.state, event.progress.state);
-    (seen.version.clone(), event.job.state)
+    (update.version.clone(), event.job.state)
 }
 
 on_both! {
     async fn a_stream_tells_the_present_first_and_then_every_other_state(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let subject = StreamSubject::Job(proposed.summary.id);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
@@ -90,21 +90,21 @@ on_both! {
 
     async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
         let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
-        let heard = |change: fn(&crate::ctx::ChangeNotifier, JobId)| {
+        let is_notified = |change: fn(&crate::ctx::ChangeNotifier, JobId)| {
             let waiters = [listen(&app.ctx, StreamSubject::Job(one)), listen(&app.ctx, StreamSubject::Job(other))];
             change(app.ctx.changes(), one);
             waiters.map(|waiter| waiter.has_changed())
         };
-        assert_eq!(heard(crate::ctx::ChangeNotifier::notify_job), [true, false]);
-        assert_eq!(heard(crate::ctx::ChangeNotifier::notify_job_display), [true, false]);
-        assert_eq!(heard(|notifier, _| notifier.notify()), [true, true]);
-        assert_eq!(heard(|notifier, _| notifier.notify_standings()), [true, true]);
+        assert_eq!(is_notified(crate::ctx::ChangeNotifier::notify_job), [true, false]);
+        assert_eq!(is_notified(crate::ctx::ChangeNotifier::notify_job_display), [true, false]);
+        assert_eq!(is_notified(|notifier, _| notifier.notify()), [true, true]);
+        assert_eq!(is_notified(|notifier, _| notifier.notify_standings()), [true, true]);
     }
 
     /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
         let mut events = watch(&app.ctx, &actor, HERE, StreamSubject::Job(proposed.summary.id), READ, None).await.unwrap();
@@ -115,14 +115,14 @@ on_both! {
         other.db.clone().close().await.unwrap();
     }
 
-    async fn a_consortium_tells_its_jobs_and_notices_what_else_its_pages_show(app: &TestApp) {
+    async fn consortium_stream_sends_jobs_and_other_changes(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let subject = StreamSubject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
-        let jobs = async |events: &mut Events| {
-            let seen = next(events).await.expect("the stream goes on");
-            serde_json::from_str::<ConsortiumEvent>(&seen.json).unwrap().jobs.len()
+        let jobs = async |events: &mut EventStream| {
+            let update = next(events).await.expect("the stream goes on");
+            serde_json::from_str::<ConsortiumEvent>(&update.json).unwrap().jobs.len()
         };
         assert_eq!(jobs(&mut events).await, 0);
         world.propose(world.spec(2)).await.unwrap();
@@ -131,9 +131,9 @@ on_both! {
         assert_eq!(jobs(&mut events).await, 1, "the budget is another, the jobs are the same");
     }
 
-    async fn a_stream_ends_with_the_session_with_the_right_and_with_the_server(app: &TestApp) {
+    async fn stream_ends_with_session_right_or_server(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
+        let (one, two) = (sign_in(app, &world, 1).await, sign_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let mut first = watch(&app.ctx, &one, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
         let mut second = watch(&app.ctx, &two, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
@@ -145,16 +145,16 @@ on_both! {
         job::cancel(&app.ctx, &world.sites[0].steward, id).await.unwrap();
         assert_eq!(next(&mut first).await, None, "the session is over");
         assert_eq!(next(&mut second).await, None, "the role is gone");
-        let three = signed_in(app, &world, 0).await;
+        let three = sign_in(app, &world, 0).await;
         let mut third = watch(&app.ctx, &three, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut third).await.is_some());
         app.ctx.shutdown.cancel();
         assert_eq!(next(&mut third).await, None, "the server stops");
     }
 
-    async fn a_key_watches_only_while_its_owner_has_the_second_factor_that_everybody_is_asked_for(app: &TestApp) {
+    async fn key_stream_ends_when_owner_lacks_required_second_factor(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let owner = signed_in(app, &world, 1).await;
+        let owner = sign_in(app, &world, 1).await;
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
         let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
         let program = session::authenticate(&app.ctx, &secret).await.unwrap();
@@ -168,13 +168,13 @@ on_both! {
         strict.db.clone().close().await.unwrap();
     }
 
-    async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {
+    async fn stream_without_right_or_above_limit_is_refused(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let stranger = TestConsortium::new(&app.ctx, 1, 50.0).await;
-        let actor = signed_in(app, &world, 1).await;
+        let actor = sign_in(app, &world, 1).await;
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let code = async |actor: &Actor, subject| watch(&app.ctx, actor, HERE, subject, READ, None).await.err().map(|error| error.code());
-        let other = signed_in(app, &stranger, 1).await;
+        let other = sign_in(app, &stranger, 1).await;
         assert_eq!(code(&other, StreamSubject::Job(id)).await, Some(Code::NotFound));
         assert_eq!(code(&other, StreamSubject::Consortium(world.consortium)).await, Some(Code::NotFound));
         assert_eq!(code(&actor, StreamSubject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));

@@ -21,7 +21,7 @@ const AT_ONCE: u64 = 100;
 ///
 /// # Errors
 /// When the database fails.
-pub async fn locked_out(db: &Db, keys: Option<&FactorKeys>) -> Result<(usize, usize), Error> {
+pub async fn count_locked_out(db: &Db, keys: Option<&FactorKeys>) -> Result<(usize, usize), Error> {
     let rows = second_factor::Entity::find().all(db.read()).await?;
     let opens = |row: &&second_factor::Model| {
         keys.is_some_and(|keys| factor::unseal(keys, MemberId(row.member_id), &row.secret).is_ok())
@@ -66,7 +66,7 @@ pub async fn reseal(ctx: &Ctx) -> Result<usize, Error> {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn sealed_by(db: &Db, id: &str, is_first: bool) -> Result<u64, Error> {
+pub async fn count_sealed(db: &Db, id: &str, is_first: bool) -> Result<u64, Error> {
     let sealed = second_factor::Column::Secret.like(pattern(id));
     let unnamed = second_factor::Column::Secret.not_like(format!("%{}%", factor::MARK));
     let mut condition = Condition::any().add(sealed);

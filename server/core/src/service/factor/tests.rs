@@ -10,7 +10,7 @@ use crate::service::entity::{member, recovery_code, second_factor};
 use crate::service::session;
 use crate::testing::{PASSWORD, code, on_both};
 
-fn given(code: impl Into<String>) -> FactorCode {
+fn with_code(code: impl Into<String>) -> FactorCode {
     FactorCode { code: code.into() }
 }
 
@@ -23,11 +23,11 @@ on_both! {
         let now = state(&app.ctx, &actor).await.expect("told");
         assert_eq!((now.since, now.offered, now.recovery_codes_left), (None, true, 0));
         let second = offer(&app.ctx, &actor).await.expect("offered again");
-        let refused = confirm(&app.ctx, &actor, &given(code(&first.secret, app))).await;
+        let refused = confirm(&app.ctx, &actor, &with_code(code(&first.secret, app))).await;
         assert_eq!(refused.expect_err("the first offer was replaced").code(), Code::WrongCode);
-        let made = confirm(&app.ctx, &actor, &given(code(&second.secret, app))).await.expect("right");
-        assert_eq!(made.codes.len(), 10);
-        assert!(made.codes.iter().all(|code| code.len() == 19), "{} characters", made.codes[0].len());
+        let recovery = confirm(&app.ctx, &actor, &with_code(code(&second.secret, app))).await.expect("right");
+        assert_eq!(recovery.codes.len(), 10);
+        assert!(recovery.codes.iter().all(|code| code.len() == 19), "{} characters", recovery.codes[0].len());
         let now = state(&app.ctx, &actor).await.expect("told");
         assert_eq!((now.since, now.offered, now.recovery_codes_left), (Some(app.clock.now()), false, 10));
     }
@@ -36,19 +36,19 @@ on_both! {
         let actor = app.operator().await.actor(app).await;
         let offered = offer(&app.ctx, &actor).await.expect("offered");
         app.clock.advance(OFFER);
-        let late = confirm(&app.ctx, &actor, &given(code(&offered.secret, app))).await;
+        let late = confirm(&app.ctx, &actor, &with_code(code(&offered.secret, app))).await;
         assert_eq!(late.expect_err("over").code(), Code::WrongState);
     }
 
     async fn nothing_that_lets_anybody_in_stands_in_the_tables(app: &TestApp) {
         let person = app.operator().await;
         let offered = offer(&app.ctx, &person.actor(app).await).await.expect("offered");
-        let made = confirm(&app.ctx, &person.actor(app).await, &given(code(&offered.secret, app))).await.expect("right");
+        let recovery = confirm(&app.ctx, &person.actor(app).await, &with_code(code(&offered.secret, app))).await.expect("right");
         let row = second_factor::Entity::find().one(app.ctx.db.read()).await.expect("read").expect("there");
         let secret = totp_rs::Secret::try_from_base32(&offered.secret).expect("base 32");
         assert!(!row.secret.contains(&offered.secret) && !row.secret.contains(&hex::encode(secret.as_bytes())));
         let rows = recovery_code::Entity::find().all(app.ctx.db.read()).await.expect("read");
-        for (row, code) in rows.iter().flat_map(|row| made.codes.iter().map(move |code| (row, code))) {
+        for (row, code) in rows.iter().flat_map(|row| recovery.codes.iter().map(move |code| (row, code))) {
             assert!(!row.code_hash.contains(code) && !row.code_hash.contains(&code.replace('-', "")));
         }
     }
@@ -78,7 +78,7 @@ on_both! {
         assert_eq!(none.expect_err("it is off").code(), Code::WrongState);
     }
 
-    async fn who_has_come_by_a_provider_and_has_no_password_switches_it_off_by_a_code(app: &TestApp) {
+    async fn member_without_password_switches_factor_off_by_code(app: &TestApp) {
         let person = app.operator().await;
         let actor = person.actor(app).await;
         let device = app.two_factor(&person).await;
@@ -101,14 +101,14 @@ on_both! {
         let person = app.operator().await;
         let actor = person.actor(app).await;
         let device = app.two_factor(&person).await;
-        let made = renew_codes(&app.ctx, &actor, &given(device.codes[0].clone())).await.expect("a code is a code");
-        assert_eq!(made.codes.len(), 10);
-        let old = renew_codes(&app.ctx, &actor, &given(device.codes[1].clone())).await;
+        let recovery = renew_codes(&app.ctx, &actor, &with_code(device.codes[0].clone())).await.expect("a code is a code");
+        assert_eq!(recovery.codes.len(), 10);
+        let old = renew_codes(&app.ctx, &actor, &with_code(device.codes[1].clone())).await;
         assert_eq!(old.expect_err("ended").code(), Code::WrongCode);
-        renew_codes(&app.ctx, &actor, &given(made.codes[1].clone())).await.expect("the new ones work");
+        renew_codes(&app.ctx, &actor, &with_code(recovery.codes[1].clone())).await.expect("the new ones work");
     }
 
-    async fn a_server_that_asks_everybody_lets_those_without_one_set_it_up_and_nothing_else(app: &TestApp) {
+    async fn member_without_required_second_factor_can_only_set_it_up(app: &TestApp) {
         let founded = app.founded().await;
         let config = Config { require_two_factor: true, ..app.ctx.config.clone() };
         let strict = app.restarted_with(config).await;
@@ -131,11 +131,11 @@ on_both! {
             Operation::ProveIdentity,
         ];
         open.sort_by_key(|operation| format!("{operation:?}"));
-        let mut wanted = expected.to_vec();
-        wanted.sort_by_key(|operation| format!("{operation:?}"));
-        assert_eq!(open, wanted);
+        let mut operations = expected.to_vec();
+        operations.sort_by_key(|operation| format!("{operation:?}"));
+        assert_eq!(open, operations);
         let offered = offer(&strict, &actor).await.expect("offered");
-        confirm(&strict, &actor, &given(code(&offered.secret, app))).await.expect("right");
+        confirm(&strict, &actor, &with_code(code(&offered.secret, app))).await.expect("right");
         let actor = session::authenticate(&strict, token).await.expect("signed in");
         policy::check(&actor, Operation::InviteMember, north).expect("everything is open now");
         assert!(state(&strict, &actor).await.expect("told").required);

@@ -76,8 +76,8 @@ mod tests {
             let closed = right().await.expect_err("closed for the day").into_problem();
             // Four windows of 15 minutes have passed.
             let rest = DAY - Duration::hours(1);
-            let left = rest.whole_seconds() as u32;
-            assert_eq!((closed.code, closed.retry_after), (Code::RateLimited, Some(left)));
+            let seconds_left = rest.whole_seconds() as u32;
+            assert_eq!((closed.code, closed.retry_after), (Code::RateLimited, Some(seconds_left)));
             app.clock.advance(rest - Duration::SECOND);
             assert_eq!(right().await.expect_err("one second left").code(), Code::RateLimited);
             app.clock.advance(Duration::SECOND);

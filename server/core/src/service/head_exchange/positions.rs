@@ -13,7 +13,7 @@ use undertone_api::log::peers::MOST_PEERS;
 use undertone_api::signed::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES, Signed, public_key};
 use uuid::Uuid;
 
-use super::{peer_workers, refused};
+use super::{invalid_head, peer_workers};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{ledger_position, ledger_sighting, worker};
@@ -40,7 +40,7 @@ pub async fn store_positions(ctx: &Ctx, caller: WorkerId, handed: &HandedPositio
     let key = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     let position = handed.position.as_ref().map(|signed| position_row(caller, &key, signed)).transpose()?;
     if handed.sightings.len() > MOST_PEERS {
-        return Err(refused(format!("more than {MOST_PEERS} sightings")));
+        return Err(invalid_head(format!("more than {MOST_PEERS} sightings")));
     }
     let sightings = handed.sightings.iter().map(|signed| sighting_row(caller, &key, signed));
     let mut sightings: Vec<ledger_sighting::Model> = sightings.collect::<Result<_, _>>()?;
@@ -75,13 +75,13 @@ pub async fn store_positions(ctx: &Ctx, caller: WorkerId, handed: &HandedPositio
 
 fn position_row(caller: WorkerId, key: &VerifyingKey, signed: &Signed) -> Result<ledger_position::Model, Error> {
     check_size(signed)?;
-    let position: LedgerPosition = signed.open(key).map_err(|error| refused(error.to_string()))?;
+    let position: LedgerPosition = signed.open(key).map_err(|error| invalid_head(error.to_string()))?;
     if position.worker != caller {
-        return Err(refused("the position is of another worker"));
+        return Err(invalid_head("the position is of another worker"));
     }
     Ok(ledger_position::Model {
         worker_id: caller.0,
-        receipts: i64::try_from(position.receipts).map_err(|_| refused("the position is out of range"))?,
+        receipts: i64::try_from(position.receipts).map_err(|_| invalid_head("the position is out of range"))?,
         payload: signed.payload.clone(),
         signature: signed.signature.clone(),
     })
@@ -89,9 +89,9 @@ fn position_row(caller: WorkerId, key: &VerifyingKey, signed: &Signed) -> Result
 
 fn sighting_row(caller: WorkerId, key: &VerifyingKey, signed: &Signed) -> Result<ledger_sighting::Model, Error> {
     check_size(signed)?;
-    let sighting: LedgerSighting = signed.open(key).map_err(|error| refused(error.to_string()))?;
+    let sighting: LedgerSighting = signed.open(key).map_err(|error| invalid_head(error.to_string()))?;
     if sighting.observer != caller {
-        return Err(refused("the sighting is another worker's"));
+        return Err(invalid_head("the sighting is another worker's"));
     }
     Ok(ledger_sighting::Model {
         observer_id: caller.0,
@@ -104,7 +104,7 @@ fn sighting_row(caller: WorkerId, key: &VerifyingKey, signed: &Signed) -> Result
 
 fn check_size(signed: &Signed) -> Result<(), Error> {
     if signed.payload.len() > MOST_SIGHTING_BYTES {
-        return Err(refused(format!("a position or a sighting has more than {MOST_SIGHTING_BYTES} bytes")));
+        return Err(invalid_head(format!("a position or a sighting has more than {MOST_SIGHTING_BYTES} bytes")));
     }
     Ok(())
 }

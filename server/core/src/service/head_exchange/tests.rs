@@ -45,12 +45,12 @@ on_both! {
         let [peer] = &*peers else { panic!("one peer: {peers:?}") };
         assert_eq!(peer.worker, world.sites[1].worker);
         let server = app.ctx.signer.verifying_key();
-        let known = world.sites[1].key.verifying_key();
-        let verified = peer.verify(&server, &own, Some(&known)).unwrap();
+        let key = world.sites[1].key.verifying_key();
+        let verified = peer.verify(&server, &own, Some(&key)).unwrap();
         assert!(verified.head.size < own.size, "the peer observed a smaller log");
         // In the other direction the peer's head is the larger one.
         let peers = exchange(&app.ctx, &world, 1, &first).await;
-        let own: LogHead = first.open::<HeadObservation>(&known).unwrap().head.open(&server).unwrap();
+        let own: LogHead = first.open::<HeadObservation>(&key).unwrap().head.open(&server).unwrap();
         peers[0].verify(&server, &own, Some(&world.sites[2].key.verifying_key())).unwrap();
     }
 
@@ -133,11 +133,11 @@ on_both! {
             let position = LedgerPosition { worker: worker(index), receipts, digest: "ab".repeat(32), at: now };
             Signed::new(&position, &world.sites[index].key).unwrap()
         };
-        let handed = |position: &Signed| HandedPositions { position: Some(position.clone()), sightings: Vec::new() };
+        let to_positions = |position: &Signed| HandedPositions { position: Some(position.clone()), sightings: Vec::new() };
         let newest = position_of(1, 5);
-        store_positions(ctx, worker(1), &handed(&newest)).await.unwrap();
+        store_positions(ctx, worker(1), &to_positions(&newest)).await.unwrap();
         // A ledger that was put back to an older copy does not replace it.
-        store_positions(ctx, worker(1), &handed(&position_of(1, 3))).await.unwrap();
+        store_positions(ctx, worker(1), &to_positions(&position_of(1, 3))).await.unwrap();
         let sighting =
             LedgerSighting { observer: worker(2), subject: worker(1), position: newest.clone(), observed_at: now };
         let sighting = Signed::new(&sighting, &world.sites[2].key).unwrap();
@@ -159,8 +159,8 @@ on_both! {
         let position = LedgerPosition { worker: other.worker, receipts: 5, digest: String::new(), at: app.ctx.now() };
         for key in [&site.key, &other.key] {
             let signed = Signed::new(&position, key).unwrap();
-            let handed = HandedPositions { position: Some(signed), sightings: Vec::new() };
-            let refused = store_positions(&app.ctx, site.worker, &handed).await.unwrap_err();
+            let positions = HandedPositions { position: Some(signed), sightings: Vec::new() };
+            let refused = store_positions(&app.ctx, site.worker, &positions).await.unwrap_err();
             assert_eq!(refused.code(), Code::BadSignature);
         }
     }

@@ -13,7 +13,7 @@ use crate::auth::{Origin, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{invitation, member};
 use crate::service::notification::{self, MemberNotice};
 use crate::service::{
@@ -42,8 +42,8 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let known = members::by_email(ctx.db.read(), &new.email).await?;
-    let (hash, doors) = if let Some(row) = &known {
+    let existing_member = members::by_email(ctx.db.read(), &new.email).await?;
+    let (hash, doors) = if let Some(row) = &existing_member {
         let doors = password::prove(ctx, &from, &new.email, &new.password, Some(row)).await?;
         no_second_factor(ctx.db.read(), MemberId(row.id)).await?;
         (None, doors)
@@ -61,17 +61,17 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
             // Everything is checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
             let purpose = purpose(&link)?;
-            if let Some(known) = &known {
-                password::still(tx, known).await?;
-                no_second_factor(tx, MemberId(known.id)).await?;
+            if let Some(existing_member) = &existing_member {
+                password::still(tx, existing_member).await?;
+                no_second_factor(tx, MemberId(existing_member.id)).await?;
             }
             attempt::forgive(tx, &doors).await?;
             let member = settle(ctx, tx, new, hash.as_deref(), purpose == InvitationPurpose::Operator).await?;
-            let bring = Bring::named(new.organization.as_deref());
+            let bring = JoiningOrganization::with_name(new.organization.as_deref());
             admit(ctx, tx, MemberId(member.id), &purpose, bring).await?;
             let spent = invitation::Model { used_at: Some(ctx.now()), ..link };
             let spent = spent.into_active_model().reset_all().update(tx).await?;
-            told(ctx, tx, &spent, &purpose, &member).await?;
+            notify_inviter(ctx, tx, &spent, &purpose, &member).await?;
             let tokens = session::begin(ctx, tx, MemberId(member.id), &from).await?;
             Ok((member, tokens))
         })
@@ -90,7 +90,7 @@ async fn no_second_factor(connection: &impl ConnectionTrait, member: MemberId) -
 }
 
 /// Notifies the author of a link that it was accepted.
-pub(super) async fn told(
+pub(super) async fn notify_inviter(
     ctx: &Ctx,
     tx: &Tx,
     link: &invitation::Model,
@@ -152,7 +152,7 @@ async fn settle(
 
 /// The organization that joins with the caller.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Bring<'a> {
+pub(super) enum JoiningOrganization<'a> {
     /// None.
     Nothing,
     /// A new one with this name.
@@ -161,8 +161,8 @@ pub(super) enum Bring<'a> {
     Existing(OrganizationId),
 }
 
-impl<'a> Bring<'a> {
-    fn named(name: Option<&'a str>) -> Self {
+impl<'a> JoiningOrganization<'a> {
+    fn with_name(name: Option<&'a str>) -> Self {
         name.map_or(Self::Nothing, Self::New)
     }
 }
@@ -173,7 +173,7 @@ pub(super) async fn admit(
     tx: &Tx,
     member: MemberId,
     purpose: &InvitationPurpose,
-    bring: Bring<'_>,
+    bring: JoiningOrganization<'_>,
 ) -> Result<(), Error> {
     let (what, place, subject) = match purpose {
         InvitationPurpose::Operator => {
@@ -182,12 +182,14 @@ pub(super) async fn admit(
         }
         InvitationPurpose::Organization { consortium } => {
             let organization = match bring {
-                Bring::Existing(id) => {
+                JoiningOrganization::Existing(id) => {
                     consortium::join(ctx, tx, *consortium, id).await?;
                     id
                 }
-                Bring::New(name) => found(ctx, tx, member, *consortium, name).await?,
-                Bring::Nothing => return Err(Error::internal("accepting a link", "it brings no organization")),
+                JoiningOrganization::New(name) => create_organization(ctx, tx, member, *consortium, name).await?,
+                JoiningOrganization::Nothing => {
+                    return Err(Error::internal("accepting a link", "it brings no organization"));
+                }
             };
             let subject = Some(("organization", organization.to_string()));
             (AuditAction::OrganizationJoined, Place::Consortium(*consortium), subject)
@@ -205,11 +207,16 @@ pub(super) async fn admit(
         }
     };
     let subject = subject.or_else(|| Some(("member", member.to_string())));
-    audit_log::record(ctx, tx, Act { by: By::Member(member), what, place, subject, detail: json!({}) }).await
+    audit_log::record(
+        ctx,
+        tx,
+        NewAuditEntry { by: AuditAuthor::Member(member), what, place, subject, detail: json!({}) },
+    )
+    .await
 }
 
 /// Makes an organization in a consortium, with `member` as its first.
-pub(in crate::service) async fn found(
+pub(in crate::service) async fn create_organization(
     ctx: &Ctx,
     tx: &Tx,
     member: MemberId,

@@ -6,7 +6,7 @@ use undertone_api::member::{JoinRequest, Member, Role, check_name};
 use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Violation};
 
-use super::accept::{Bring, admit, told};
+use super::accept::{JoiningOrganization, admit, notify_inviter};
 use super::{open, purpose};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -28,9 +28,9 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) ->
         return Err(Error::validation(violations));
     }
     let bring = match (with.organization, &with.organization_name) {
-        (Some(id), _) => Bring::Existing(id),
-        (None, Some(name)) => Bring::New(name),
-        (None, None) => Bring::Nothing,
+        (Some(id), _) => JoiningOrganization::Existing(id),
+        (None, Some(name)) => JoiningOrganization::New(name),
+        (None, None) => JoiningOrganization::Nothing,
     };
     let row = ctx
         .db
@@ -43,7 +43,8 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) ->
             if purpose == InvitationPurpose::Operator && !row.operator {
                 row = member::Model { operator: true, ..row }.into_active_model().reset_all().update(tx).await?;
             }
-            if let (InvitationPurpose::Organization { consortium }, Bring::Existing(id)) = (&purpose, bring)
+            if let (InvitationPurpose::Organization { consortium }, JoiningOrganization::Existing(id)) =
+                (&purpose, bring)
                 && membership::Entity::find_by_id((consortium.0, id.0)).one(tx).await?.is_some()
             {
                 return Err(Error::problem(Code::AlreadyExists, "your organization is in this consortium already"));
@@ -51,7 +52,7 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) ->
             admit(ctx, tx, actor.id(), &purpose, bring).await?;
             let spent = invitation::Model { used_at: Some(ctx.now()), ..link };
             let spent = spent.into_active_model().reset_all().update(tx).await?;
-            told(ctx, tx, &spent, &purpose, &row).await?;
+            notify_inviter(ctx, tx, &spent, &purpose, &row).await?;
             Ok(row)
         })
         .await?;

@@ -53,7 +53,7 @@ on_both! {
         assert_eq!(preview(&app.ctx, secret(&link)).await.expect_err("over").code(), Code::LinkSpent);
     }
 
-    async fn the_first_of_an_organization_runs_it_answers_for_its_data_and_researches(app: &TestApp) {
+    async fn first_member_of_organization_gets_all_its_roles(app: &TestApp) {
         let founded = app.founded().await;
         let (organization, person) = &founded.north;
         let mut roles: Vec<Role> = person.session.member.grants.iter().map(|grant| grant.role).collect();
@@ -79,8 +79,8 @@ on_both! {
     async fn two_organizations_do_not_have_one_name(app: &TestApp) {
         let founded = app.founded().await;
         let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: founded.consortium }).await;
-        let taken = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
-        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+        let duplicate = accept(&app.ctx, HERE, secret(&link), &newcomer("Third", Some(" North "))).await;
+        assert_eq!(duplicate.expect_err("taken").code(), Code::AlreadyExists);
         // The transaction was rolled back: the link still works, and the e-mail is free.
         app.accept(&link, newcomer("Third", Some("West"))).await;
     }

@@ -12,12 +12,12 @@ use undertone_api::job::{Job, JobDraft, NewDraft, NewJob};
 use undertone_api::member::Role;
 use undertone_api::problem::{Code, Violation};
 
-use super::propose::{Before, submit, violations};
+use super::propose::{ProposalOrigin, submit, violations};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, AuditAction, record};
+use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::code::{from_json, to_json};
 use crate::service::dataset;
 use crate::service::entity::draft;
@@ -41,7 +41,7 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
         .all(ctx.db.read())
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
-    rows.into_iter().map(|row| shown(row, &datasets)).collect()
+    rows.into_iter().map(|row| to_draft(row, &datasets)).collect()
 }
 
 /// Returns a draft.
@@ -49,9 +49,9 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
 /// # Errors
 /// 404 when there is none that the caller may see.
 pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<JobDraft, Error> {
-    let row = wanted(ctx.db.read(), actor, id).await?;
+    let row = load_draft(ctx.db.read(), actor, id).await?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
-    shown(row, &datasets)
+    to_draft(row, &datasets)
 }
 
 /// Begins a draft, for the researchers of the caller's organization.
@@ -82,18 +82,18 @@ pub async fn draft_update(
     version: Option<u64>,
     expected: &ExpectedVersion,
 ) -> Result<JobDraft, Error> {
-    wanted(ctx.db.read(), actor, id).await?;
+    load_draft(ctx.db.read(), actor, id).await?;
     valid(new)?;
     let row = ctx
         .db
         .write("change draft", async |tx| {
-            let row = wanted(tx, actor, id).await?;
+            let row = load_draft(tx, actor, id).await?;
             if version.is_some_and(|version| version != row.version as u64) {
                 let detail = "somebody changed this draft since you read it: read it again, and decide again";
                 return Err(Error::problem(Code::PreconditionFailed, detail));
             }
             let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
-            expected.check(&shown(row.clone(), &datasets)?)?;
+            expected.check(&to_draft(row.clone(), &datasets)?)?;
             let row = draft::Model {
                 title: new.title.trim().to_owned(),
                 kind: new.kind.clone(),
@@ -108,7 +108,7 @@ pub async fn draft_update(
         })
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
-    shown(row, &datasets)
+    to_draft(row, &datasets)
 }
 
 /// Deletes a draft.
@@ -118,7 +118,7 @@ pub async fn draft_update(
 pub async fn draft_delete(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<(), Error> {
     ctx.db
         .write("delete draft", async |tx| {
-            let row = wanted(tx, actor, id).await?;
+            let row = load_draft(tx, actor, id).await?;
             draft::Entity::delete_by_id(row.id).exec(tx).await?;
             log(ctx, tx, actor, &row, AuditAction::JobDraftDeleted).await
         })
@@ -130,12 +130,12 @@ pub async fn draft_delete(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<(), E
 /// # Errors
 /// 404 as usual, `validation_failed` with every violation, and as [`propose`](super::propose()).
 pub async fn draft_propose(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Job, Error> {
-    let row = wanted(ctx.db.read(), actor, id).await?;
+    let row = load_draft(ctx.db.read(), actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
     let content = content(&row)?;
     let spec = content.parsed().map_err(|violation| Error::validation(vec![violation]))?;
-    submit(ctx, actor, consortium, NewJob { title: content.title, spec }, Before::Draft(&row)).await
+    submit(ctx, actor, consortium, NewJob { title: content.title, spec }, ProposalOrigin::Draft(&row)).await
 }
 
 /// Begins a draft. The caller has checked the policy.
@@ -180,24 +180,24 @@ pub(super) async fn begin(
         })
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
-    shown(row, &datasets)
+    to_draft(row, &datasets)
 }
 
 /// Deletes a proposed draft, in the transaction of the proposal: it becomes one job only.
 pub(super) async fn spend(tx: &Tx, draft: &draft::Model) -> Result<(), Error> {
-    let gone = draft::Entity::delete_many()
+    let deletion = draft::Entity::delete_many()
         .filter(draft::Column::Id.eq(draft.id))
         .filter(draft::Column::Version.eq(draft.version))
         .exec(tx)
         .await?;
-    if gone.rows_affected == 1 {
+    if deletion.rows_affected == 1 {
         return Ok(());
     }
     Err(Error::problem(Code::PreconditionFailed, "somebody changed, proposed or deleted this draft in the meantime"))
 }
 
 /// Returns a draft that the caller may see.
-async fn wanted(connection: &impl ConnectionTrait, actor: &Actor, id: DraftId) -> Result<draft::Model, Error> {
+async fn load_draft(connection: &impl ConnectionTrait, actor: &Actor, id: DraftId) -> Result<draft::Model, Error> {
     let hidden = || Error::not_found("draft");
     let row = draft::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(hidden)?;
     let consortium = ConsortiumId(row.consortium_id);
@@ -221,7 +221,7 @@ fn content(row: &draft::Model) -> Result<NewDraft, Error> {
     Ok(NewDraft { title: row.title.clone(), kind: row.kind.clone(), spec: from_json(&row.spec)? })
 }
 
-fn shown(row: draft::Model, datasets: &[Dataset]) -> Result<JobDraft, Error> {
+fn to_draft(row: draft::Model, datasets: &[Dataset]) -> Result<JobDraft, Error> {
     let content = content(&row)?;
     Ok(JobDraft {
         id: row.id.into(),
@@ -246,7 +246,7 @@ fn lacks(content: &NewDraft, datasets: &[Dataset]) -> Vec<Violation> {
 }
 
 async fn log(ctx: &Ctx, tx: &Tx, actor: &Actor, row: &draft::Model, what: AuditAction) -> Result<(), Error> {
-    let act = Act {
+    let act = NewAuditEntry {
         by: actor.into(),
         what,
         place: Place::Organization(OrganizationId(row.organization_id)),

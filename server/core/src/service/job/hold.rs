@@ -16,12 +16,12 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteHold};
 use uuid::Uuid;
 
-use super::{readable, shown, state};
+use super::{readable, state, view_job};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{Act, AuditAction, By, record};
+use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{job, job_hold, participant, worker};
 use crate::service::react;
@@ -30,11 +30,11 @@ use crate::service::react;
 const LONGEST_REASON: usize = 500;
 
 /// The holder of a new or ending hold.
-struct Grip<'a> {
+struct HoldOwner<'a> {
     holder: Holder,
     dataset: Option<DatasetId>,
     who: &'a str,
-    by: By,
+    by: AuditAuthor,
 }
 
 /// Pauses a whole job, for its proposer or the consortium's admins.
@@ -45,7 +45,7 @@ struct Grip<'a> {
 pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &PauseRequest) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
-    let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
+    let grip = HoldOwner { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
     hold(ctx, actor, id, &grip, pause).await
 }
 
@@ -56,7 +56,7 @@ pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &PauseRequest) ->
 pub async fn resume(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
-    let grip = Grip { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
+    let grip = HoldOwner { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
     release(ctx, actor, id, &grip).await
 }
 
@@ -75,7 +75,7 @@ pub async fn hold_dataset(
     readable(ctx, actor, id).await?;
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
-    let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
+    let grip = HoldOwner { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
     hold(ctx, actor, id, &grip, pause).await
 }
 
@@ -87,7 +87,7 @@ pub async fn release_dataset(ctx: &Ctx, actor: &Actor, id: JobId, dataset: Datas
     readable(ctx, actor, id).await?;
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
-    let grip = Grip { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
+    let grip = HoldOwner { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
     release(ctx, actor, id, &grip).await
 }
 
@@ -104,22 +104,27 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
             let key = signed::public_key(&site.public_key)
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
-            let said: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
-            let row = state::row(tx, said.job).await?;
-            let part = part(tx, said.job, said.dataset).await?;
+            let statement: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
+            let row = state::row(tx, statement.job).await?;
+            let part = part(tx, statement.job, statement.dataset).await?;
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
             }
-            if said.manifest != row.digest {
+            if statement.manifest != row.digest {
                 return Err(bad("the hold is about another manifest".to_owned()));
             }
             let who = part.organization_name.as_str();
-            let grip = Grip { holder: Holder::Site, dataset: Some(said.dataset), who, by: By::Worker(worker) };
-            let held = of_grip(tx, row.id, &grip).await?;
-            match (said.hold, held) {
+            let grip = HoldOwner {
+                holder: Holder::Site,
+                dataset: Some(statement.dataset),
+                who,
+                by: AuditAuthor::Worker(worker),
+            };
+            let existing = find_hold(tx, row.id, &grip).await?;
+            match (statement.hold, existing) {
                 (true, None) => {
                     let reason: String =
-                        said.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
+                        statement.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
                     place(ctx, tx, row, &grip, &reason, Some(signed)).await?;
                 }
                 (false, Some(open)) => {
@@ -127,7 +132,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
                 }
                 (true, Some(_)) | (false, None) => {}
             }
-            Ok(said.job)
+            Ok(statement.job)
         })
         .await?;
     react::after_job_change(ctx, id).await;
@@ -135,8 +140,8 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
 }
 
 /// Returns the holds in force on a job, oldest first; none unless it is paused.
-pub async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
-    if state::of(row)? != JobState::Paused {
+pub async fn list(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
+    if state::parse(row)? != JobState::Paused {
         return Ok(Vec::new());
     }
     let parts = state::participants(connection, JobId(row.id)).await?;
@@ -159,13 +164,13 @@ pub async fn of(connection: &impl ConnectionTrait, row: &job::Model) -> Result<V
 
 /// Returns the reasons of a pause, in words.
 pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model) -> Result<String, Error> {
-    let said = |hold: &Hold| match hold.holder {
+    let describe = |hold: &Hold| match hold.holder {
         Holder::Job => format!("paused by {}: {}", hold.by, hold.reason),
         Holder::Steward => format!("held for {} by {}: {}", hold.dataset_name, hold.by, hold.reason),
         Holder::Site => format!("held for {} at the site of {}: {}", hold.dataset_name, hold.by, hold.reason),
     };
-    let held: Vec<_> = of(connection, row).await?.iter().map(said).collect();
-    Ok(if held.is_empty() { JobState::Paused.label().to_owned() } else { held.join("; ") })
+    let reasons: Vec<_> = list(connection, row).await?.iter().map(describe).collect();
+    Ok(if reasons.is_empty() { JobState::Paused.label().to_owned() } else { reasons.join("; ") })
 }
 
 /// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
@@ -181,7 +186,7 @@ pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -
     Err(Error::forbidden("only who proposed a job, or an admin of the consortium, pauses or ends it"))
 }
 
-async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &PauseRequest) -> Result<Job, Error> {
+async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>, pause: &PauseRequest) -> Result<Job, Error> {
     let violations = pause.check();
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -190,7 +195,7 @@ async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Paus
         .db
         .write("hold job", async |tx| {
             let row = state::row(tx, id).await?;
-            if of_grip(tx, row.id, grip).await?.is_some() {
+            if find_hold(tx, row.id, grip).await?.is_some() {
                 return Err(Error::wrong_state(
                     "it is held so already: let it go on first to hold it for another reason",
                 ));
@@ -199,16 +204,16 @@ async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Paus
         })
         .await?;
     ctx.changes().notify();
-    shown(ctx, actor, row).await
+    view_job(ctx, actor, row).await
 }
 
-async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result<Job, Error> {
+async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>) -> Result<Job, Error> {
     let row = ctx
         .db
         .write("release job", async |tx| {
             let row = state::row(tx, id).await?;
-            let Some(open) = of_grip(tx, row.id, grip).await? else {
-                let by_others = match state::of(&row)? {
+            let Some(open) = find_hold(tx, row.id, grip).await? else {
+                let by_others = match state::parse(&row)? {
                     JobState::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
                     other => format!("the job is {}: nobody holds it", other.label()),
                 };
@@ -219,7 +224,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
         .await?;
     react::after_job_change(ctx, id).await;
     let row = state::row(ctx.db.read(), JobId(row.id)).await?;
-    shown(ctx, actor, row).await
+    view_job(ctx, actor, row).await
 }
 
 /// Lifts the holds for a dataset whose part was withdrawn: otherwise the other participants would wait.
@@ -229,13 +234,13 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
 pub(crate) async fn lift_dataset(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     mut row: job::Model,
     dataset: DatasetId,
 ) -> Result<(), Error> {
     for held in open(tx, row.id).await? {
         if held.dataset_id == Some(dataset.0) {
-            let grip = Grip { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
+            let grip = HoldOwner { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
             row = lift(ctx, tx, row, held, &grip).await?;
         }
     }
@@ -246,11 +251,11 @@ async fn place(
     ctx: &Ctx,
     tx: &Tx,
     row: job::Model,
-    grip: &Grip<'_>,
+    grip: &HoldOwner<'_>,
     reason: &str,
     signed: Option<&Signed>,
 ) -> Result<job::Model, Error> {
-    let now = state::of(&row)?;
+    let now = state::parse(&row)?;
     if !now.is_under_way() && now != JobState::Paused {
         return Err(Error::wrong_state(format!(
             "the job is {}: only one that is queued or running is paused",
@@ -281,25 +286,25 @@ async fn lift(
     tx: &Tx,
     row: job::Model,
     held: job_hold::Model,
-    grip: &Grip<'_>,
+    grip: &HoldOwner<'_>,
 ) -> Result<job::Model, Error> {
     let ended = job_hold::Model { ended_at: Some(ctx.now()), ended_by: Some(grip.who.to_owned()), ..held };
     ended.into_active_model().reset_all().update(tx).await?;
-    if state::of(&row)? != JobState::Paused {
+    if state::parse(&row)? != JobState::Paused {
         return Ok(row);
     }
     log(ctx, tx, &row, grip, AuditAction::JobResumed).await?;
     if !open(tx, row.id).await?.is_empty() {
         return Ok(row);
     }
-    let begun = row.started_at.is_some();
-    let row = state::step(ctx, tx, grip.by, row, JobStep::Resume { begun }, None).await?;
+    let has_started = row.started_at.is_some();
+    let row = state::step(ctx, tx, grip.by, row, JobStep::Resume { begun: has_started }, None).await?;
     // Its last participant may have finished in the meantime.
     state::finish_if_done(ctx, tx, grip.by, row).await
 }
 
-async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &Grip<'_>, what: AuditAction) -> Result<(), Error> {
-    let act = Act {
+async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &HoldOwner<'_>, what: AuditAction) -> Result<(), Error> {
+    let act = NewAuditEntry {
         by: grip.by,
         what,
         place: Place::Consortium(ConsortiumId(row.consortium_id)),
@@ -321,10 +326,10 @@ async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Vec<job_ho
 }
 
 /// Returns the open hold of this holder.
-async fn of_grip(
+async fn find_hold(
     connection: &impl ConnectionTrait,
     job: Uuid,
-    grip: &Grip<'_>,
+    grip: &HoldOwner<'_>,
 ) -> Result<Option<job_hold::Model>, Error> {
     let (holder, dataset) = (word(&grip.holder)?, grip.dataset.map(|dataset| dataset.0));
     let mut open = open(connection, job).await?;
@@ -333,6 +338,6 @@ async fn of_grip(
 }
 
 async fn part(connection: &impl ConnectionTrait, job: JobId, dataset: DatasetId) -> Result<participant::Model, Error> {
-    let found = participant::Entity::find_by_id((job.0, dataset.0)).one(connection).await?;
-    found.ok_or_else(|| Error::not_found("dataset in this job"))
+    let row = participant::Entity::find_by_id((job.0, dataset.0)).one(connection).await?;
+    row.ok_or_else(|| Error::not_found("dataset in this job"))
 }

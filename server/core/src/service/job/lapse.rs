@@ -10,7 +10,7 @@ use super::state;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{AuditAction, By};
+use crate::service::audit_log::{AuditAction, AuditAuthor};
 use crate::service::code::word;
 use crate::service::entity::job;
 use crate::service::react;
@@ -47,7 +47,7 @@ pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
 
 async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result<(), Error> {
     let passed = |time: Option<OffsetDateTime>| time.is_some_and(|time| time < now);
-    let step = match state::of(&row)? {
+    let step = match state::parse(&row)? {
         JobState::Proposed if passed(row.answer_by) => JobStep::Refuse,
         JobState::Queued | JobState::Running | JobState::Paused if passed(row.not_after) => JobStep::Fail,
         _ => return Ok(()),
@@ -64,10 +64,10 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
     };
     tracing::info!(job.id = %row.id, reason, "a job's time is over");
     if step == JobStep::Fail {
-        state::step(ctx, tx, By::System, row, step, Some(reason)).await?;
+        state::step(ctx, tx, AuditAuthor::System, row, step, Some(reason)).await?;
         return Ok(());
     }
     // No owner refused it: the log states that it expired.
-    let row = state::moved(ctx, tx, row, step, Some(reason.clone())).await?;
-    state::log(ctx, tx, By::System, &row, AuditAction::JobExpired, Some(reason)).await
+    let row = state::apply_step(ctx, tx, row, step, Some(reason.clone())).await?;
+    state::log(ctx, tx, AuditAuthor::System, &row, AuditAction::JobExpired, Some(reason)).await
 }

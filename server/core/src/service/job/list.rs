@@ -25,7 +25,7 @@ const LONGEST_TEXT: usize = 100;
 
 /// A filter of jobs. Every given condition must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct JobFilter {
     /// The state.
     pub state: Option<JobState>,
     /// The kind.
@@ -50,7 +50,7 @@ pub async fn list(
     consortium: ConsortiumId,
     page: &PageQuery,
 ) -> Result<Page<JobSummary>, Error> {
-    search(ctx, actor, consortium, &Wanted::default(), page).await
+    search(ctx, actor, consortium, &JobFilter::default(), page).await
 }
 
 /// Returns the jobs of a consortium that match the filter, newest first.
@@ -62,7 +62,7 @@ pub async fn search(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    wanted: &Wanted,
+    wanted: &JobFilter,
     page: &PageQuery,
 ) -> Result<Page<JobSummary>, Error> {
     policy::check(actor, Operation::ReadJob, Place::Consortium(consortium))?;
@@ -81,7 +81,7 @@ pub async fn search(
     Ok(Page { items: rows.iter().map(view::summary).collect::<Result<_, _>>()?, next })
 }
 
-fn condition(ctx: &Ctx, wanted: &Wanted) -> Result<Condition, Error> {
+fn condition(ctx: &Ctx, wanted: &JobFilter) -> Result<Condition, Error> {
     let mut all = Condition::all();
     if let Some(state) = &wanted.state {
         all = all.add(job::Column::State.eq(word(state)?));

@@ -13,13 +13,13 @@ use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
 
 use super::lapse::answer_by;
-use super::series::Planned;
+use super::series::PlannedSeries;
 use super::{refused, state, view};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval::limit;
-use crate::service::audit_log::{Act, AuditAction, record};
+use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::code::{to_json, word};
 use crate::service::entity::{draft, job, participant};
 use crate::service::retirement::parts as retired_datasets;
@@ -32,12 +32,12 @@ use crate::service::{dataset, ledger, notification, restoration};
 /// that would refuse.
 pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    submit(ctx, actor, consortium, new, Before::Nothing).await
+    submit(ctx, actor, consortium, new, ProposalOrigin::Nothing).await
 }
 
 /// The origin of a proposed job.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Before<'a> {
+pub(super) enum ProposalOrigin<'a> {
     /// A new job.
     Nothing,
     /// A draft, which is deleted.
@@ -52,7 +52,7 @@ pub(super) async fn submit(
     actor: &Actor,
     consortium: ConsortiumId,
     new: NewJob,
-    before: Before<'_>,
+    before: ProposalOrigin<'_>,
 ) -> Result<Job, Error> {
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
     let violations = violations(&new, &datasets);
@@ -65,8 +65,8 @@ pub(super) async fn submit(
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
         let code = if missing { Code::BudgetMissing } else { Code::BudgetExceeded };
-        let told = refused::in_words(&refusals, &datasets);
-        return Err(Problem { refusals, ..Problem::new(code, told) }.into());
+        let message = refused::in_words(&refusals, &datasets);
+        return Err(Problem { refusals, ..Problem::new(code, message) }.into());
     }
     let row = ctx
         .db
@@ -80,14 +80,14 @@ pub(super) async fn submit(
             if !unreconciled.is_empty() {
                 return Err(Error::validation(unreconciled));
             }
-            if let Before::Draft(drafted) = before {
+            if let ProposalOrigin::Draft(drafted) = before {
                 super::draft::spend(tx, drafted).await?;
             }
             let row = row.clone().into_active_model().insert(tx).await?;
             for part in &parts {
                 part.clone().into_active_model().insert(tx).await?;
             }
-            let act = Act {
+            let act = NewAuditEntry {
                 by: actor.into(),
                 what: AuditAction::JobProposed,
                 place: Place::Consortium(consortium),
@@ -95,8 +95,8 @@ pub(super) async fn submit(
                 detail: json!({ "kind": row.kind, "manifest": row.digest }),
             };
             record(ctx, tx, act).await?;
-            if let Before::Job(of) = before {
-                let act = Act {
+            if let ProposalOrigin::Job(of) = before {
+                let act = NewAuditEntry {
                     by: actor.into(),
                     what: AuditAction::JobRetried,
                     place: Place::Consortium(consortium),
@@ -126,11 +126,11 @@ pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
 /// Returns the violation of a job that would charge two datasets of one lineage: the same people would take part twice,
 /// and a site reserves once for a job.
 fn shared_accounts(new: &NewJob, datasets: &[Dataset]) -> Option<Violation> {
-    let mut charged: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
-    let named = new.spec.datasets();
-    let named = named.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
-    named.filter(|dataset| new.spec.cost(dataset).is_some()).find_map(|dataset| {
-        let other = charged.insert((dataset.organization, dataset.lineage), dataset)?;
+    let mut accounts: BTreeMap<(OrganizationId, LineageId), &Dataset> = BTreeMap::new();
+    let uses = new.spec.datasets();
+    let participants = uses.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    participants.filter(|dataset| new.spec.cost(dataset).is_some()).find_map(|dataset| {
+        let other = accounts.insert((dataset.organization, dataset.lineage), dataset)?;
         let (organization, one, two) = (&dataset.organization_name, &other.name, &dataset.name);
         let message = format!(
             "{one:?} and {two:?} of {organization} are charged to the same accounts, because they hold the same data or people: take one of \
@@ -171,7 +171,7 @@ async fn rows(
         issued_at: ctx.now(),
     };
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;
-    let planned = Planned::of(spec, datasets);
+    let planned = PlannedSeries::from_spec(spec, datasets);
     let questions = spec.questions();
     let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();
     let rounds = rounds + questions.as_ref().map_or(0, |questions| u64::from(questions.rounds));

@@ -11,8 +11,8 @@ pub(crate) fn in_words(refusals: &[BudgetRefusal], datasets: &[Dataset]) -> Stri
         let unpriced = |other: &BudgetRefusal| other.dataset == refusal.dataset && other.reason.is_some();
         refusal.limit <= 0.0 && refusals.iter().any(unpriced)
     };
-    let told = refusals.iter().filter(|refusal| !in_vain(refusal));
-    told.map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
+    let causes = refusals.iter().filter(|refusal| !in_vain(refusal));
+    causes.map(|refusal| sentence(refusal, datasets)).collect::<Vec<_>>().join("; ")
 }
 
 fn sentence(refusal: &BudgetRefusal, datasets: &[Dataset]) -> String {
@@ -45,8 +45,9 @@ fn sentence(refusal: &BudgetRefusal, datasets: &[Dataset]) -> String {
 /// records.
 fn without_budget(refusal: &BudgetRefusal, datasets: &[Dataset]) -> String {
     let (name, unit) = (&refusal.dataset_name, plural(refusal.unit));
-    let known = datasets.iter().find(|dataset| dataset.id == refusal.dataset);
-    let limited = known.into_iter().flat_map(|dataset| &dataset.accounts).filter(|account| account.epsilon.get() > 0.0);
+    let dataset = datasets.iter().find(|dataset| dataset.id == refusal.dataset);
+    let limited =
+        dataset.into_iter().flat_map(|dataset| &dataset.accounts).filter(|account| account.epsilon.get() > 0.0);
     let others: Vec<&str> = limited.map(|account| plural(account.unit)).collect();
     if others.is_empty() {
         return format!("`{name}` has no budget for {unit}: its steward can set one");

@@ -3,7 +3,7 @@
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Job, JobDraft, JobState, NewDraft, NewJob, Spec};
 
-use super::propose::{Before, submit};
+use super::propose::{ProposalOrigin, submit};
 use super::{draft, readable, state};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
@@ -34,7 +34,7 @@ pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    let now = state::of(&row)?;
+    let now = state::parse(&row)?;
     if !matches!(now, JobState::Failed | JobState::Cancelled | JobState::Refused) {
         return Err(Error::wrong_state(format!(
             "the job is {}: one that failed, was cancelled or refused is retried; any can be cloned",
@@ -42,5 +42,5 @@ pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
         )));
     }
     let new = NewJob { title: row.title.clone(), spec: from_json(&row.spec)? };
-    submit(ctx, actor, consortium, new, Before::Job(id)).await
+    submit(ctx, actor, consortium, new, ProposalOrigin::Job(id)).await
 }

@@ -9,7 +9,7 @@ use undertone_privacy::Event;
 
 /// A series with the release of each contributor's vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedSeries {
     /// The rounds.
     pub series: RoundSeries,
     /// The release of one vector, for every dataset that is not public.
@@ -22,9 +22,9 @@ pub(crate) struct Planned {
     most_norms: Vec<(DatasetId, f64)>,
 }
 
-impl Planned {
+impl PlannedSeries {
     /// Returns the series of a spec, in order.
-    pub(crate) fn of(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
+    pub(crate) fn from_spec(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
         let plan = |series: RoundSeries| Self {
             releases: datasets
                 .iter()

@@ -18,7 +18,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, ChargeRequest};
@@ -39,7 +39,7 @@ pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Resul
 }
 
 /// Returns the state of a row.
-pub fn of(row: &job::Model) -> Result<JobState, Error> {
+pub fn parse(row: &job::Model) -> Result<JobState, Error> {
     from_word(&row.state)
 }
 
@@ -50,23 +50,24 @@ pub fn of(row: &job::Model) -> Result<JobState, Error> {
 pub async fn step(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     row: job::Model,
     step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
-    let (before, told) = (of(&row)?, reason.clone());
-    let row = moved(ctx, tx, row, step, reason).await?;
-    if of(&row)? != before
-        && let Some(what) = logged(step)
+    let before = parse(&row)?;
+    let message = reason.clone();
+    let row = apply_step(ctx, tx, row, step, reason).await?;
+    if parse(&row)? != before
+        && let Some(what) = step_action(step)
     {
-        log(ctx, tx, by, &row, what, told).await?;
+        log(ctx, tx, by, &row, what, message).await?;
     }
     Ok(row)
 }
 
 /// Returns the audit log's name of a step; `None` for steps whose own operation writes a more precise entry.
-const fn logged(step: JobStep) -> Option<AuditAction> {
+const fn step_action(step: JobStep) -> Option<AuditAction> {
     match step {
         JobStep::Reserve => Some(AuditAction::JobAdmitted),
         JobStep::Refuse => Some(AuditAction::JobRefused),
@@ -82,13 +83,13 @@ const fn logged(step: JobStep) -> Option<AuditAction> {
 pub(super) async fn log(
     ctx: &Ctx,
     tx: &Tx,
-    by: By,
+    by: AuditAuthor,
     row: &job::Model,
     what: AuditAction,
     reason: Option<String>,
 ) -> Result<(), Error> {
-    let reason = reason.filter(|_| !matches!(by, By::Worker(_)));
-    let act = Act {
+    let reason = reason.filter(|_| !matches!(by, AuditAuthor::Worker(_)));
+    let act = NewAuditEntry {
         by,
         what,
         place: Place::Consortium(ConsortiumId(row.consortium_id)),
@@ -102,14 +103,14 @@ pub(super) async fn log(
 ///
 /// # Errors
 /// As [`step`].
-pub(super) async fn moved(
+pub(super) async fn apply_step(
     ctx: &Ctx,
     tx: &Tx,
     mut row: job::Model,
     step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
-    let before = of(&row)?;
+    let before = parse(&row)?;
     let after = before.apply(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
     row.state = word(&after)?;
     if step == JobStep::Pause {
@@ -161,10 +162,10 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 
 /// Reserves everything and queues the job when no answer is missing, caused by the author `by` of the last answer. If a
 /// budget refuses, the server refuses the job. Does nothing while an answer is missing.
-pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
+pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = participants(tx, id).await?;
-    if of(&row)? != JobState::Proposed || participants.iter().any(|part| part.approval == "pending") {
+    if parse(&row)? != JobState::Proposed || participants.iter().any(|part| part.approval == "pending") {
         return Ok(row);
     }
     // The charges that a worker made and the restored server lacks are unknown: the job waits for the worker.
@@ -178,7 +179,7 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::M
     let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
     let reason = refused::in_words(&refusals, &datasets);
     let row = job::Model { refusals: to_json(&refusals)?, ..row };
-    step(ctx, tx, By::System, row, JobStep::Refuse, Some(reason)).await
+    step(ctx, tx, AuditAuthor::System, row, JobStep::Refuse, Some(reason)).await
 }
 
 /// Returns the requests of participants to their accounts.
@@ -201,7 +202,7 @@ pub fn asks(participants: &[participant::Model]) -> Result<Vec<ChargeRequest>, E
 /// Finishes a running job whose lead has reported and in which no participant is still running. A participant that
 /// became silent after the last closed round does not delay the end, and settles when it returns. If it owes a promised
 /// audit, the job fails. `by` is the last participant to finish.
-pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::Model, Error> {
+pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     if !is_done(ctx, tx, &row).await? {
         return Ok(row);
     }
@@ -223,7 +224,7 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
             ctx.db
                 .write("finish silent job", async |tx| {
                     let row = row(tx, JobId(found.id)).await?;
-                    finish_if_done(ctx, tx, By::System, row).await
+                    finish_if_done(ctx, tx, AuditAuthor::System, row).await
                 })
                 .await?;
             react::after_job_change(ctx, JobId(found.id)).await;
@@ -236,7 +237,7 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
     // by a participant.
     let rounds_left = !row.asks && row.rounds_done < row.rounds;
-    if of(row)? != JobState::Running || row.report.is_none() || rounds_left {
+    if parse(row)? != JobState::Running || row.report.is_none() || rounds_left {
         return Ok(false);
     }
     for part in participants(connection, JobId(row.id)).await? {
@@ -262,7 +263,7 @@ pub(crate) fn is_out(part: &participant::Model) -> bool {
 /// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
 /// The others settle with their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
-    let end = if of(row)? == JobState::Finished { "done" } else { "failed" };
+    let end = if parse(row)? == JobState::Finished { "done" } else { "failed" };
     for part in participants(tx, JobId(row.id)).await? {
         let dataset = part.dataset_id;
         if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::measurement::measure;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
@@ -51,14 +51,14 @@ on_both! {
         assert_eq!(running.participants[1].state, ParticipantState::Running);
         assert!(running.participants[1].epsilon_spent.unwrap() <= running.participants[1].epsilon_reserved.unwrap());
         for site in [1, 2] {
-            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running, "the lead has not reported");
-        let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(None), &[]).await.unwrap_err();
+        let wrong = finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(None), &[]).await.unwrap_err();
         assert_eq!(wrong.code(), Code::ValidationFailed, "the lead must report");
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
-        let done = world.job(job.summary.id).await;
-        assert_eq!((done.summary.state, done.report), (JobState::Finished, Some(report())));
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
+        let result = world.job(job.summary.id).await;
+        assert_eq!((result.summary.state, result.report), (JobState::Finished, Some(report())));
         let account = world.account(1).await;
         assert_eq!(account.committed, account.spent, "nothing stays reserved");
     }
@@ -87,15 +87,15 @@ on_both! {
         assert!(refused.violations[0].message.contains("same accounts"), "{:?}", refused.violations);
     }
 
-    async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
+    async fn silent_participant_after_last_round_does_not_delay_job(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
-        finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &PartOutcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
@@ -103,7 +103,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = certificate::existing(&app.ctx, job.summary.id).await.unwrap();
         assert!(certificate.is_some(), "the certificate of a finished job waits for no request");
-        finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[2].worker, &leases[2], &PartOutcome::Done(None), &[]).await.unwrap();
         let account = world.account(2).await;
         assert_eq!(account.committed, account.spent, "it settles when it comes back");
     }
@@ -131,7 +131,7 @@ on_both! {
         assert_eq!(fields, ["spec.participants.1.noise", "spec.tests.0.dataset"]);
     }
 
-    async fn a_proposal_that_a_budget_would_refuse_is_told_its_figures_at_once(app: &TestApp) {
+    async fn proposal_over_budget_is_refused_with_figures(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let refused = world.propose(world.spec(1000)).await.unwrap_err().into_problem();
         assert_eq!(refused.code, Code::BudgetExceeded);
@@ -184,8 +184,8 @@ on_both! {
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let offered = offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
         assert!(matches!(&offered, WorkOffer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
-        let known = OfferRequest { decided: vec![job.manifest.clone()], ..OfferRequest::default() };
-        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), WorkOffer::Nothing);
+        let asking = OfferRequest { decided: vec![job.manifest.clone()], ..OfferRequest::default() };
+        assert_eq!(offer::next(&app.ctx, site.worker, &asking).await.unwrap(), WorkOffer::Nothing);
 
         let foreign = decide(&app.ctx, site.worker, &other.decision(&job, true, "")).await.unwrap_err();
         assert_eq!(foreign.code(), Code::BadSignature);
@@ -212,7 +212,7 @@ on_both! {
         assert_eq!(world.account(1).await.committed, 0.0, "nothing had begun, so all is given back");
     }
 
-    async fn a_cancelled_job_keeps_what_may_have_left_until_its_site_has_settled(app: &TestApp) {
+    async fn cancelled_job_keeps_reservation_until_site_settles(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
@@ -224,9 +224,9 @@ on_both! {
         assert!(world.account(1).await.committed > 0.0, "a lease was given: something may have left");
 
         assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
-        let paid = world.sites[1].receipt(&job, 1, 1);
-        let stopped = Outcome::GaveUp("cancelled".to_owned());
-        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[paid]).await.unwrap();
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        let stopped = PartOutcome::GaveUp("cancelled".to_owned());
+        finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[receipt]).await.unwrap();
         let account = world.account(1).await;
         assert!(account.spent > 0.0);
         assert_eq!(account.spent, account.committed);
@@ -234,7 +234,7 @@ on_both! {
     }
 
     /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
-    async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
+    async fn site_without_lease_settles_after_the_job_ended(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let _lost = world.lease(1).await;
@@ -242,7 +242,7 @@ on_both! {
         let lease = world.lease(1).await;
         assert!(!lease::renew(&app.ctx, world.sites[1].worker, &lease).await.unwrap().go_on);
         assert!(world.submit(&job, 1, &lease, 1, &[1.0]).await.is_err(), "it may not send");
-        let stopped = Outcome::GaveUp("cancelled".to_owned());
+        let stopped = PartOutcome::GaveUp("cancelled".to_owned());
         finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[]).await.unwrap();
         let account = world.account(1).await;
         assert_eq!((account.spent, account.committed), (0.0, 0.0), "nothing left, and nothing is held");
@@ -264,8 +264,8 @@ on_both! {
         assert_eq!(measure(&app.ctx, leader, &lead, &nan).await.unwrap_err().code(), Code::ValidationFailed);
         measure(&app.ctx, leader, &lead, &measurement("common")).await.unwrap();
         measure(&app.ctx, leader, &lead, &Measurement { accuracy: 0.75, ..measurement("common") }).await.unwrap();
-        let shown = progress(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        assert_eq!(shown.measurements, [Measurement { accuracy: 0.75, ..measurement("common") }]);
+        let view = progress(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        assert_eq!(view.measurements, [Measurement { accuracy: 0.75, ..measurement("common") }]);
     }
 
     async fn a_job_is_nobodys_business_outside_its_consortium(app: &TestApp) {

@@ -28,7 +28,7 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
         consortium: row.consortium_id.into(),
         title: row.title.clone(),
         kind: row.kind.clone(),
-        state: state::of(row)?,
+        state: state::parse(row)?,
         proposed_by: row.proposed_by.clone(),
         rounds_done: row.rounds_done as u32,
         rounds: row.rounds as u32,
@@ -38,7 +38,7 @@ pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
 
 /// Returns a job in full, with the content that `reader` may see.
 pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Job, Error> {
-    let holds = hold::of(ctx.db.read(), &row).await?;
+    let holds = hold::list(ctx.db.read(), &row).await?;
     let diagnoses = stuck::diagnose(ctx, &row).await?;
     Ok(Job {
         diagnoses,
@@ -74,7 +74,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
         .collect();
     let accounts = accounts::of_lineages(connection, parts.iter().map(|part| part.lineage_id).collect()).await?;
     let lead = parts.first().cloned();
-    let mut shown = Vec::new();
+    let mut views = Vec::new();
     for part in parts {
         let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
         let delta = charge.as_ref().map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
@@ -82,7 +82,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
         let purpose: DatasetUse = from_word(&part.purpose)?;
         // A dataset that is used for evaluation only is at the lead's site.
         let worker = if purpose == DatasetUse::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
-        shown.push(JobParticipant {
+        views.push(JobParticipant {
             dataset: part.dataset_id.into(),
             organization: part.organization_id.into(),
             visibility: from_word(&part.visibility)?,
@@ -103,7 +103,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
             organization_name: part.organization_name,
         });
     }
-    Ok(shown)
+    Ok(views)
 }
 
 /// Returns δ of the account that a charge goes to; `None` without a budget.

@@ -4,17 +4,17 @@ use undertone_api::job::Job;
 use undertone_api::job::log::{Fault, LogEvent, LogLevel, LogQuery, MOST_EVENTS, MOST_LINES, Phase, SiteEvent};
 use undertone_api::problem::Code;
 
-use super::{Said, append, export, last, list, note};
+use super::{SiteLogLine, append, export, last, list, note};
 use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both};
 
-fn said(sequence: u64, at_unix: i64, event: SiteEvent) -> Said {
-    Said { sequence, at_unix, event }
+fn site_line(sequence: u64, at_unix: i64, event: SiteEvent) -> SiteLogLine {
+    SiteLogLine { sequence, at_unix, event }
 }
 
 const BEGUN: SiteEvent = SiteEvent::Phase { phase: Phase::Begun };
 
-async fn at_work(app: &TestApp) -> (TestConsortium, Job, String) {
+async fn start_job(app: &TestApp) -> (TestConsortium, Job, String) {
     let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
     let job = world.queued(2).await;
     let lease = world.lease(1).await;
@@ -23,10 +23,10 @@ async fn at_work(app: &TestApp) -> (TestConsortium, Job, String) {
 }
 
 on_both! {
-    async fn what_a_site_says_stands_in_the_log_once_in_order_and_in_words(app: &TestApp) {
-        let (world, job, lease) = at_work(app).await;
+    async fn site_events_are_logged_once_in_order_as_text(app: &TestApp) {
+        let (world, job, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
-        let events = [said(7, now - 5, BEGUN), said(8, now, SiteEvent::Sent { series: 0, round: 1, repeated: false })];
+        let events = [site_line(7, now - 5, BEGUN), site_line(8, now, SiteEvent::Sent { series: 0, round: 1, repeated: false })];
         append(&app.ctx, world.sites[1].worker, &lease, now, &events).await.unwrap();
         // A retransmission.
         append(&app.ctx, world.sites[1].worker, &lease, now, &events).await.unwrap();
@@ -40,28 +40,28 @@ on_both! {
         assert!(whole.lines().count() >= 2 && whole.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
     }
 
-    async fn a_log_takes_no_strangers_no_other_rounds_and_no_more_than_a_message_holds(app: &TestApp) {
-        let (world, _, lease) = at_work(app).await;
+    async fn log_lines_of_strangers_or_other_rounds_are_refused(app: &TestApp) {
+        let (world, _, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
         let worker = world.sites[1].worker;
-        let code = async |worker, lease: &str, events: &[Said]| append(&app.ctx, worker, lease, now, events).await.err().map(|error| error.code());
-        assert_eq!(code(world.sites[2].worker, &lease, &[said(1, now, BEGUN)]).await, Some(Code::LeaseLost));
+        let code = async |worker, lease: &str, events: &[SiteLogLine]| append(&app.ctx, worker, lease, now, events).await.err().map(|error| error.code());
+        assert_eq!(code(world.sites[2].worker, &lease, &[site_line(1, now, BEGUN)]).await, Some(Code::LeaseLost));
         for (series, round) in [(1, 1), (0, 0), (0, 3)] {
             let event = SiteEvent::Received { series, round };
-            assert_eq!(code(worker, &lease, &[said(1, now, event)]).await, Some(Code::ValidationFailed), "{series} {round}");
+            assert_eq!(code(worker, &lease, &[site_line(1, now, event)]).await, Some(Code::ValidationFailed), "{series} {round}");
         }
-        let many: Vec<_> = (1..).map(|number| said(number, now, BEGUN)).take(MOST_EVENTS + 1).collect();
+        let many: Vec<_> = (1..).map(|number| site_line(number, now, BEGUN)).take(MOST_EVENTS + 1).collect();
         assert_eq!(code(worker, &lease, &many).await, Some(Code::ValidationFailed));
         assert_eq!(code(worker, &lease, &[]).await, Some(Code::ValidationFailed));
         assert_eq!(code(worker, &lease, &many[..MOST_EVENTS]).await, None);
     }
 
     async fn a_talkative_site_loses_its_own_oldest_lines_and_nobody_elses(app: &TestApp) {
-        let (world, job, lease) = at_work(app).await;
+        let (world, job, lease) = start_job(app).await;
         let (id, now) = (job.summary.id, app.ctx.now().unix_timestamp());
         let other = world.sites[2].dataset;
         app.ctx.db.write("test", async |tx| note(&app.ctx, tx, id.0, Some(other.0), LogEvent::Leased { times: 1 }).await).await.unwrap();
-        let events: Vec<_> = (1..).map(|number| said(number, now, BEGUN)).take(MOST_LINES as usize + 30).collect();
+        let events: Vec<_> = (1..).map(|number| site_line(number, now, BEGUN)).take(MOST_LINES as usize + 30).collect();
         for batch in events.chunks(MOST_EVENTS) {
             append(&app.ctx, world.sites[1].worker, &lease, now, batch).await.unwrap();
         }
@@ -70,8 +70,8 @@ on_both! {
         assert_eq!((of(world.sites[1].dataset), of(other)), (MOST_LINES as usize, 1));
     }
 
-    async fn what_is_written_at_once_at_two_replicas_is_numbered_in_one_row_and_stands_once(app: &TestApp) {
-        let (world, job, lease) = at_work(app).await;
+    async fn concurrent_log_lines_of_replicas_are_numbered_once(app: &TestApp) {
+        let (world, job, lease) = start_job(app).await;
         let leases = [(1, lease), (2, world.lease(2).await)];
         let (id, now, other) = (job.summary.id, app.ctx.now().unix_timestamp(), app.restarted().await);
         let replicas = [app.ctx.clone(), other.clone()];
@@ -86,7 +86,7 @@ on_both! {
             for (site, lease) in &leases {
                 for ctx in replicas.clone() {
                     let (worker, lease) = (world.sites[*site].worker, lease.clone());
-                    let events = [said(sequence, now, BEGUN)];
+                    let events = [site_line(sequence, now, BEGUN)];
                     saying.push(tokio::spawn(async move { append(&ctx, worker, &lease, now, &events).await }));
                 }
             }
@@ -112,14 +112,14 @@ on_both! {
     }
 
     async fn lines_are_found_by_how_much_they_matter_and_page_by_page(app: &TestApp) {
-        let (world, job, lease) = at_work(app).await;
+        let (world, job, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
         let fault = SiteEvent::Fault { fault: Fault::DiskFull };
-        append(&app.ctx, world.sites[1].worker, &lease, now, &[said(1, now, BEGUN), said(2, now, fault)]).await.unwrap();
+        append(&app.ctx, world.sites[1].worker, &lease, now, &[site_line(1, now, BEGUN), site_line(2, now, fault)]).await.unwrap();
         let reader = &world.sites[2].steward;
         let errors = LogQuery { level: Some(LogLevel::Error), ..LogQuery::default() };
-        let found = list(&app.ctx, reader, job.summary.id, &errors).await.unwrap();
-        assert_eq!(found.items.iter().map(|line| &*line.text).collect::<Vec<_>>(), ["stopped because the site's disk is full"]);
+        let page = list(&app.ctx, reader, job.summary.id, &errors).await.unwrap();
+        assert_eq!(page.items.iter().map(|line| &*line.text).collect::<Vec<_>>(), ["stopped because the site's disk is full"]);
         let one = LogQuery { limit: Some(1), ..LogQuery::default() };
         let first = list(&app.ctx, reader, job.summary.id, &one).await.unwrap();
         let second = LogQuery { cursor: first.next.clone(), ..one };
@@ -127,21 +127,21 @@ on_both! {
         assert!(first.items[0].number > second.items[0].number);
         let strange = LogQuery { cursor: Some("x".to_owned()), ..LogQuery::default() };
         assert_eq!(list(&app.ctx, reader, job.summary.id, &strange).await.unwrap_err().code(), Code::ValidationFailed);
-        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
-        assert_eq!((known.event, known.skew_seconds), (fault, 0));
+        let last_line = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
+        assert_eq!((last_line.event, last_line.skew_seconds), (fault, 0));
         let stranger = TestConsortium::new(&app.ctx, 1, 1.0).await.sites.remove(1).steward;
         assert_eq!(list(&app.ctx, &stranger, job.summary.id, &LogQuery::default()).await.unwrap_err().code(), Code::NotFound);
     }
 
     async fn a_site_cannot_put_its_words_before_the_job_or_after_now(app: &TestApp) {
-        let (world, job, lease) = at_work(app).await;
+        let (world, job, lease) = start_job(app).await;
         let now = app.ctx.now().unix_timestamp();
-        let events = [said(1, i64::MIN, BEGUN), said(2, i64::MAX, BEGUN)];
+        let events = [site_line(1, i64::MIN, BEGUN), site_line(2, i64::MAX, BEGUN)];
         append(&app.ctx, world.sites[1].worker, &lease, now + 3600, &events).await.unwrap();
         let page = list(&app.ctx, &world.sites[1].steward, job.summary.id, &LogQuery::default()).await.unwrap();
         let moments: Vec<_> = page.items.iter().take(2).map(|line| line.at).collect();
         assert_eq!(moments, [app.ctx.now(), job.summary.created_at]);
-        let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
-        assert_eq!(known.skew_seconds, 3600);
+        let last_line = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
+        assert_eq!(last_line.skew_seconds, 3600);
     }
 }

@@ -95,7 +95,7 @@ on_both! {
         let spent = world.account(1).await;
         assert_eq!(spent.committed, reserved.committed);
         assert!(spent.spent > 0.0 && spent.spent < spent.committed);
-        let outcome = crate::service::finish::Outcome::GaveUp("enough".to_owned());
+        let outcome = crate::service::finish::PartOutcome::GaveUp("enough".to_owned());
         crate::service::finish::finish(&app.ctx, world.sites[1].worker, &lease, &outcome, &[]).await.unwrap();
         let settled = world.account(1).await;
         assert_eq!((settled.spent, settled.committed), (spent.spent, spent.spent));

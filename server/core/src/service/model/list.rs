@@ -20,10 +20,10 @@ pub async fn in_consortium(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    filter: &job::Wanted,
+    filter: &job::JobFilter,
     page: &PageQuery,
 ) -> Result<Page<JobModel>, Error> {
-    let filter = job::Wanted { state: Some(JobState::Finished), ..filter.clone() };
+    let filter = job::JobFilter { state: Some(JobState::Finished), ..filter.clone() };
     let Page { items: jobs, next } = job::search(ctx, actor, consortium, &filter, page).await?;
     // The search has checked the access to the jobs, and a finished job has passed a promised audit.
     let mut files = of_jobs(ctx.db.read(), jobs.iter().map(|job| job.id.0)).await?;

@@ -14,7 +14,7 @@ use crate::auth::passkey::{PasskeyPurpose, PasskeyTicket, challenge_of, user_han
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::from_word;
 use crate::service::entity::{passkey, passkey_answer};
 use crate::service::notification::credential::{self, CredentialChange};
@@ -112,8 +112,8 @@ pub(super) async fn note_answer(ctx: &Ctx, tx: &Tx, ticket: &PasskeyTicket) -> R
 }
 
 async fn note_old_counter(ctx: &Ctx, tx: &Tx, row: &passkey::Model) -> Result<(), Error> {
-    let act = Act {
-        by: By::Nobody,
+    let act = NewAuditEntry {
+        by: AuditAuthor::Nobody,
         what: AuditAction::PasskeyRefused,
         place: Place::Server,
         subject: Some(("passkey", row.id.to_string())),

@@ -191,7 +191,7 @@ async fn open(
     let row = state::row(connection, found.job_id.into()).await?;
     let round = close::find(connection, found.job_id, found.round).await?;
     let open = round.filter(|round| round.closed_at.is_none() && ctx.now() < round.deadline);
-    Ok(open.filter(|_| state::of(&row).is_ok_and(|state| state == JobState::Running)).map(|round| (row, round)))
+    Ok(open.filter(|_| state::parse(&row).is_ok_and(|state| state == JobState::Running)).map(|round| (row, round)))
 }
 
 /// Returns the valid answer of an annotator to a question, including skips.

@@ -189,7 +189,7 @@ pub(super) async fn close_in(
     if round.closed_at.is_some() {
         return Ok(true);
     }
-    if !state::of(&row)?.is_under_way() || !due(ctx, tx, &round, needed).await? {
+    if !state::parse(&row)?.is_under_way() || !due(ctx, tx, &round, needed).await? {
         return Ok(false);
     }
     tracing::info!(job.id = %row.id, round = round.round, "a round of questions closed");

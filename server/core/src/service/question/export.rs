@@ -14,7 +14,7 @@ use super::{ROWS, answer_of, askable, close, list};
 use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
@@ -50,8 +50,8 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         ExportFormat::Csv => ("csv", "text/csv; charset=utf-8"),
         ExportFormat::LabelStudio => ("json", "application/json"),
     };
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what: AuditAction::QuestionsExported,
         place: Place::Consortium(row.consortium_id.into()),
         subject: Some(("job", id.to_string())),

@@ -16,7 +16,7 @@ use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::question;
 
 /// The highest number of labels of one import.
@@ -68,8 +68,8 @@ pub async fn import(
         imported.too_late += counts.too_late;
         ctx.changes().notify_job(id);
     }
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what: AuditAction::AnswersImported,
         place: Place::Consortium(row.consortium_id.into()),
         subject: Some(("job", id.to_string())),

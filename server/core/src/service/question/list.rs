@@ -149,7 +149,7 @@ pub(super) async fn to_questions(
     let rounds = asking::Entity::find().filter(asking::Column::JobId.eq(row.id));
     let open = rounds.filter(asking::Column::ClosedAt.is_null()).all(connection).await?;
     let open: HashSet<i32> = open.into_iter().map(|round| round.round).collect();
-    let over = state::of(row)?.is_over();
+    let over = state::parse(row)?.is_over();
     let show = |found: question::Model| {
         let annotations = tallies.get(&found.id).copied().unwrap_or_default().max(0) as u32;
         let state = if annotations >= questions.annotators {
@@ -183,7 +183,7 @@ async fn waiting(
     after: Option<QuestionId>,
     limit: usize,
 ) -> Result<Vec<Question>, Error> {
-    if wanted.round.is_some() || state::of(row)?.is_over() {
+    if wanted.round.is_some() || state::parse(row)?.is_over() {
         return Ok(Vec::new());
     }
     let job = JobId(row.id);

@@ -44,7 +44,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
         agreement: agreement::find_agreement(ctx.db.read(), id, &questions).await?,
     };
     let Some(round) = close::open(ctx.db.read(), row.id).await? else { return Ok(queue) };
-    if ctx.now() >= round.deadline || !state::of(&row)?.is_under_way() {
+    if ctx.now() >= round.deadline || !state::parse(&row)?.is_under_way() {
         return Ok(queue);
     }
     let own = own(ctx.db.read(), row.id, member).await?;

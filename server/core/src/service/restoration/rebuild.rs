@@ -16,11 +16,11 @@ use super::newest;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::{to_json, word};
 use crate::service::entity::{job, lease, membership, participant};
 use crate::service::job::refused;
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::{dataset, ledger};
 
@@ -71,12 +71,12 @@ pub(super) async fn rebuild_part(
         let part = participant::Model { state: "running".to_owned(), ..part };
         part.into_active_model().reset_all().update(tx).await?;
     }
-    let end = match state::of(&row)? {
+    let end = match state::parse(&row)? {
         JobState::Proposed => JobStep::Refuse,
         current if current.is_over() => return Ok(()),
         _ => JobStep::Fail,
     };
-    state::step(ctx, tx, By::Worker(caller), row, end, Some(REASON.to_owned())).await?;
+    state::step(ctx, tx, AuditAuthor::Worker(caller), row, end, Some(REASON.to_owned())).await?;
     Ok(())
 }
 
@@ -145,7 +145,7 @@ async fn insert_job(
         }
     }
     let spec = &manifest.spec;
-    let planned = Planned::of(spec, datasets);
+    let planned = PlannedSeries::from_spec(spec, datasets);
     let questions = spec.questions();
     let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();
     let rounds = rounds + questions.as_ref().map_or(0, |questions| u64::from(questions.rounds));

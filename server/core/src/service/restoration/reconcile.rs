@@ -18,7 +18,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::word;
 use crate::service::entity::{job, participant, receipt as receipts, reconciliation, worker, write_off};
 use crate::service::job::state;
@@ -166,8 +166,8 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         }
         None => 0,
     };
-    let act = Act {
-        by: By::Worker(caller),
+    let act = NewAuditEntry {
+        by: AuditAuthor::Worker(caller),
         what: AuditAction::WorkerReconciled,
         place: Place::Organization(OrganizationId(row.organization_id)),
         subject: Some(("worker", caller.to_string())),
@@ -181,7 +181,7 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         .filter(job::Column::State.eq(proposed));
     for job in jobs.all(tx).await? {
         let row = state::row(tx, JobId(job.id)).await?;
-        state::admit(ctx, tx, By::Worker(caller), row).await?;
+        state::admit(ctx, tx, AuditAuthor::Worker(caller), row).await?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::ctx::Clock;
 use crate::db::Db;
 use crate::error::Error;
 use crate::keys::{ExternalSigner, ServerSigner};
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{account, restoration};
 use crate::service::log;
 
@@ -61,8 +61,8 @@ pub async fn state_restoration(
         };
         restoration::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
         log::append_signed(signer, now, tx, &[leaf]).await?;
-        let act = Act {
-            by: By::Operator,
+        let act = NewAuditEntry {
+            by: AuditAuthor::Operator,
             what: AuditAction::BackupRestored,
             place: Place::Server,
             subject: None,

@@ -17,7 +17,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{member, role};
 use crate::service::notification::AccessNotice;
 use crate::service::{api_key, member as members, operator, sessions};
@@ -172,7 +172,12 @@ async fn record(
     what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
-    let act =
-        Act { by: By::from(actor), what, place: Place::Server, subject: Some(("member", id.to_string())), detail };
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
+        what,
+        place: Place::Server,
+        subject: Some(("member", id.to_string())),
+        detail,
+    };
     audit_log::record(ctx, tx, act).await
 }

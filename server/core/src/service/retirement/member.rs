@@ -15,7 +15,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::from_json;
 use crate::service::entity::{member, retirement, role};
 use crate::service::notification::AccessNotice;
@@ -190,8 +190,8 @@ async fn record(
     what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Organization(organization),
         subject: Some(("member", id.to_string())),

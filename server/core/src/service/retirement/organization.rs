@@ -18,7 +18,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::code::from_word;
 use crate::service::entity::{membership, role};
 use crate::service::notification::AccessNotice;
@@ -54,7 +54,8 @@ pub async fn retire_organization(
             let subject = subject(consortium, id);
             let row = begin(ctx, tx, actor, subject, ABOVE, reason, &roles).await?;
             let of = PartsOf::Organization(id, consortium);
-            let jobs = parts::withdraw(ctx, tx, By::from(actor), of, "it was retired from the consortium").await?;
+            let jobs =
+                parts::withdraw(ctx, tx, AuditAuthor::from(actor), of, "it was retired from the consortium").await?;
             let detail = json!({ "reason": reason, "roles_over_consortium": roles.len() });
             record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRetired, detail).await?;
             let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
@@ -156,8 +157,8 @@ async fn record(
     what: AuditAction,
     detail: serde_json::Value,
 ) -> Result<(), Error> {
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Consortium(consortium),
         subject: Some(("organization", id.to_string())),

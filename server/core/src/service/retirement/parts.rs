@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::word;
 use crate::service::entity::{dataset, job, membership, organization, participant, worker};
 use crate::service::job::{hold, state};
@@ -36,7 +36,13 @@ pub(super) enum PartsOf {
 }
 
 /// Ends the parts in unfinished jobs, caused by `by`. Returns the jobs.
-pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &str) -> Result<BTreeSet<JobId>, Error> {
+pub(super) async fn withdraw(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: AuditAuthor,
+    of: PartsOf,
+    reason: &str,
+) -> Result<BTreeSet<JobId>, Error> {
     let is_theirs = match of {
         PartsOf::Worker(id) => Condition::all().add(participant::Column::WorkerId.eq(id.0)),
         PartsOf::Organization(id, _) => Condition::all().add(participant::Column::OrganizationId.eq(id.0)),
@@ -59,14 +65,14 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
             continue;
         }
         changed.insert(id);
-        if state::of(&found)? == JobState::Proposed {
+        if state::parse(&found)? == JobState::Proposed {
             state::step(ctx, tx, by, found, JobStep::Refuse, Some(format!("{}: {reason}", own[0].organization_name)))
                 .await?;
             continue;
         }
         for part in own {
             let row = state::row(tx, id).await?;
-            if state::of(&row)?.is_over() {
+            if state::parse(&row)?.is_over() {
                 break;
             }
             let dataset = part.dataset_id.into();

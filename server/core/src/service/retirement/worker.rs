@@ -15,7 +15,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::worker;
 use crate::service::notification::AccessNotice;
 use crate::service::{site_key, worker as workers};
@@ -48,7 +48,7 @@ pub async fn retire_worker(
             site_key::log_key_event(ctx, tx, &row, KeyEvent::Retired).await?;
             let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, &[]).await?;
             let ended = format!("its worker {name} was retired");
-            let jobs = parts::withdraw(ctx, tx, By::from(actor), PartsOf::Worker(id), &ended).await?;
+            let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerRetired, reason).await?;
             let text = format!("{} retired the worker {name}: {reason}", actor.member.name);
             AccessNotice::retired(row.id, &text).for_organization(organization.0).send(ctx, tx).await?;
@@ -133,8 +133,8 @@ pub(super) async fn record(
     what: AuditAction,
     reason: &str,
 ) -> Result<(), Error> {
-    let act = Act {
-        by: By::from(actor),
+    let act = NewAuditEntry {
+        by: AuditAuthor::from(actor),
         what,
         place: Place::Organization(organization),
         subject: Some(("worker", id.to_string())),

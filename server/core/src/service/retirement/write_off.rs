@@ -13,7 +13,7 @@ use super::{check_request, notify_all};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::audit_log::{AuditAction, By};
+use crate::service::audit_log::{AuditAction, AuditAuthor};
 use crate::service::entity::write_off;
 use crate::service::notification::AccessNotice;
 use crate::service::{restoration, worker as workers};
@@ -59,7 +59,7 @@ pub async fn write_off_worker(
             };
             let written_off = written_off.into_active_model().insert(tx).await?;
             let ended = format!("its worker {} was written off", row.name);
-            let jobs = parts::withdraw(ctx, tx, By::from(actor), PartsOf::Worker(id), &ended).await?;
+            let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerWrittenOff, reason).await?;
             let text = format!("{} wrote off the worker {}: {reason}", actor.member.name, row.name);
             let key = format!("written-off:{}", written_off.id);

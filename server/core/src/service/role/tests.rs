@@ -172,7 +172,7 @@ on_both! {
             organization_name: None,
         };
         let operator = founded.operator.actor(app).await;
-        let second = consortium::found(&app.ctx, &operator, &second).await.expect("founded").id;
+        let second = consortium::create(&app.ctx, &operator, &second).await.expect("founded").id;
 
         // The organization joins the second consortium, by its admin's account.
         let link = app.link(&founded.operator, InvitationPurpose::Organization { consortium: second }).await;

@@ -18,10 +18,10 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
-use crate::service::audit_log::By;
+use crate::service::audit_log::AuditAuthor;
 use crate::service::code::from_json;
 use crate::service::entity::{job, participant, round, submission};
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::job_log;
 
@@ -91,13 +91,13 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 }
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
-async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, DueRound)>, Error> {
+async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(PlannedSeries, DueRound)>, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
-    if !state::of(&row)?.is_under_way() {
+    if !state::parse(&row)?.is_under_way() {
         return Ok(None);
     }
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     let Some(planned) = planned.into_iter().find(|planned| planned.series.name == series) else { return Ok(None) };
     let due = due(ctx, ctx.db.read(), &row, &planned, number).await?;
     Ok(due.map(|due| (planned, due)))
@@ -108,11 +108,11 @@ async fn due(
     ctx: &Ctx,
     connection: &impl ConnectionTrait,
     row: &job::Model,
-    planned: &Planned,
+    planned: &PlannedSeries,
     number: u32,
 ) -> Result<Option<DueRound>, Error> {
     let series = &planned.series;
-    if !state::of(row)?.is_under_way() {
+    if !state::parse(row)?.is_under_way() {
         return Ok(None);
     }
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
@@ -154,7 +154,7 @@ async fn close(
     ctx: &Ctx,
     tx: &Tx,
     row: job::Model,
-    planned: &Planned,
+    planned: &PlannedSeries,
     number: u32,
     due: &DueRound,
     object: &Path,
@@ -181,7 +181,7 @@ async fn close(
     if number < series.rounds {
         open(ctx, tx, &row, planned, number + 1).await?;
     }
-    let all: Vec<Planned> = from_json(&row.series)?;
+    let all: Vec<PlannedSeries> = from_json(&row.series)?;
     let place = all.iter().position(|other| other.series.name == series.name).unwrap_or_default();
     let event = LogEvent::Closed {
         series: place as u32,
@@ -197,7 +197,7 @@ async fn close(
         .exec(tx)
         .await?;
     // The server is the author of a round's close, not the caller that triggered it.
-    state::finish_if_done(ctx, tx, By::System, row).await?;
+    state::finish_if_done(ctx, tx, AuditAuthor::System, row).await?;
     Ok(())
 }
 

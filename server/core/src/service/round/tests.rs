@@ -10,7 +10,7 @@ use super::close::AT_WORK;
 use super::{VectorHeader, begin, received};
 use crate::db::PATIENCE;
 use crate::exchange::object::digest;
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::job;
 use crate::service::lease;
 use crate::service::world::TestConsortium;
@@ -66,7 +66,7 @@ on_both! {
             };
             assert_eq!(count_files(), [1, 1]);
             assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
-            let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
+            let gave_up = PartOutcome::GaveUp("the lead has lost its data".to_owned());
             if cancelled {
                 job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
             } else {
@@ -289,7 +289,7 @@ on_both! {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
-        let gave_up = Outcome::GaveUp("the disk is full".to_owned());
+        let gave_up = PartOutcome::GaveUp("the disk is full".to_owned());
         finish(&app.ctx, world.sites[2].worker, &leases[2], &gave_up, &[]).await.unwrap();
         world.submit(&job, 0, &leases[0], 1, &[1.0]).await.unwrap();
         world.submit(&job, 1, &leases[1], 1, &[3.0]).await.unwrap();

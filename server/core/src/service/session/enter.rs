@@ -16,9 +16,9 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{half_session, member};
-use crate::service::factor::{self, Proof};
+use crate::service::factor::{self, FactorMethod};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, member as members, password};
 
@@ -154,17 +154,18 @@ pub(super) async fn open(
     row.filter(|row| row.expires_at > ctx.now()).ok_or_else(half_session_error)
 }
 
-pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
-    let act = Act {
-        by: By::Member(member),
+pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<FactorMethod>) -> Result<(), Error> {
+    let act = NewAuditEntry {
+        by: AuditAuthor::Member(member),
         what: AuditAction::SignedIn,
         place: Place::Server,
         subject: Some(("member", member.to_string())),
-        detail: json!({ "second_factor": proof.is_some(), "passkey": proof == Some(Proof::Passkey) }),
+        detail: json!({ "second_factor": proof.is_some(), "passkey": proof == Some(FactorMethod::Passkey) }),
     };
     audit_log::record(ctx, tx, act.clone()).await?;
-    if proof == Some(Proof::Recovery) {
-        audit_log::record(ctx, tx, Act { what: AuditAction::RecoveryCodeUsed, detail: json!({}), ..act }).await?;
+    if proof == Some(FactorMethod::Recovery) {
+        audit_log::record(ctx, tx, NewAuditEntry { what: AuditAction::RecoveryCodeUsed, detail: json!({}), ..act })
+            .await?;
         credential::announce(ctx, tx, member, CredentialChange::RecoveryCodeUsed).await?;
     }
     Ok(())

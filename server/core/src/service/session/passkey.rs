@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::{half_session, member};
-use crate::service::factor::{self, Proof};
+use crate::service::factor::{self, FactorMethod};
 use crate::service::passkey::{self, VerifiedPasskey};
 use crate::service::{attempt, member as members};
 
@@ -84,6 +84,6 @@ pub async fn passkey_sign_in(ctx: &Ctx, from: impl Into<Origin>, given: &Passkey
 }
 
 async fn enter(ctx: &Ctx, tx: &Tx, verified: &VerifiedPasskey, from: &Origin) -> Result<TokenPair, Error> {
-    signed_in(ctx, tx, verified.member, Some(Proof::Passkey)).await?;
+    signed_in(ctx, tx, verified.member, Some(FactorMethod::Passkey)).await?;
     begin(ctx, tx, verified.member, from).await
 }

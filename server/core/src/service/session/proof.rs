@@ -27,7 +27,7 @@ pub async fn prove_identity(ctx: &Ctx, actor: &Actor, given: &IdentityProof) -> 
             password::prove_own(ctx, actor, &given.password).await?;
             ctx.db.write("prove identity", async |tx| mark(ctx, tx, actor).await).await
         }
-        (true, false, None) => factor::proven(ctx, actor, &given.code, async |tx| mark(ctx, tx, actor).await).await,
+        (true, false, None) => factor::with_proof(ctx, actor, &given.code, async |tx| mark(ctx, tx, actor).await).await,
         (true, true, Some(assertion)) => prove_by_passkey(ctx, actor, assertion).await,
         _ => {
             let message = "give your password, a code of your second factor, or a passkey's answer: one of the three";

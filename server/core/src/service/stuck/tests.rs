@@ -6,7 +6,7 @@ use undertone_api::job::diagnosis::DiagnosisCause;
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
 
 use super::diagnose;
-use crate::service::job_log::{Said, append};
+use crate::service::job_log::{SiteLogLine, append};
 use crate::service::offer;
 use crate::service::world::{TestConsortium, row};
 use crate::testing::{TestApp, on_both};
@@ -32,7 +32,7 @@ async fn all_seen(world: &TestConsortium) {
 
 async fn say(app: &TestApp, world: &TestConsortium, lease: &str, event: SiteEvent, skew: i64) {
     let now = app.ctx.now().unix_timestamp();
-    let report = Said { sequence: now as u64 * 1000, at_unix: now + skew, event };
+    let report = SiteLogLine { sequence: now as u64 * 1000, at_unix: now + skew, event };
     append(&app.ctx, world.sites[1].worker, lease, now + skew, &[report]).await.unwrap();
 }
 
@@ -91,7 +91,7 @@ on_both! {
         all_seen(&world).await;
         let lease = world.lease(1).await;
         for (sequence, sent) in [(1, i64::MIN), (2, i64::MAX)] {
-            let report = Said { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
+            let report = SiteLogLine { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
             append(&app.ctx, world.sites[1].worker, &lease, sent, &[report]).await.unwrap();
             assert_eq!(causes(app, &job).await, [DiagnosisCause::ClockSkew], "{sent}");
         }

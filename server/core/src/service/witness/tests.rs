@@ -9,7 +9,7 @@ use undertone_api::signed::{LogHead, Receipt, Signed};
 
 use super::witness;
 use crate::ctx::Ctx;
-use crate::service::finish::{self, Outcome};
+use crate::service::finish::{self, PartOutcome};
 use crate::service::receipt::countersign;
 use crate::service::world::TestConsortium;
 use crate::testing::{on_both, tamper};
@@ -85,7 +85,7 @@ on_both! {
     async fn receipts_are_countersigned_when_they_come_and_again_when_they_are_repeated(app: &TestApp) {
         let mut site = WitnessSite::new(&app.ctx).await;
         let (first, second) = (site.sign(1), site.sign(1));
-        let gave_up = Outcome::GaveUp("enough".to_owned());
+        let gave_up = PartOutcome::GaveUp("enough".to_owned());
         let worker = site.world.sites[1].worker;
         let signatures = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first.clone(), second.clone()]).await.unwrap();
         let again = finish::finish(&app.ctx, worker, &site.lease, &gave_up, &[first, second]).await.unwrap();

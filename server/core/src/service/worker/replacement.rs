@@ -13,7 +13,7 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::{self, Act, AuditAction, By};
+use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::entity::{dataset, worker, worker_key};
 use crate::service::notification::AccessNotice;
 use crate::service::site_key;
@@ -69,8 +69,8 @@ pub(super) async fn take_over(ctx: &Ctx, tx: &Tx, retired: Uuid, heir: &worker::
         .filter(dataset::Column::WorkerId.eq(retired))
         .exec(tx)
         .await?;
-    let act = Act {
-        by: By::Worker(heir.id.into()),
+    let act = NewAuditEntry {
+        by: AuditAuthor::Worker(heir.id.into()),
         what: AuditAction::WorkerReplaced,
         place: Place::Organization(heir.organization_id.into()),
         subject: Some(("worker", retired.to_string())),

@@ -5,8 +5,8 @@ use undertone_api::job::dp_sgd::Report as DpSgdReport;
 use undertone_api::job::{Job, Report};
 
 use super::TestConsortium;
-use crate::service::certificate::verify::Known;
-use crate::service::finish::{Outcome, finish};
+use crate::service::certificate::verify::TrustedInputs;
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::model;
 
 /// The content of the model.
@@ -54,7 +54,7 @@ pub async fn played(world: &mut TestConsortium, job: &Job, rounds: u32) {
 
 /// Ends a site's part of a job; the lead reports on the training.
 pub async fn end(world: &TestConsortium, site: usize, lease: &str) {
-    let outcome = Outcome::Done((site == 0).then(report));
+    let outcome = PartOutcome::Done((site == 0).then(report));
     finish(&world.ctx, world.sites[site].worker, lease, &outcome, &[]).await.unwrap();
 }
 
@@ -68,8 +68,8 @@ pub async fn finished(world: &mut TestConsortium, rounds: u32) -> Job {
 }
 
 /// Returns the keys by which a certificate of this consortium is verified.
-pub fn verification_keys(world: &TestConsortium) -> Known {
-    Known {
+pub fn verification_keys(world: &TestConsortium) -> TrustedInputs {
+    TrustedInputs {
         server_key: Some(world.ctx.signer.verifying_key()),
         site_keys: world.sites.iter().map(|site| hex::encode(site.key.verifying_key().to_bytes())).collect(),
         model: Some((MODEL.len() as u64, hex::encode(Sha256::digest(MODEL)))),

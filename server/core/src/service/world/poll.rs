@@ -18,7 +18,7 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object::digest;
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::question::{self, PoolHeader, QuestionChoice};
 use crate::service::round::AcceptedSubmission;
 use crate::service::world::{TestConsortium, TestSite};
@@ -203,16 +203,16 @@ impl QuestionJob {
         question::annotate(self.ctx(), actor, question, &NewAnnotation { answer }).await
     }
 
-    pub async fn end(&self, site: usize, outcome: Outcome) {
+    pub async fn end(&self, site: usize, outcome: PartOutcome) {
         finish(self.ctx(), self.world.sites[site].worker, &self.leases[site], &outcome, &[]).await.unwrap();
     }
 
     /// Ends every part successfully.
     pub async fn finish(&self) -> Job {
         for site in [1, 2] {
-            self.end(site, Outcome::Done(None)).await;
+            self.end(site, PartOutcome::Done(None)).await;
         }
-        self.end(0, Outcome::Done(Some(Report::ActiveLearning(LearningReport::default())))).await;
+        self.end(0, PartOutcome::Done(Some(Report::ActiveLearning(LearningReport::default())))).await;
         self.world.job(self.job.summary.id).await
     }
 }

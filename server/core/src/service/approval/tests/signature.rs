@@ -8,7 +8,7 @@ use undertone_api::signed::{
     ApprovalKey, ApprovalRule, ApprovalStatement, Consent, SignedApproval, SiteApproval, StewardDecision,
 };
 
-use super::{appointed, limit};
+use super::{appoint_steward, limit};
 use crate::service::approval::{approve_signed, limit_set};
 use crate::service::dataset::register;
 use crate::service::offer::{OfferRequest, WorkOffer, next};
@@ -103,7 +103,7 @@ on_both! {
     async fn a_limit_approves_nothing_where_the_site_verifies_signatures(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let site = &world.sites[1];
-        appointed(app, site).await;
+        appoint_steward(app, site).await;
         limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         state(app, site, ApprovalRule::Steward, vec![public(1)]).await;
         let job = world.propose(world.spec(2)).await.unwrap();

@@ -5,7 +5,7 @@ use undertone_api::job::{Approval, ApprovedTotal, Job, JobState, NewApprovalLimi
 use undertone_api::problem::Code;
 use undertone_privacy::{Epsilon, PrivacyUnit};
 
-use super::{appointed, limit};
+use super::{appoint_steward, limit};
 use crate::service::approval::{approve, limit_set, limits};
 use crate::service::entity::notification;
 use crate::service::job as jobs;
@@ -16,7 +16,7 @@ use crate::testing::{TestApp, on_both};
 /// Makes one private site whose steward may set limits.
 async fn world(app: &TestApp) -> TestConsortium {
     let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
-    appointed(app, &world.sites[1]).await;
+    appoint_steward(app, &world.sites[1]).await;
     world
 }
 
@@ -29,13 +29,13 @@ async fn set(app: &TestApp, world: &TestConsortium, epsilon: f64, total: Option<
 }
 
 /// Returns the total of the jobs approved by the limit in force.
-async fn passed(app: &TestApp, world: &TestConsortium) -> Vec<ApprovedTotal> {
+async fn load_totals(app: &TestApp, world: &TestConsortium) -> Vec<ApprovedTotal> {
     let site = &world.sites[1];
     let all = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
     all.into_iter().find(|limit| limit.in_force).unwrap().approved
 }
 
-async fn proposed(world: &TestConsortium) -> Job {
+async fn propose(world: &TestConsortium) -> Job {
     world.propose(world.spec(2)).await.unwrap()
 }
 
@@ -55,92 +55,92 @@ fn own(job: &Job) -> f64 {
 }
 
 on_both! {
-    async fn jobs_pass_up_to_exactly_the_total_and_one_more_is_left_to_the_steward_who_is_told_why(app: &TestApp) {
+    async fn job_over_the_total_is_left_to_the_steward_with_reason(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
-        assert_eq!(passed(app, &world).await, []);
-        let (first, second) = (proposed(&world).await, proposed(&world).await);
+        assert_eq!(load_totals(app, &world).await, []);
+        let (first, second) = (propose(&world).await, propose(&world).await);
         assert!(has_passed(&first) && has_passed(&second));
-        let both = passed(app, &world).await.remove(0);
+        let both = load_totals(app, &world).await.remove(0);
         assert_eq!((both.unit, both.jobs, both.spent), (PrivacyUnit::Record, 2, Some(0.0)));
         let together = both.committed.unwrap();
         assert!(own(&first) < together && together <= 2.0 * own(&first), "{together} of twice {}", own(&first));
 
         set(app, &world, own(&first), Some(together)).await;
-        assert!(has_passed(&proposed(&world).await) && has_passed(&proposed(&world).await), "it is exactly the total");
-        let third = proposed(&world).await;
+        assert!(has_passed(&propose(&world).await) && has_passed(&propose(&world).await), "it is exactly the total");
+        let third = propose(&world).await;
         let part = &third.participants[1];
         assert_eq!((part.approval.clone(), third.summary.state), (Approval::Pending, JobState::Proposed));
         let because = because(app, &world, &third).await.unwrap();
         assert!(because.contains("more than the limit's total"), "{because}");
         let rows = notification::Entity::find().filter(notification::Column::JobId.eq(third.summary.id.0));
-        let told = rows.all(app.ctx.db.read()).await.unwrap();
-        assert!(told.iter().any(|row| row.text.contains(&because)), "{told:?}");
+        let notices = rows.all(app.ctx.db.read()).await.unwrap();
+        assert!(notices.iter().any(|row| row.text.contains(&because)), "{notices:?}");
 
         let site = &world.sites[1];
         let third = approve(&app.ctx, &site.steward, third.summary.id, site.dataset).await.unwrap();
         assert_eq!((third.summary.state, third.participants[1].asked_because.clone()), (JobState::Queued, None));
-        assert_eq!(passed(app, &world).await[0].jobs, 2, "what a steward approves did not pass by the limit");
+        assert_eq!(load_totals(app, &world).await[0].jobs, 2, "what a steward approves did not pass by the limit");
     }
 
-    async fn a_total_just_below_what_jobs_come_to_together_lets_one_less_pass(app: &TestApp) {
+    async fn total_just_below_the_sum_approves_one_job_less(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
-        let first = proposed(&world).await;
-        proposed(&world).await;
-        let together = passed(app, &world).await[0].committed.unwrap();
+        let first = propose(&world).await;
+        propose(&world).await;
+        let together = load_totals(app, &world).await[0].committed.unwrap();
         set(app, &world, own(&first), Some(together.next_down())).await;
-        assert!(has_passed(&proposed(&world).await));
-        assert!(!has_passed(&proposed(&world).await));
+        assert!(has_passed(&propose(&world).await));
+        assert!(!has_passed(&propose(&world).await));
     }
 
-    async fn a_limit_with_a_larger_total_lets_jobs_pass_again_and_counts_from_nothing(app: &TestApp) {
+    async fn new_limit_with_larger_total_counts_from_zero(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
-        let own = own(&proposed(&world).await);
+        let own = own(&propose(&world).await);
         set(app, &world, own, Some(own)).await;
-        assert!(has_passed(&proposed(&world).await) && !has_passed(&proposed(&world).await));
+        assert!(has_passed(&propose(&world).await) && !has_passed(&propose(&world).await));
         set(app, &world, own, Some(2.0 * own)).await;
-        assert_eq!(passed(app, &world).await, []);
-        assert!(has_passed(&proposed(&world).await) && has_passed(&proposed(&world).await));
+        assert_eq!(load_totals(app, &world).await, []);
+        assert!(has_passed(&propose(&world).await) && has_passed(&propose(&world).await));
     }
 
     async fn of_jobs_proposed_at_once_no_more_pass_than_the_total_holds(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
-        let own = own(&proposed(&world).await);
+        let own = own(&propose(&world).await);
         set(app, &world, own, Some(own)).await;
         let tries = (0..6).map(|_| {
             let (ctx, lead, consortium) = (app.ctx.clone(), world.sites[0].steward.clone(), world.consortium);
             let new = NewJob { title: "at once".to_owned(), spec: Spec::DpSgd(world.spec(2)) };
             tokio::spawn(async move { jobs::propose(&ctx, &lead, consortium, new).await.unwrap() })
         });
-        let made = futures::future::join_all(tries).await;
-        assert_eq!(made.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
+        let results = futures::future::join_all(tries).await;
+        assert_eq!(results.into_iter().filter(|job| has_passed(job.as_ref().unwrap())).count(), 1);
     }
 
-    async fn a_job_that_is_over_counts_what_it_released_and_not_its_worst_case(app: &TestApp) {
+    async fn ended_job_counts_its_actual_releases(app: &TestApp) {
         let world = world(app).await;
         set(app, &world, 50.0, None).await;
-        let own = own(&proposed(&world).await);
+        let own = own(&propose(&world).await);
         set(app, &world, own, Some(own)).await;
-        let first = proposed(&world).await;
-        assert!(has_passed(&first) && !has_passed(&proposed(&world).await));
+        let first = propose(&world).await;
+        assert!(has_passed(&first) && !has_passed(&propose(&world).await));
         jobs::cancel(&app.ctx, &world.sites[0].steward, first.summary.id).await.unwrap();
-        let sum = passed(app, &world).await.remove(0);
+        let sum = load_totals(app, &world).await.remove(0);
         assert_eq!((sum.jobs, sum.spent, sum.committed), (1, Some(0.0), Some(0.0)), "nothing of it ever left");
-        assert!(has_passed(&proposed(&world).await));
+        assert!(has_passed(&propose(&world).await));
     }
 
     async fn a_job_whose_answer_was_taken_back_did_not_pass(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-        appointed(app, &world.sites[1]).await;
+        appoint_steward(app, &world.sites[1]).await;
         set(app, &world, 50.0, None).await;
-        let job = proposed(&world).await;
+        let job = propose(&world).await;
         assert!(has_passed(&job) && job.summary.state == JobState::Proposed, "the other owner is still asked");
-        assert_eq!(passed(app, &world).await[0].jobs, 1);
+        assert_eq!(load_totals(app, &world).await[0].jobs, 1);
         world.set_budget(&world.sites[1], 60.0).await.unwrap();
-        assert_eq!(passed(app, &world).await, []);
+        assert_eq!(load_totals(app, &world).await, []);
         let again = because(app, &world, &job).await.unwrap();
         assert!(again.contains("budget was changed"), "{again}");
     }

@@ -24,9 +24,9 @@ on_both! {
         report::take(&app.ctx, actor, job).await.expect("may read");
         let place = AuditPlace::Consortium(world.consortium);
         for what in [AuditAction::LogsTaken, AuditAction::ReportTaken] {
-            let taken = entries(&app.ctx, actor, place, what).await;
-            assert_eq!(taken.len(), 1, "{what:?}");
-            assert_eq!(taken[0].subject.as_ref().map(|subject| subject.id.clone()), Some(job.to_string()));
+            let rows = entries(&app.ctx, actor, place, what).await;
+            assert_eq!(rows.len(), 1, "{what:?}");
+            assert_eq!(rows[0].subject.as_ref().map(|subject| subject.id.clone()), Some(job.to_string()));
         }
     }
 
@@ -36,7 +36,7 @@ on_both! {
             note_certificate(&app.ctx, fingerprint).await.expect("noted");
         }
         let noted = entries(&app.ctx, &operator, AuditPlace::Server, AuditAction::CertificateRenewed).await;
-        let shown: Vec<_> = noted.iter().rev().map(|entry| entry.detail["fingerprint"].as_str().expect("a text")).collect();
-        assert_eq!(shown, ["ab", "cd", "ab"]);
+        let fingerprints: Vec<_> = noted.iter().rev().map(|entry| entry.detail["fingerprint"].as_str().expect("a text")).collect();
+        assert_eq!(fingerprints, ["ab", "cd", "ab"]);
     }
 }

@@ -3,23 +3,23 @@
 use sea_orm::{EntityTrait as _, PaginatorTrait as _};
 use serde_json::json;
 
-use super::super::{AT_ONCE, Act, record, seal};
-use super::{AuditAction, By, Place, act, write};
+use super::super::{AT_ONCE, NewAuditEntry, record, seal};
+use super::{AuditAction, AuditAuthor, Place, act, write};
 use crate::ctx::Ctx;
 use crate::service::bundle;
 use crate::service::entity::{audit_pending, audit_seal};
 use crate::testing::{TestApp, on_both, tamper};
 use crate::verify::{Pins, Report, file};
 
-async fn examined(ctx: &Ctx) -> Report {
+async fn examine_log(ctx: &Ctx) -> Report {
     bundle::examine(&ctx.db, &ctx.signer.verifying_key(), Pins::default(), ctx.now()).await.expect("examined")
 }
 
 /// Writes and seals three entries of the server's log.
-async fn sealed(app: &TestApp) {
+async fn seal_log(app: &TestApp) {
     app.operator().await;
     for _ in 0..3 {
-        write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
+        write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
     }
     assert!(seal(&app.ctx).await.expect("sealed") >= 3);
     assert_eq!(seal(&app.ctx).await.expect("sealed"), 0, "each entry has one place");
@@ -27,8 +27,8 @@ async fn sealed(app: &TestApp) {
 
 on_both! {
     async fn sealed_entries_hold_in_the_database_and_in_a_bundle(app: &TestApp) {
-        sealed(app).await;
-        let report = examined(&app.ctx).await;
+        seal_log(app).await;
+        let report = examine_log(&app.ctx).await;
         let seals = audit_seal::Entity::find().count(app.ctx.db.read()).await.expect("counted");
         assert!(report.holds() && report.audit_entries == seals && seals >= 3, "{report}");
         let (mut bytes, key) = (Vec::new(), app.ctx.signer.verifying_key());
@@ -40,32 +40,32 @@ on_both! {
     }
 
     async fn altered_entry_is_found_by_the_examination(app: &TestApp) {
-        sealed(app).await;
+        seal_log(app).await;
         let change = "UPDATE audit_log SET what = 'backup_restored' WHERE what = 'backup_made'";
         tamper(&app.ctx, "audit_log", change).await;
-        let report = examined(&app.ctx).await;
-        let found = report.findings.iter().any(|finding| {
+        let report = examine_log(&app.ctx).await;
+        let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("not what was written")
         });
-        assert!(found, "{report}");
+        assert!(is_reported, "{report}");
     }
 
     async fn dropped_entry_is_found_by_the_examination(app: &TestApp) {
-        sealed(app).await;
+        seal_log(app).await;
         tamper(&app.ctx, "audit_log", "DELETE FROM audit_log WHERE what = 'backup_made'").await;
-        let report = examined(&app.ctx).await;
-        let found = report.findings.iter().any(|finding| {
+        let report = examine_log(&app.ctx).await;
+        let is_reported = report.findings.iter().any(|finding| {
             finding.place.contains("of the audit log of the server") && finding.what.contains("missing")
         });
-        assert!(found, "{report}");
+        assert!(is_reported, "{report}");
     }
 
     async fn entry_that_was_kept_out_of_the_log_is_found(app: &TestApp) {
-        sealed(app).await;
-        write(app, act(By::System, AuditAction::BackupMade, Place::Server)).await;
-        assert!(examined(&app.ctx).await.holds(), "it waits for its place");
+        seal_log(app).await;
+        write(app, act(AuditAuthor::System, AuditAction::BackupMade, Place::Server)).await;
+        assert!(examine_log(&app.ctx).await.holds(), "it waits for its place");
         tamper(&app.ctx, "audit_pending", "DELETE FROM audit_pending").await;
-        let report = examined(&app.ctx).await;
+        let report = examine_log(&app.ctx).await;
         assert!(report.findings.iter().any(|finding| finding.place.starts_with("audit entry")), "{report}");
     }
 
@@ -74,14 +74,14 @@ on_both! {
         ctx.db.write("record many", async |tx| {
             for number in 0..=AT_ONCE {
                 let detail = json!({ "number": number });
-                let entry = Act { detail, ..act(By::System, AuditAction::BackupMade, Place::Server) };
+                let entry = NewAuditEntry { detail, ..act(AuditAuthor::System, AuditAction::BackupMade, Place::Server) };
                 record(ctx, tx, entry).await?;
             }
             Ok(())
         }).await.expect("written");
         drop(app.restarted().await);
         assert_eq!(audit_pending::Entity::find().count(ctx.db.read()).await.expect("counted"), 0);
-        let report = examined(ctx).await;
+        let report = examine_log(ctx).await;
         assert!(report.holds() && report.audit_entries == AT_ONCE + 1, "{report}");
     }
 }

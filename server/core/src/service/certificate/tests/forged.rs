@@ -6,16 +6,16 @@ use undertone_api::signed::{DocumentSigner, Manifest, SignatureScope, Signed};
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use super::super::verify::{Known, Point, verify};
+use super::super::verify::{TrustedInputs, VerificationPoint, verify};
 use super::file;
 use crate::service::world::TestConsortium;
 use crate::service::world::finished::{finished, verification_keys};
 use crate::testing::on_both;
 
 /// The changes of a forgery: to the certificate, the evidence, or the verifier's known values.
-type Lie = fn(&mut Certificate, &mut CertificateFile, &mut Known);
+type Lie = fn(&mut Certificate, &mut CertificateFile, &mut TrustedInputs);
 
-fn charged(certificate: &mut Certificate) -> &mut undertone_api::signed::certificate::PartyCharges {
+fn charges_mut(certificate: &mut Certificate) -> &mut undertone_api::signed::certificate::PartyCharges {
     certificate.parties[1].charged.as_mut().unwrap()
 }
 
@@ -25,61 +25,65 @@ fn epsilon(figure: &mut Option<undertone_api::signed::certificate::CertifiedFigu
 }
 
 /// Each forgery with the point at which it must be found.
-const LIES: [(&str, Point, Lie); 28] = [
-    ("a smaller ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 0.9)),
-    ("a larger ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).renyi, 1.1)),
-    ("a smaller tight ε", Point::Epsilon, |c, _, _| epsilon(&mut charged(c).tight, 0.999)),
-    ("no tight ε", Point::Epsilon, |c, _, _| charged(c).tight = None),
-    ("a receipt left out", Point::Chain, |_, f, _| drop(f.evidence.receipts.remove(1))),
-    ("a receipt told twice", Point::Chain, |_, f, _| {
+const LIES: [(&str, VerificationPoint, Lie); 28] = [
+    ("a smaller ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).renyi, 0.9)),
+    ("a larger ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).renyi, 1.1)),
+    ("a smaller tight ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).tight, 0.999)),
+    ("no tight ε", VerificationPoint::Epsilon, |c, _, _| charges_mut(c).tight = None),
+    ("a receipt left out", VerificationPoint::Chain, |_, f, _| drop(f.evidence.receipts.remove(1))),
+    ("a receipt told twice", VerificationPoint::Chain, |_, f, _| {
         let again = f.evidence.receipts[0].clone();
         f.evidence.receipts.insert(0, again);
     }),
-    ("a receipt altered", Point::Receipts, |_, f, _| {
+    ("a receipt altered", VerificationPoint::Receipts, |_, f, _| {
         let receipt = &mut f.evidence.receipts[0].receipt;
         receipt.payload = receipt.payload.replace("\"noise_multiplier\":1.0", "\"noise_multiplier\":2.0");
     }),
-    ("fewer releases than receipts", Point::Counts, |c, _, _| {
-        charged(c).releases.committed -= 1;
+    ("fewer releases than receipts", VerificationPoint::Counts, |c, _, _| {
+        charges_mut(c).releases.committed -= 1;
     }),
-    ("fewer releases counted than paid", Point::Counts, |c, _, _| charged(c).releases.counted = 1),
-    ("a release clock that no receipt names", Point::Counts, |c, _, _| {
-        charged(c).clock = Some(ClockSummary { period_millis: 250, releases: 3, late: 0 });
+    ("fewer releases counted than paid", VerificationPoint::Counts, |c, _, _| charges_mut(c).releases.counted = 1),
+    ("a release clock that no receipt names", VerificationPoint::Counts, |c, _, _| {
+        charges_mut(c).clock = Some(ClockSummary { period_millis: 250, releases: 3, late: 0 });
     }),
-    ("another clip", Point::Mechanism, |c, _, _| charged(c).mechanism.clip = Some(0.5)),
-    ("another sensitivity", Point::Mechanism, |c, _, _| charged(c).mechanism.sensitivity = Some(2.0)),
-    ("another sampling", Point::Manifest, |c, _, _| {
-        charged(c).mechanism.event = Event::PoissonSampledGaussian {
+    ("another clip", VerificationPoint::Mechanism, |c, _, _| charges_mut(c).mechanism.clip = Some(0.5)),
+    ("another sensitivity", VerificationPoint::Mechanism, |c, _, _| charges_mut(c).mechanism.sensitivity = Some(2.0)),
+    ("another sampling", VerificationPoint::Manifest, |c, _, _| {
+        charges_mut(c).mechanism.event = Event::PoissonSampledGaussian {
             sampling_rate: SamplingRate::new(0.0625).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
     }),
-    ("another adjacency", Point::Manifest, |c, _, _| charged(c).adjacency = Adjacency::AddRemove),
-    ("another relation in words", Point::Mechanism, |c, _, _| charged(c).relation = "Nothing is compared.".to_owned()),
-    ("a public fact left out", Point::Mechanism, |c, _, _| charged(c).public.truncate(1)),
-    ("rules that are not known", Point::Counts, |c, _, _| c.version = 9),
-    ("no promised limit", Point::Account, |c, _, _| charged(c).account.promises.clear()),
-    ("another unit", Point::Manifest, |c, _, _| charged(c).unit = PrivacyUnit::Speaker),
-    ("another rule", Point::Rule, |c, _, _| c.overlap.overlap = Overlap::Disjoint),
-    ("a smaller ε of the consortium", Point::Rule, |c, _, _| epsilon(&mut c.together[0].figure, 0.9)),
-    ("an account that spent less", Point::Account, |c, _, _| charged(c).account.spent *= 0.5),
-    ("an account without this job", Point::Account, |c, _, _| {
-        let account = &mut charged(c).account;
+    ("another adjacency", VerificationPoint::Manifest, |c, _, _| charges_mut(c).adjacency = Adjacency::AddRemove),
+    ("another relation in words", VerificationPoint::Mechanism, |c, _, _| {
+        charges_mut(c).relation = "Nothing is compared.".to_owned()
+    }),
+    ("a public fact left out", VerificationPoint::Mechanism, |c, _, _| charges_mut(c).public.truncate(1)),
+    ("rules that are not known", VerificationPoint::Counts, |c, _, _| c.version = 9),
+    ("no promised limit", VerificationPoint::Account, |c, _, _| charges_mut(c).account.promises.clear()),
+    ("another unit", VerificationPoint::Manifest, |c, _, _| charges_mut(c).unit = PrivacyUnit::Speaker),
+    ("another rule", VerificationPoint::Rule, |c, _, _| c.overlap.overlap = Overlap::Disjoint),
+    ("a smaller ε of the consortium", VerificationPoint::Rule, |c, _, _| epsilon(&mut c.together[0].figure, 0.9)),
+    ("an account that spent less", VerificationPoint::Account, |c, _, _| charges_mut(c).account.spent *= 0.5),
+    ("an account without this job", VerificationPoint::Account, |c, _, _| {
+        let account = &mut charges_mut(c).account;
         account.balance = undertone_privacy::ledger::Balance::new(account.balance.budget().copied());
         (account.spent, account.committed) = (0.0, 0.0);
     }),
-    ("another site's key", Point::Receipts, |c, _, _| c.parties[1].site_key = c.parties[2].site_key.clone()),
-    ("a site that is not known", Point::Sites, |_, _, known| drop(known.site_keys.remove(1))),
-    ("another model", Point::Model, |_, _, known| known.model = Some((16, "00".repeat(32)))),
-    ("a place in the log that is another's", Point::Log, |_, f, _| {
+    ("another site's key", VerificationPoint::Receipts, |c, _, _| {
+        c.parties[1].site_key = c.parties[2].site_key.clone()
+    }),
+    ("a site that is not known", VerificationPoint::Sites, |_, _, known| drop(known.site_keys.remove(1))),
+    ("another model", VerificationPoint::Model, |_, _, known| known.model = Some((16, "00".repeat(32)))),
+    ("a place in the log that is another's", VerificationPoint::Log, |_, f, _| {
         let other = f.evidence.receipts[1].logged.clone();
         f.evidence.receipts[0].logged = other;
     }),
-    ("a receipt that the log does not know", Point::Log, |_, f, _| f.evidence.receipts[0].logged = None),
+    ("a receipt that the log does not know", VerificationPoint::Log, |_, f, _| f.evidence.receipts[0].logged = None),
 ];
 
 /// Returns the file with the certificate signed again.
-pub(super) fn signed(
+pub(super) fn sign_certificate(
     mut file: CertificateFile,
     certificate: &Certificate,
     key: &dyn DocumentSigner,
@@ -90,7 +94,7 @@ pub(super) fn signed(
 }
 
 /// Returns the file with a text in the certificate's place.
-pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &dyn DocumentSigner) -> CertificateFile {
+pub(super) fn sign_text(mut file: CertificateFile, payload: String, key: &dyn DocumentSigner) -> CertificateFile {
     let message =
         [<Certificate as undertone_api::signed::Document>::DOMAIN.as_bytes(), &[0], payload.as_bytes()].concat();
     let scope = SignatureScope { purpose: None, at: None };
@@ -107,7 +111,7 @@ on_both! {
         for (what, point, lie) in LIES {
             let (mut certificate, mut file, mut known) = (certificate.clone(), true_file.clone(), verification_keys(&world));
             lie(&mut certificate, &mut file, &mut known);
-            let verdict = verify(&signed(file, &certificate, &app.ctx.signer), &known);
+            let verdict = verify(&sign_certificate(file, &certificate, &app.ctx.signer), &known);
             assert!(verdict.failed().contains(&point), "{what}: not found at {}\n{verdict}", point.name());
         }
     }
@@ -122,16 +126,16 @@ on_both! {
         assert_ne!(edited.payload, true_file.payload);
         let stranger = SigningKey::from_bytes(&[9; 32]);
         // One forger signs in the server's name, one in their own.
-        let posing = signed(true_file.clone(), &certificate, &stranger);
+        let posing = sign_certificate(true_file.clone(), &certificate, &stranger);
         let mut own = certificate.clone();
         own.issuer.public_key = hex::encode(stranger.verifying_key().to_bytes());
-        let own = signed(true_file.clone(), &own, &stranger);
+        let own = sign_certificate(true_file.clone(), &own, &stranger);
         for forged in [&edited, &posing, &own] {
-            assert_eq!(verify(forged, &verification_keys(&world)).failed(), [Point::Signature]);
+            assert_eq!(verify(forged, &verification_keys(&world)).failed(), [VerificationPoint::Signature]);
         }
-        assert_eq!(verify(&posing, &Known::default()).failed(), [Point::Signature]);
+        assert_eq!(verify(&posing, &TrustedInputs::default()).failed(), [VerificationPoint::Signature]);
         // Without a key to compare with, a forger with an own key still lacks the server's signature on the manifest.
-        assert_eq!(verify(&own, &Known::default()).failed(), [Point::Manifest]);
+        assert_eq!(verify(&own, &TrustedInputs::default()).failed(), [VerificationPoint::Manifest]);
     }
 
     async fn a_head_of_another_log_proves_nothing(app: &TestApp) {
@@ -144,9 +148,9 @@ on_both! {
             (serde_json::from_str(&old.payload).unwrap(), serde_json::from_str(&new.payload).unwrap());
         assert_ne!(early.head, late.head);
         late.head = early.head;
-        assert_eq!(verify(&signed(new.clone(), &late, &app.ctx.signer), &verification_keys(&world)).failed(), [Point::Log]);
+        assert_eq!(verify(&sign_certificate(new.clone(), &late, &app.ctx.signer), &verification_keys(&world)).failed(), [VerificationPoint::Log]);
         late.head = None;
-        let without = verify(&signed(new, &late, &app.ctx.signer), &verification_keys(&world));
+        let without = verify(&sign_certificate(new, &late, &app.ctx.signer), &verification_keys(&world));
         assert!(without.holds() && without.to_string().contains("not checked: the certificate carries no head"));
     }
 
@@ -162,7 +166,7 @@ on_both! {
         for party in certificate.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
             (party.mechanism.clip, party.mechanism.sensitivity, party.mechanism.noise) = (Some(0.1), Some(0.1), Some(0.1));
         }
-        let verdict = verify(&signed(forged, &certificate, &app.ctx.signer), &verification_keys(&world));
-        assert_eq!(verdict.failed(), [Point::Receipts], "the sites signed for another manifest\n{verdict}");
+        let verdict = verify(&sign_certificate(forged, &certificate, &app.ctx.signer), &verification_keys(&world));
+        assert_eq!(verdict.failed(), [VerificationPoint::Receipts], "the sites signed for another manifest\n{verdict}");
     }
 }

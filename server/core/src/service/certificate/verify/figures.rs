@@ -8,16 +8,16 @@ use undertone_privacy::Event;
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
 use super::super::price;
-use super::{Finding, Opened};
+use super::{OpenedCertificate, PointFinding};
 
 /// The relative tolerance between two computations of one number: finer than any displayed figure.
 const SAME: f64 = 1e-9;
 
 /// Checks that noise, sampling and clip follow from the manifest, and that the relation and the public facts follow
 /// from its charges.
-pub(super) fn mechanism(opened: &Opened) -> Finding {
+pub(super) fn mechanism(opened: &OpenedCertificate) -> PointFinding {
     let mut wrong = Vec::new();
-    for (party, charged) in charged(opened) {
+    for (party, charged) in list_charges(opened) {
         let charge = Charge {
             unit: charged.unit,
             adjacency: charged.adjacency,
@@ -49,52 +49,57 @@ pub(super) fn mechanism(opened: &Opened) -> Finding {
             }
         }
     }
-    Finding::of(wrong, || "noise, sampling and clip are those of the manifest".to_owned())
+    PointFinding::from_defects(wrong, || "noise, sampling and clip are those of the manifest".to_owned())
 }
 
 /// Checks that the same formulas priced everything.
-pub(super) fn accountant(opened: &Opened) -> Finding {
+pub(super) fn accountant(opened: &OpenedCertificate) -> PointFinding {
     let mut others: Vec<&str> = opened.receipts.iter().map(|(_, _, receipt)| receipt.evaluator.as_str()).collect();
     others.push(&opened.certificate.issuer.evaluator);
     others.retain(|version| !mechanism::can_verify(version));
     others.sort_unstable();
     others.dedup();
     if others.is_empty() {
-        return Finding::Holds(format!("formulas {EVALUATOR_VERSION}, as in this program"));
+        return PointFinding::Holds(format!("formulas {EVALUATOR_VERSION}, as in this program"));
     }
-    Finding::Unchecked(format!(
+    PointFinding::Unchecked(format!(
         "this program's formulas are {EVALUATOR_VERSION}, the certificate's {}: figures may differ in their last digits",
         others.join(", ")
     ))
 }
 
 /// Checks that every ε follows: the parties', and the consortium's under the rule.
-pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
-    let again = match price::filled(opened.certificate.clone()) {
+pub(super) fn figures(opened: &OpenedCertificate) -> (PointFinding, PointFinding) {
+    let again = match price::compute_figures(opened.certificate.clone()) {
         Ok(again) => again,
         Err(error) => {
             let wrong = vec![format!("the figures cannot be computed: {error}")];
-            return (Finding::Fails(wrong.clone()), Finding::Fails(wrong));
+            return (PointFinding::Fails(wrong.clone()), PointFinding::Fails(wrong));
         }
     };
     let mut wrong = Vec::new();
     let parties = again.parties.iter().filter_map(|party| party.charged.as_ref());
-    let mut told = Vec::new();
-    for ((party, says), computed) in charged(opened).zip(parties) {
+    let mut summaries = Vec::new();
+    for ((party, says), computed) in list_charges(opened).zip(parties) {
         for (what, says, computed) in [("Rényi", says.renyi, computed.renyi), ("tight", says.tight, computed.tight)] {
             if !same(says, computed) {
-                wrong.push(format!("{}: the {what} ε is {}, not {}", party.dataset_name, said(computed), said(says)));
+                wrong.push(format!(
+                    "{}: the {what} ε is {}, not {}",
+                    party.dataset_name,
+                    format_figure(computed),
+                    format_figure(says)
+                ));
             }
         }
         for (says, computed) in says.others.iter().zip(&computed.others) {
             if !same(says.renyi, computed.renyi) {
-                let (computed, says) = (said(computed.renyi), said(says.renyi));
+                let (computed, says) = (format_figure(computed.renyi), format_figure(says.renyi));
                 wrong.push(format!("{}: the ε of another unit is {computed}, not {says}", party.dataset_name));
             }
         }
-        told.push(format!("{} {}", party.dataset_name, said(computed.renyi)));
+        summaries.push(format!("{} {}", party.dataset_name, format_figure(computed.renyi)));
     }
-    let epsilon = Finding::of(wrong, || format!("recomputed: {}", told.join(", ")));
+    let epsilon = PointFinding::from_defects(wrong, || format!("recomputed: {}", summaries.join(", ")));
     let (says, computed) = (&opened.certificate.together, &again.together);
     let mut wrong = Vec::new();
     if says.len() != computed.len() {
@@ -105,23 +110,23 @@ pub(super) fn figures(opened: &Opened) -> (Finding, Finding) {
         if *says != whole || !same(says.figure, computed.figure) {
             wrong.push(format!(
                 "the consortium's ε under the rule is {} of {} parties, not {} of {}",
-                said(computed.figure),
+                format_figure(computed.figure),
                 computed.most,
-                said(says.figure),
+                format_figure(says.figure),
                 says.most
             ));
         }
     }
     let rule = opened.certificate.overlap.attested_by.as_ref();
     let rule = rule.map_or_else(|| "people may be anywhere".to_owned(), |by| format!("the rule that {by} declared"));
-    let sums: Vec<_> = computed.iter().map(|together| said(together.figure)).collect();
-    (epsilon, Finding::of(wrong, || format!("{rule}: {}", sums.join(", "))))
+    let sums: Vec<_> = computed.iter().map(|together| format_figure(together.figure)).collect();
+    (epsilon, PointFinding::from_defects(wrong, || format!("{rule}: {}", sums.join(", "))))
 }
 
 /// Checks that the accounts' positions follow from their own sums and cover the cost of this job.
-pub(super) fn accounts(opened: &Opened) -> Finding {
+pub(super) fn accounts(opened: &OpenedCertificate) -> PointFinding {
     let mut wrong = Vec::new();
-    for (party, charged) in charged(opened) {
+    for (party, charged) in list_charges(opened) {
         let mut flaws = flaws(charged, &charged.mechanism.event, &charged.account);
         if charged.account.in_the_clear < charged.releases.in_the_clear {
             flaws.push("the account has fewer exact releases than this job".to_owned());
@@ -139,7 +144,7 @@ pub(super) fn accounts(opened: &Opened) -> Finding {
         }
         wrong.extend(flaws.into_iter().map(|what| format!("{}: {what}", party.dataset_name)));
     }
-    Finding::of(wrong, || "every account covers this job and is within its limit".to_owned())
+    PointFinding::from_defects(wrong, || "every account covers this job and is within its limit".to_owned())
 }
 
 /// Returns the defects of one account, which is charged `event` for each of a job's releases.
@@ -168,15 +173,15 @@ fn flaws(charged: &PartyCharges, event: &Event, account: &AccountPosition) -> Ve
             let spent = balance.spent().without(&one.times(releases.committed)).is_some();
             expect(spent, "the account has spent less than this job alone did");
             let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
-            let held = balance.reserved().without(&one.times(open)).is_some();
-            expect(held, "the account holds less in reserve than this job still does");
+            let is_covered = balance.reserved().without(&one.times(open)).is_some();
+            expect(is_covered, "the account holds less in reserve than this job still does");
         }
         Err(error) => expect(false, &error.to_string()),
     }
     wrong
 }
 
-fn charged(opened: &Opened) -> impl Iterator<Item = (&CertificateParty, &PartyCharges)> {
+fn list_charges(opened: &OpenedCertificate) -> impl Iterator<Item = (&CertificateParty, &PartyCharges)> {
     opened.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
 }
 
@@ -190,7 +195,7 @@ fn same(a: Option<CertifiedFigure>, b: Option<CertifiedFigure>) -> bool {
     epsilon && CertifiedFigure { epsilon: b.epsilon, ..a } == b
 }
 
-fn said(figure: Option<CertifiedFigure>) -> String {
+fn format_figure(figure: Option<CertifiedFigure>) -> String {
     match figure {
         None => "none".to_owned(),
         Some(CertifiedFigure { epsilon: None, delta, .. }) => format!("ε ∞ at δ {delta:e}"),

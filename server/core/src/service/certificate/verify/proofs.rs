@@ -9,12 +9,12 @@ use undertone_api::signed::certificate::{CertificateParty, PartyCharges, ProvenR
 use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Signed};
 
 use super::super::price;
-use super::{Finding, Opened};
+use super::{OpenedCertificate, PointFinding};
 
 /// Checks that the server's log charges every receipt, under the head in the certificate.
-pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
+pub(super) fn log(opened: &OpenedCertificate, proven: &[ProvenReceipt]) -> PointFinding {
     let Some(head) = &opened.certificate.head else {
-        return Finding::Unchecked("the certificate carries no head of the server's log".to_owned());
+        return PointFinding::Unchecked("the certificate carries no head of the server's log".to_owned());
     };
     let places: BTreeMap<String, &ProvenReceipt> = proven.iter().map(|one| (one.receipt.digest(), one)).collect();
     let (mut wrong, mut size) = (Vec::new(), 0);
@@ -30,8 +30,8 @@ pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
             }
         }
         let mut accounts = proofs.iter().filter_map(|proof| undertone_api::log::LogLeaf::parse(&proof.leaf).ok());
-        let charged = party.charged.as_ref().map(|charged| charged.account.account.0);
-        if accounts.any(|leaf| leaf.account() != charged) {
+        let charged_account = party.charged.as_ref().map(|charges| charges.account.account.0);
+        if accounts.any(|leaf| leaf.account() != charged_account) {
             wrong.push(format!("{}: the log charges another account", party.dataset_name));
         }
         match (WitnessAnswer { head: Some(head.clone()), receipts: proofs, ..WitnessAnswer::default() }).check(
@@ -43,7 +43,7 @@ pub(super) fn log(opened: &Opened, proven: &[ProvenReceipt]) -> Finding {
             Err(error) => wrong.push(format!("{}: {error}", party.dataset_name)),
         }
     }
-    Finding::of(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
+    PointFinding::from_defects(wrong, || format!("every receipt is charged in the server's log of {size} entries"))
 }
 
 fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
@@ -63,36 +63,38 @@ fn proof(proven: &ProvenReceipt, sequence: u64) -> Result<ChargeProof, String> {
 }
 
 /// Checks that the promised audits were made, and none measured more than its claim.
-pub(super) fn audit(opened: &Opened) -> Finding {
-    let (mut wrong, mut open, mut told) = (Vec::new(), Vec::new(), Vec::new());
+pub(super) fn audit(opened: &OpenedCertificate) -> PointFinding {
+    let (mut wrong, mut open, mut summaries) = (Vec::new(), Vec::new(), Vec::new());
     for party in &opened.certificate.parties {
         let Some(charged) = &party.charged else { continue };
-        let asked = opened.manifest.spec.audit_plan(&price::known_of(party));
-        match (&asked, &charged.audit) {
+        let plan = opened.manifest.spec.audit_plan(&price::to_dataset(party));
+        match (&plan, &charged.audit) {
             (None, None) => {}
             (Some(_), None) => wrong.push(format!("{}: the manifest asks for an audit", party.dataset_name)),
             (None, Some(_)) => wrong.push(format!("{}: the manifest asks for no audit", party.dataset_name)),
-            (Some(asked), Some(audit)) => match &audit.statement {
+            (Some(plan), Some(audit)) => match &audit.statement {
                 None => open.push(format!("{} has handed in no statement", party.dataset_name)),
-                Some(statement) => match measured(opened, party, charged, statement) {
-                    Ok((statement, _)) if !statement.finding.answers(asked) => {
+                Some(statement) => match check_statement(opened, party, charged, statement) {
+                    Ok((statement, _)) if !statement.finding.answers(plan) => {
                         wrong.push(format!("{}: the statement is of another audit", party.dataset_name));
                     }
-                    Ok((_, shown)) => told.push(shown),
+                    Ok((_, summary)) => summaries.push(summary),
                     Err(why) => wrong.push(format!("{}: {why}", party.dataset_name)),
                 },
             },
         }
     }
     if wrong.is_empty() && !open.is_empty() {
-        return Finding::Unchecked(open.join(", "));
+        return PointFinding::Unchecked(open.join(", "));
     }
-    Finding::of(wrong, || if told.is_empty() { "none was asked for".to_owned() } else { told.join(", ") })
+    PointFinding::from_defects(wrong, || {
+        if summaries.is_empty() { "none was asked for".to_owned() } else { summaries.join(", ") }
+    })
 }
 
 /// Returns a site's statement, if the site signed it, it is about this job, and its bound does not exceed the claim.
-fn measured(
-    opened: &Opened,
+fn check_statement(
+    opened: &OpenedCertificate,
     party: &CertificateParty,
     charged: &PartyCharges,
     statement: &Signed,
@@ -129,6 +131,6 @@ fn measured(
     if again.verdict == Audited::Disproved {
         return Err(format!("an audit measured ε of at least {}, above the claim of {}", again.blocking, again.tight));
     }
-    let shown = format!("{} at least ε {:.4} of {:.4} claimed", party.dataset_name, again.shown, again.claim);
-    Ok((statement, shown))
+    let summary = format!("{} at least ε {:.4} of {:.4} claimed", party.dataset_name, again.shown, again.claim);
+    Ok((statement, summary))
 }

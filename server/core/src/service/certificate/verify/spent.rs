@@ -8,14 +8,14 @@ use undertone_api::signed::{self, Receipt};
 use undertone_privacy::{Adjacency, Event};
 
 use super::super::price;
-use super::{Finding, Opened};
+use super::{OpenedCertificate, PointFinding};
 
 /// A receipt with the index of its party and its digest.
 type Own = (usize, String, Receipt);
 
 /// Opens the receipts, each with the key of the site whose dataset it names. Returns the valid receipts, and the
 /// defects of the others.
-pub(super) fn opened(certificate: &Certificate, receipts: &[ProvenReceipt]) -> (Vec<Own>, Vec<String>) {
+pub(super) fn open_receipts(certificate: &Certificate, receipts: &[ProvenReceipt]) -> (Vec<Own>, Vec<String>) {
     let (mut good, mut wrong) = (Vec::new(), Vec::new());
     for (number, proven) in (1..).zip(receipts) {
         match open(certificate, proven) {
@@ -36,11 +36,11 @@ fn open(certificate: &Certificate, proven: &ProvenReceipt) -> Result<Own, String
 }
 
 /// Checks that each receipt pays for a planned release, under this manifest.
-pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
+pub(super) fn check_receipts(opened: &OpenedCertificate, mut wrong: Vec<String>) -> PointFinding {
     let (job, spec) = (&opened.certificate.job, &opened.manifest.spec);
     let (series, questions, outside) = (spec.series(&[]), spec.questions(), spec.external_release());
     for (party, receipts) in opened.parts() {
-        let dataset = price::known_of(party);
+        let dataset = price::to_dataset(party);
         let Some(charged) = &party.charged else {
             if let Some((_, receipt)) = receipts.first() {
                 wrong.push(format!(
@@ -75,11 +75,11 @@ pub(super) fn foreseen(opened: &Opened, mut wrong: Vec<String>) -> Finding {
             expect(within && receipt.attempt >= 1, "the manifest has no such round");
         }
     }
-    Finding::of(wrong, || format!("{} receipts, each signed by its site", opened.receipts.len()))
+    PointFinding::from_defects(wrong, || format!("{} receipts, each signed by its site", opened.receipts.len()))
 }
 
 /// Checks that the receipts are the pieces of chains that the certificate names, and that adjacent receipts are linked.
-pub(super) fn chain(opened: &Opened) -> Finding {
+pub(super) fn chain(opened: &OpenedCertificate) -> PointFinding {
     let (mut wrong, mut gaps) = (Vec::new(), 0);
     let mut chains: BTreeMap<WorkerId, BTreeMap<u64, (&str, &Receipt)>> = BTreeMap::new();
     for (party, receipts) in opened.parts() {
@@ -115,11 +115,11 @@ pub(super) fn chain(opened: &Opened) -> Finding {
         }
     }
     let between = if gaps > 0 { format!("; other jobs' receipts lie between at {gaps} places") } else { String::new() };
-    Finding::of(wrong, || format!("every link that can be seen holds{between}"))
+    PointFinding::from_defects(wrong, || format!("every link that can be seen holds{between}"))
 }
 
 /// Checks the counts of releases against the receipts.
-pub(super) fn counts(opened: &Opened) -> Finding {
+pub(super) fn counts(opened: &OpenedCertificate) -> PointFinding {
     let mut wrong = Vec::new();
     let (mut total, mut made_only) = (0, false);
     for (party, receipts) in opened.parts() {
@@ -163,5 +163,5 @@ pub(super) fn counts(opened: &Opened) -> Finding {
     } else {
         "; the figures count all that were planned"
     };
-    Finding::of(wrong, || format!("{total} releases paid, as the receipts say{rule}"))
+    PointFinding::from_defects(wrong, || format!("{total} releases paid, as the receipts say{rule}"))
 }

@@ -14,7 +14,7 @@ fn empty() -> NewDraft {
 }
 
 on_both! {
-    async fn a_draft_may_be_incomplete_says_what_it_lacks_and_is_proposed_once(app: &TestApp) {
+    async fn incomplete_draft_lists_violations_and_is_proposed_once(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let lead = world.sites[0].steward.clone();
         let draft = draft_create(&app.ctx, &lead, world.consortium, &empty()).await.unwrap();
@@ -31,8 +31,8 @@ on_both! {
 
         let job = draft_propose(&app.ctx, &lead, draft.id).await.unwrap();
         assert_eq!((job.summary.state, job.summary.title.as_str()), (JobState::Proposed, "a second try"));
-        let gone = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
-        assert_eq!(gone.code(), Code::NotFound, "it is a job now");
+        let refusal = draft_propose(&app.ctx, &lead, draft.id).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::NotFound, "it is a job now");
     }
 
     async fn a_draft_that_is_refused_by_a_budget_stays_a_draft(app: &TestApp) {
@@ -58,7 +58,7 @@ on_both! {
         assert_eq!(wrong.unwrap_err().code(), Code::ValidationFailed);
     }
 
-    async fn to_others_than_its_organizations_researchers_there_is_no_draft(app: &TestApp) {
+    async fn draft_is_hidden_from_other_members(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (lead, other) = (world.sites[0].steward.clone(), world.sites[1].steward.clone());
         let draft = draft_create(&app.ctx, &lead, world.consortium, &empty()).await.unwrap();

@@ -12,7 +12,7 @@ use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both, refuse_entries};
 
 on_both! {
-    async fn a_proposal_that_nobody_answers_is_refused_after_fourteen_days_and_not_before(app: &TestApp) {
+    async fn unanswered_proposal_is_refused_after_fourteen_days(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let id = job.summary.id;
@@ -49,7 +49,7 @@ on_both! {
         assert_eq!(account.committed, account.spent, "what nobody touched comes back");
     }
 
-    async fn a_retry_is_the_same_spec_under_a_new_manifest_that_is_asked_about_anew(app: &TestApp) {
+    async fn retry_has_same_spec_and_new_manifest_to_approve(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (first, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let id = first.summary.id;
@@ -81,7 +81,7 @@ on_both! {
         assert_eq!(jobs().await, before, "a job and its note come together or not at all");
     }
 
-    async fn a_clone_is_a_draft_with_the_jobs_spec_and_nothing_of_its_answers(app: &TestApp) {
+    async fn clone_is_a_draft_with_spec_and_without_answers(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let draft = clone_spec(&app.ctx, &lead, job.summary.id).await.unwrap();

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::report;
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::entity::audit_log::{Column, Entity};
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::{cancel, lapse, pause, resume};
 use crate::service::lease;
 use crate::service::offer::{self, OfferRequest};
@@ -17,7 +17,7 @@ use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 /// Returns the entries of the consortium's log about a job, oldest first: kind, kind of author, author.
-async fn told(world: &TestConsortium, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
+async fn log_entries(world: &TestConsortium, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
     let entries = Entity::find()
         .filter(Column::PlaceId.eq(world.consortium.0))
         .filter(Column::SubjectId.eq(job.to_string()))
@@ -28,7 +28,7 @@ async fn told(world: &TestConsortium, job: JobId) -> Vec<(String, String, Option
 
 /// Returns the last entry about a job.
 async fn last(world: &TestConsortium, job: JobId) -> (String, String, Option<Uuid>) {
-    told(world, job).await.pop().unwrap()
+    log_entries(world, job).await.pop().unwrap()
 }
 
 /// Returns an expected entry.
@@ -42,32 +42,32 @@ on_both! {
         let job = world.queued(1).await;
         let id = job.summary.id;
         let (proposer, approver) = (world.sites[0].steward.id().0, world.sites[2].steward.id().0);
-        let begun = [entry("job_proposed", "member", Some(proposer)), entry("job_admitted", "member", Some(approver))];
-        assert_eq!(told(&world, id).await, begun, "and nothing else");
+        let first_entries = [entry("job_proposed", "member", Some(proposer)), entry("job_admitted", "member", Some(approver))];
+        assert_eq!(log_entries(&world, id).await, first_entries, "and nothing else");
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
         for site in [1, 2] {
-            finish(&app.ctx, world.sites[site].worker, &leases[site], &Outcome::Done(None), &[]).await.unwrap();
+            finish(&app.ctx, world.sites[site].worker, &leases[site], &PartOutcome::Done(None), &[]).await.unwrap();
         }
-        let done = Outcome::Done(Some(report()));
+        let outcome = PartOutcome::Done(Some(report()));
         for _ in 0..2 {
-            finish(&app.ctx, world.sites[0].worker, &leases[0], &done, &[]).await.unwrap();
+            finish(&app.ctx, world.sites[0].worker, &leases[0], &outcome, &[]).await.unwrap();
         }
-        let told = told(&world, id).await;
-        assert_eq!(told[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
+        let entries = log_entries(&world, id).await;
+        assert_eq!(entries[2..], [entry("job_finished", "worker", Some(world.sites[0].worker.0))], "once");
     }
 
-    async fn a_job_that_ends_because_somebody_is_silent_is_finished_by_the_system(app: &TestApp) {
+    async fn job_with_silent_participant_is_finished_by_the_system(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
             world.submit(&job, site, lease, 1, &[1.0]).await.unwrap();
         }
-        finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
-        finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[1].worker, &leases[1], &PartOutcome::Done(None), &[]).await.unwrap();
+        finish(&app.ctx, world.sites[0].worker, &leases[0], &PartOutcome::Done(Some(report())), &[]).await.unwrap();
         app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) + 1));
         offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_finished", "system", None));
@@ -77,12 +77,12 @@ on_both! {
         let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(0).await;
-        let gave_up = Outcome::GaveUp("words of the site".to_owned());
+        let gave_up = PartOutcome::GaveUp("words of the site".to_owned());
         finish(&app.ctx, world.sites[0].worker, &lease, &gave_up, &[]).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_failed", "worker", Some(world.sites[0].worker.0)));
         assert!(world.job(job.summary.id).await.reason.unwrap().contains("words of the site"), "the job tells them");
-        let kept = Entity::find().filter(Column::Detail.contains("words of the site"));
-        assert!(kept.all(app.ctx.db.read()).await.unwrap().is_empty(), "nobody could take them out again");
+        let query = Entity::find().filter(Column::Detail.contains("words of the site"));
+        assert!(query.all(app.ctx.db.read()).await.unwrap().is_empty(), "nobody could take them out again");
     }
 
     async fn a_sites_no_to_a_queued_job_fails_it_by_its_worker(app: &TestApp) {
@@ -122,8 +122,8 @@ on_both! {
         for _ in 0..2 {
             lapse(&app.ctx).await.unwrap();
         }
-        assert_eq!(told(&world, unanswered.summary.id).await[1..], [entry("job_expired", "system", None)]);
-        assert_eq!(told(&world, begun.summary.id).await[2..], [entry("job_failed", "system", None)]);
+        assert_eq!(log_entries(&world, unanswered.summary.id).await[1..], [entry("job_expired", "system", None)]);
+        assert_eq!(log_entries(&world, begun.summary.id).await[2..], [entry("job_failed", "system", None)]);
     }
 
     async fn a_pause_and_its_end_are_their_members(app: &TestApp) {
@@ -133,6 +133,6 @@ on_both! {
         resume(&app.ctx, lead, job.summary.id).await.unwrap();
         let by = Some(lead.id().0);
         let both = [entry("job_paused", "member", by), entry("job_resumed", "member", by)];
-        assert_eq!(told(&world, job.summary.id).await[2..], both);
+        assert_eq!(log_entries(&world, job.summary.id).await[2..], both);
     }
 }

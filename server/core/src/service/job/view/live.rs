@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{job, measurement, participant, round, submission, worker};
 use crate::service::job::hold;
-use crate::service::job::series::Planned;
+use crate::service::job::series::PlannedSeries;
 use crate::service::question;
 
 /// The highest number of rounds in the view.
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 20;
 /// Returns the present progress of a job as `reader` may see it; without one, as every reader of the job may.
 pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<JobProgress, Error> {
     let connection = ctx.db.read();
-    let planned: Vec<Planned> = from_json(&row.series)?;
+    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     let participants = super::participants(ctx, reader, &row).await?;
     let mut series = Vec::new();
     for planned in &planned {
@@ -50,7 +50,7 @@ pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model)
         .all(connection)
         .await?;
     Ok(JobProgress {
-        state: state::of(&row)?,
+        state: state::parse(&row)?,
         now: now(ctx, &row, &participants, &rounds).await?,
         series,
         rounds,
@@ -71,7 +71,7 @@ fn figure(row: measurement::Model) -> Measurement {
 }
 
 /// Returns the open round and the last closed ones, newest first.
-async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<RoundView>, Error> {
+async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[PlannedSeries]) -> Result<Vec<RoundView>, Error> {
     let connection = ctx.db.read();
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
@@ -81,15 +81,15 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
         .all(connection)
         .await?;
     // Read for every series of these round numbers: few of the rows are not shown.
-    let sent = submission::Entity::find()
+    let submissions = submission::Entity::find()
         .filter(submission::Column::JobId.eq(row.id))
         .filter(submission::Column::Round.is_in(rows.iter().map(|open| open.round)))
         .all(connection)
         .await?;
-    let mut shown = Vec::new();
+    let mut views = Vec::new();
     for open in rows {
         let of_it = |one: &&submission::Model| (&one.series, one.round) == (&open.series, open.round);
-        let accepted: Vec<_> = sent.iter().filter(of_it).collect();
+        let accepted: Vec<_> = submissions.iter().filter(of_it).collect();
         let weights = planned.iter().find(|planned| planned.series.name == open.series);
         let ended = open.closed_at.unwrap_or_else(|| ctx.now());
         let submissions = weights
@@ -105,7 +105,7 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
                 }
             })
             .collect();
-        shown.push(RoundView {
+        views.push(RoundView {
             series: open.series,
             round: open.round as u32,
             opened_at: open.opened_at,
@@ -114,7 +114,7 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[Planned]) -> Result<Vec<
             submissions,
         });
     }
-    Ok(shown)
+    Ok(views)
 }
 
 /// Returns a sentence about the present activity, or about the awaited event.
@@ -123,10 +123,10 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
     let names = |parts: Vec<&JobParticipant>| {
         parts.iter().map(|part| part.organization_name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    Ok(match state::of(row)? {
+    Ok(match state::parse(row)? {
         JobState::Proposed => {
-            let awaited = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
-            format!("waits for the answer of {}", names(awaited))
+            let pending = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
+            format!("waits for the answer of {}", names(pending))
         }
         JobState::Queued => match offline(ctx, row).await? {
             missing if missing.is_empty() => "waits for its workers to begin".to_owned(),
@@ -180,8 +180,8 @@ async fn offline(ctx: &Ctx, row: &job::Model) -> Result<Vec<String>, Error> {
     let mut missing = Vec::new();
     for part in parts {
         let worker = workers.iter().find(|worker| worker.id == part.worker_id);
-        let seen = worker.and_then(|worker| worker.last_seen_at);
-        if seen.is_none_or(|at| ctx.now() - at > Duration::MINUTE) && !missing.contains(&part.organization_name) {
+        let last_seen = worker.and_then(|worker| worker.last_seen_at);
+        if last_seen.is_none_or(|at| ctx.now() - at > Duration::MINUTE) && !missing.contains(&part.organization_name) {
             missing.push(part.organization_name);
         }
     }

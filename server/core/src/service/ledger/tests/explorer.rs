@@ -17,7 +17,7 @@ async fn settled(app: &TestApp) -> TestConsortium {
     let job = world.queued(3).await;
     let lease = world.lease(1).await;
     world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
-    let outcome = crate::service::finish::Outcome::GaveUp("enough".to_owned());
+    let outcome = crate::service::finish::PartOutcome::GaveUp("enough".to_owned());
     crate::service::finish::finish(&app.ctx, world.sites[1].worker, &lease, &outcome, &[]).await.unwrap();
     world
 }

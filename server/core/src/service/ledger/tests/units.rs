@@ -12,7 +12,7 @@ use super::all_accounts_follow_from_their_rows;
 use crate::service::bundle::examine;
 use crate::service::code::from_json;
 use crate::service::entity::{account, ledger_entry, reservation};
-use crate::service::finish::{self, Outcome};
+use crate::service::finish::{self, PartOutcome};
 use crate::service::plan::plan;
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;
@@ -77,7 +77,7 @@ on_both! {
             assert_eq!((row.committed, row.releases), (1, 3));
         }
         assert_eq!(rows.len(), 2);
-        finish::finish(&app.ctx, world.sites[1].worker, &lease, &Outcome::GaveUp("enough".to_owned()), &[]).await.unwrap();
+        finish::finish(&app.ctx, world.sites[1].worker, &lease, &PartOutcome::GaveUp("enough".to_owned()), &[]).await.unwrap();
         assert_eq!(standing(&world, Speaker).await, (speaker.0, false));
         assert_eq!(standing(&world, Record).await, (record.0, false));
         assert_eq!(ledger_entry::Entity::find().all(app.ctx.db.read()).await.unwrap().len(), 6);

@@ -5,8 +5,8 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::FigureMethod;
 
-use crate::service::certificate::verify::{Known, verify};
-use crate::service::finish::Outcome;
+use crate::service::certificate::verify::{TrustedInputs, verify};
+use crate::service::finish::PartOutcome;
 use crate::service::world::poll::QuestionJob;
 use crate::service::{certificate, job, question, report};
 use crate::testing::on_both;
@@ -31,7 +31,7 @@ on_both! {
         assert_eq!(charge.mechanism.event, poll.charge(1).event);
         assert_eq!(charge.renyi.unwrap().method, FigureMethod::Renyi);
         let file = certificate::file(&app.ctx, steward, job.summary.id).await.unwrap();
-        let keys = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
+        let keys = TrustedInputs { server_key: Some(app.ctx.signer.verifying_key()), ..TrustedInputs::default() };
         let verdict = verify(&file, &keys);
         assert!(verdict.holds(), "{verdict}");
         let report = report::get(&app.ctx, steward, job.summary.id).await.unwrap();
@@ -47,7 +47,7 @@ on_both! {
     async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {
         let poll = QuestionJob::new(&app.ctx, 1).await;
         for (site, state) in [(1, JobState::Running), (2, JobState::Failed)] {
-            poll.end(site, Outcome::GaveUp("the log is damaged".to_owned())).await;
+            poll.end(site, PartOutcome::GaveUp("the log is damaged".to_owned())).await;
             assert_eq!(poll.world.job(poll.job.summary.id).await.summary.state, state);
         }
         assert_eq!(poll.world.account(1).await.spent, 0.0);
@@ -57,7 +57,7 @@ on_both! {
         let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(1, &["a"]).await.unwrap();
         for site in [1, 2] {
-            poll.end(site, Outcome::GaveUp("the disk is full".to_owned())).await;
+            poll.end(site, PartOutcome::GaveUp("the disk is full".to_owned())).await;
         }
         assert_eq!(poll.pools().await.unwrap().pools.len(), 1);
         assert!(!poll.chooses(1, &[poll.id(1, "a")]).await.unwrap());

@@ -7,7 +7,7 @@ use undertone_api::problem::Code;
 use undertone_api::question::QuestionState;
 use undertone_proto::question::{MAX_SIZE, id};
 
-use crate::service::finish::Outcome;
+use crate::service::finish::PartOutcome;
 use crate::service::job;
 use crate::service::question::{self, PoolHeader, QuestionChoice, QuestionFilter};
 use crate::service::world::poll::{QuestionJob, pool};
@@ -154,7 +154,7 @@ on_both! {
 
     async fn a_site_that_gave_up_is_not_waited_for(app: &TestApp) {
         let mut poll = QuestionJob::new(&app.ctx, 1).await;
-        poll.end(1, Outcome::GaveUp("the log is damaged".to_owned())).await;
+        poll.end(1, PartOutcome::GaveUp("the log is damaged".to_owned())).await;
         assert_eq!(poll.pools().await, None);
         poll.asks(2, &["b"]).await.unwrap();
         assert_eq!(poll.pools().await.unwrap().missing, [poll.world.sites[1].dataset]);

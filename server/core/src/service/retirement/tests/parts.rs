@@ -4,7 +4,7 @@ use undertone_api::job::{Job, JobState, ParticipantState};
 use undertone_api::problem::Code;
 
 use super::{code, consortium_admin, owner, reason};
-use crate::service::finish::{Outcome, finish};
+use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::hold_dataset;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::retirement::{restore_worker, retire_organization, retire_worker};
@@ -102,7 +102,7 @@ on_both! {
         assert_eq!(nothing, WorkOffer::Nothing, "its part in the job has ended");
         job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
         let lease = world.lease(3).await;
-        finish(&app.ctx, worker, &lease, &Outcome::GaveUp("the job is over".to_owned()), &[]).await.unwrap();
+        finish(&app.ctx, worker, &lease, &PartOutcome::GaveUp("the job is over".to_owned()), &[]).await.unwrap();
         assert!(is_settled(&world, &job, 3).await);
         let after = world.account(3).await;
         assert_eq!(after.spent.to_bits(), before.spent.to_bits());

@@ -329,9 +329,9 @@ fn every_limit_stands_in_the_table_as_it_is() {
 /// A new row is a new limit: it needs a line above, so that its constant and the table cannot diverge.
 #[test]
 fn no_row_of_the_table_is_unknown() {
-    let known = rows();
+    let limits = rows();
     for (what, _) in documented() {
-        assert!(known.iter().any(|(of, _)| *of == what), "`{what}` is in OPERATION.md and not in limits.rs");
+        assert!(limits.iter().any(|(of, _)| *of == what), "`{what}` is in OPERATION.md and not in limits.rs");
     }
 }
 

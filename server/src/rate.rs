@@ -98,8 +98,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 /// Returns the key of the caller: the named session or key, valid or not, or else the address. A caller that invents a
 /// new one for each request is still limited by its address.
 fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
-    let named = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
-    match named {
+    let credential = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
+    match credential {
         Some(value) => Sha256::digest(value.as_bytes()).into(),
         None => Sha256::digest(address.to_string()).into(),
     }
@@ -132,11 +132,11 @@ mod tests {
 
     /// Calls `ask` until it is refused; returns bounds on the number of accepted calls, and the stated wait.
     fn emptied(most: u32, ask: impl Fn() -> Option<Duration>) -> (u32, u32, Duration) {
-        let begun = Instant::now();
+        let start = Instant::now();
         for answered in 0..=2 * most {
             if let Some(wait) = ask() {
                 // The bucket refills evenly during the test.
-                let filled = (begun.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
+                let filled = (start.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
                 return (answered.saturating_sub(filled + 1), answered, wait);
             }
         }

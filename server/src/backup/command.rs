@@ -75,7 +75,7 @@ impl Options {
 pub async fn backup(config: &Config, options: &Options) -> Result<String, BackupError> {
     let passphrase = options.passphrase()?;
     let (contents, end) = write::write(config, &options.file, passphrase).await?;
-    let mut said = format!(
+    let mut summary = format!(
         "The backup is in {}: the tables, {} files of the data folder, {} objects of {} bytes.",
         options.file.display(),
         end.keys,
@@ -83,16 +83,19 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
         end.bytes
     );
     if end.gone > 0 {
-        let _ =
-            write!(said, "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.", end.gone);
+        let _ = write!(
+            summary,
+            "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.",
+            end.gone
+        );
     }
     if let Err(error) = note(config, &contents, end).await {
-        let _ = write!(said, "\nThe audit log does not have it: {error}");
+        let _ = write!(summary, "\nThe audit log does not have it: {error}");
     }
     if let Some(head) = contents.head {
-        let _ = write!(said, "\nIts ledger ends with {}", head.payload);
+        let _ = write!(summary, "\nIts ledger ends with {}", head.payload);
     }
-    Ok(said)
+    Ok(summary)
 }
 
 /// Records a backup in the audit log. A backup is also made if the database accepts no more writes, when it is needed
@@ -123,14 +126,14 @@ mod tests {
     #[test]
     fn a_passphrase_has_twelve_characters_at_least_whatever_their_bytes() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let given = |text: String| {
+        let read_passphrase = |text: String| {
             let file = dir.path().join("secret");
             std::fs::write(&file, text + "\nanother line, which is not read\n").expect("the folder is writable");
             Options { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
         };
-        assert!(given("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
-        assert!(matches!(given("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));
+        assert!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
+        assert!(matches!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));
         let blanks = "x".repeat(SHORTEST_PASSPHRASE - 1) + "  ";
-        assert!(matches!(given(blanks), Err(BackupError::Passphrase)), "blanks at the end are not counted");
+        assert!(matches!(read_passphrase(blanks), Err(BackupError::Passphrase)), "blanks at the end are not counted");
     }
 }

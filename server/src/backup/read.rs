@@ -187,9 +187,9 @@ fn check(contents: &Contents, database: &str) -> Result<(), String> {
     if contents.database != database {
         return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
     }
-    let known = Db::known_migrations();
+    let own_migrations = Db::known_migrations();
     let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
-    match applied.iter().find(|migration| !known.contains(migration)) {
+    match applied.iter().find(|migration| !own_migrations.contains(migration)) {
         Some(newer) => {
             Err(format!("its tables are newer than this program ({newer}): use {} or later", contents.program))
         }

@@ -270,8 +270,8 @@ on_both! {
         let site = &world.sites[1];
         let organization = site.steward.organizations()[0];
         let reason = StatedReason { reason: "the clinic closed".to_owned() };
-        let shown = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
-        assert_eq!(shown.write_off.unwrap().reason, "the clinic closed");
+        let worker = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
+        assert_eq!(worker.write_off.unwrap().reason, "the clinic closed");
         let again = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap_err();
         assert_eq!(again.code(), Code::WrongState);
         let stranger = &world.sites[2].steward;
@@ -285,8 +285,8 @@ on_both! {
 
         let complete = Reconciliation { is_complete: true, ..Reconciliation::default() };
         reconcile(&app.ctx, site.worker, &complete).await.unwrap();
-        let shown = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
-        assert_eq!(shown.write_off, None);
+        let worker = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
+        assert_eq!(worker.write_off, None);
         world.propose(world.spec(2)).await.unwrap();
         drop(lease);
     }

@@ -35,8 +35,8 @@ async fn restore(app: &TestApp, file: &Path) -> (TempDir, Result<(), BackupError
     let place = tempfile::tempdir().expect("a temporary folder");
     let config = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
     let restored = read::read(&config, file, passphrase(), &[], "a test").await;
-    let held = restored.map(|report| assert!(report.holds(), "{report}"));
-    (place, held)
+    let verdict = restored.map(|report| assert!(report.holds(), "{report}"));
+    (place, verdict)
 }
 
 fn why(refused: Result<(), BackupError>) -> String {
@@ -105,9 +105,9 @@ async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no
     let folder = tempfile::tempdir().expect("a temporary folder");
     let copy = folder.path().join("tables");
     Kind::of(&app.ctx.config).copy(&copy).await.expect("it is written");
-    let kept = fs::metadata(&copy).expect("it is there");
-    assert!(kept.len() > 0);
-    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    let metadata = fs::metadata(&copy).expect("it is there");
+    assert!(metadata.len() > 0);
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     let again = Kind::of(&app.ctx.config).copy(&copy).await;
     assert!(matches!(again, Err(BackupError::File { .. })), "{again:?}");
     app.close().await;

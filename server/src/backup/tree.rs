@@ -15,10 +15,10 @@ pub(super) fn files(data_dir: &Path, database: Option<&Path>) -> Result<Vec<Path
     for entry in std::fs::read_dir(data_dir).map_err(at(data_dir))? {
         let entry = entry.map_err(at(data_dir))?;
         let path = entry.path();
-        let kept = entry.file_type().map_err(at(&path))?.is_file()
+        let is_included = entry.file_type().map_err(at(&path))?.is_file()
             && !NOT.iter().any(|end| path.extension() == Some(OsStr::new(end)))
             && database != Some(&path);
-        if kept {
+        if is_included {
             all.push(path);
         }
     }

@@ -128,16 +128,16 @@ fn members<W: Write>(
     end.keys = keys.len() as u64;
     let listed: Vec<_> = handle.block_on(store.list(None).try_collect())?;
     for object in listed {
-        let found = match handle.block_on(store.get(&object.location)) {
-            Ok(found) => found,
+        let stored = match handle.block_on(store.get(&object.location)) {
+            Ok(stored) => stored,
             Err(object_store::Error::NotFound { .. }) => {
                 end.gone += 1;
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let size = found.meta.size;
-        let bytes = Pieces { stream: found.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
+        let size = stored.meta.size;
+        let bytes = Pieces { stream: stored.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
         append(archive, &format!("objects/{}", object.location), size, bytes).map_err(at(part))?;
         end.objects += 1;
         end.bytes += size;
@@ -155,9 +155,9 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, mut data: i
     let mut header = Header::new_gnu();
     header.set_size(size);
     header.set_mode(0o600);
-    let mut counted = Counted { inner: &mut data, read: 0 };
-    archive.append_data(&mut header, name, &mut counted)?;
-    if counted.read == size {
+    let mut reader = Counted { inner: &mut data, read: 0 };
+    archive.append_data(&mut header, name, &mut reader)?;
+    if reader.read == size {
         return Ok(());
     }
     Err(io::Error::other(format!("{name} became shorter while it was read: make the backup again")))

@@ -89,12 +89,12 @@ fn router() -> Router {
         let piece = Bytes::from(vec![0; 64 << 10]);
         Body::from_stream(futures::stream::repeat(piece).map(Ok::<_, io::Error>))
     };
-    let known = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
+    let recognize = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
     let slow = || async { tokio::time::sleep(SHORT * 2).await };
     let length = |body: Bytes| async move { body.len().to_string() };
     Router::new()
         .route("/fast", get(|| async { "fast" }))
-        .route("/known", get(known))
+        .route("/known", get(recognize))
         .route("/slow", get(slow))
         .route("/large", get(large))
         .route("/length", post(length))
@@ -168,31 +168,31 @@ async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
 #[tokio::test]
 async fn flood_of_idle_connections_leaves_room_for_a_request() {
     let server = TestListener::new(ConnectionLimits { total: 8, ..small_limits() }).await;
-    let mut known = server.connect().await;
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut member = server.connect().await;
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut idle = Vec::new();
     for _ in 0..50 {
         idle.push(server.connect().await);
         assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
     }
-    assert!(ask(&mut known, GET).await.contains("200 OK"), "a known caller outlives the flood");
+    assert!(ask(&mut member, GET).await.contains("200 OK"), "a known caller outlives the flood");
     assert!(server.metrics.reached(Limit::Connections) >= 30);
 }
 
 #[tokio::test]
 async fn address_has_its_number_of_connections_and_no_more() {
     let server = TestListener::new(ConnectionLimits { by_address: Some(3), ..small_limits() }).await;
-    let mut known = Vec::new();
+    let mut members = Vec::new();
     for _ in 0..3 {
         let mut stream = server.connect().await;
         assert!(ask_path(&mut stream, "/known").await.contains("200 OK"));
-        known.push(stream);
+        members.push(stream);
     }
     let mut fourth = server.connect().await;
     let _ = fourth.write_all(GET).await;
     assert_eq!(receive(&mut fourth).await, "", "it was refused");
     assert_eq!(server.metrics.reached(Limit::ConnectionsOfAddress), 1);
-    drop(known.pop());
+    drop(members.pop());
     for _ in 0..100 {
         let mut next = server.connect().await;
         let _ = next.write_all(GET).await;
@@ -290,8 +290,8 @@ async fn closed_window_resets_its_stream_and_no_other() {
 #[tokio::test]
 async fn unread_answers_of_strangers_make_room_for_others() {
     let server = TestListener::new(ConnectionLimits { total: 4, ..small_limits() }).await;
-    let mut known = server.connect().await;
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut member = server.connect().await;
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut unread = Vec::new();
     for _ in 0..8 {
         let (sender, response) = closed_window(server.address, "/fast").await;
@@ -299,7 +299,7 @@ async fn unread_answers_of_strangers_make_room_for_others() {
         unread.push((sender, head));
         assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"), "a newcomer is served");
     }
-    assert!(ask(&mut known, GET).await.contains("200 OK"), "a quiet member outlives them");
+    assert!(ask(&mut member, GET).await.contains("200 OK"), "a quiet member outlives them");
     assert_eq!(server.metrics.reached(Limit::UnreadAnswer), 0, "nobody waited for that");
 }
 

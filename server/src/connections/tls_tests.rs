@@ -80,8 +80,8 @@ fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
     let next = next_identity(&config).expect("read").expect("made").fingerprint;
     // The first step was done, the others were not.
     std::fs::rename(dir.path().join("next-certificate.key"), dir.path().join("certificate.key")).expect("renamed");
-    let held = Shown::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
-    assert_eq!(held.expect("there is one").fingerprint(), next);
+    let identity = Shown::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
+    assert_eq!(identity.expect("there is one").fingerprint(), next);
 }
 
 #[test]
@@ -140,18 +140,18 @@ async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken
     let second = TlsIdentity::of(&following, now).expect("made").expect("there is one").certificate;
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
-    let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
+    let identity = Shown::begin(&config, now).expect("usable").expect("there is one");
     let limits = ConnectionLimits::new(config.connections, false, true);
-    let TlsListener { address, stop, .. } = TlsListener::new(&shown, limits);
+    let TlsListener { address, stop, .. } = TlsListener::new(&identity, limits);
 
     assert!(gets(address, &first).await);
     std::fs::copy(other.path().join("certificate.pem"), dir.path().join("certificate.pem")).expect("copied");
-    assert!(shown.look_again(&config, now).is_err(), "the key is still the old one's");
+    assert!(identity.look_again(&config, now).is_err(), "the key is still the old one's");
     assert!(gets(address, &first).await, "and so the old one stays");
     std::fs::copy(other.path().join("certificate.key"), dir.path().join("certificate.key")).expect("copied");
-    assert!(shown.look_again(&config, now).expect("usable"));
+    assert!(identity.look_again(&config, now).expect("usable"));
     assert!(gets(address, &second).await && !gets(address, &first).await);
-    assert!(!shown.look_again(&config, now).expect("usable"), "nothing has changed since");
+    assert!(!identity.look_again(&config, now).expect("usable"), "nothing has changed since");
     stop.cancel();
 }
 
@@ -183,7 +183,7 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let now = undertone_server_core::ctx::Clock::system().now();
     let config = speaking(dir.path());
-    let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
+    let identity = Shown::begin(&config, now).expect("usable").expect("there is one");
     let trusted = TlsIdentity::of(&config, now).expect("read").expect("there is one").certificate;
     let (handshake, long) = (std::time::Duration::from_millis(500), std::time::Duration::from_secs(30));
     let limits = ConnectionLimits {
@@ -192,7 +192,7 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
         idle: long,
         ..ConnectionLimits::new(config.connections, false, true)
     };
-    let server = TlsListener::new(&shown, limits);
+    let server = TlsListener::new(&identity, limits);
     for (count, (begun, is_slow)) in
         [(&b""[..], false), (&HELLO[..3], false), (&HELLO[..], false), (&HELLO[..], true)].into_iter().enumerate()
     {

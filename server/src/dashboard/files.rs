@@ -76,10 +76,10 @@ pub(super) async fn serve(State(files): State<Arc<Files>>, uri: Uri, headers: He
         (header::VARY, HeaderValue::from_static("accept-encoding")),
         (header::CONTENT_TYPE, HeaderValue::from_static(file.content_type)),
     ];
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| {
-        known.to_str().is_ok_and(|known| known.split(',').any(|one| one.trim().trim_start_matches("W/") == file.etag))
+    let is_current = headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
+        value.to_str().is_ok_and(|tags| tags.split(',').any(|one| one.trim().trim_start_matches("W/") == file.etag))
     });
-    if known {
+    if is_current {
         return (StatusCode::NOT_MODIFIED, common).into_response();
     }
     let packed = file.packed.iter().find(|(encoding, _)| takes(&headers, encoding));

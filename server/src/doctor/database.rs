@@ -36,7 +36,7 @@ pub(super) struct Tables {
 pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examination) -> Option<Tables> {
     const CHECK: &str = "database";
     let url = config.database();
-    let begun = Instant::now();
+    let start = Instant::now();
     let db = match timeout(PATIENCE * 2, connect_to_examine(&url, PATIENCE)).await {
         Ok(Ok(db)) => db,
         Ok(Err(error)) => {
@@ -64,7 +64,7 @@ pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examinati
             return None;
         }
     };
-    check_facts(&db, begun, clock, report).await;
+    check_facts(&db, start, clock, report).await;
     let is_current = has_begun && check_migrations(&db, report).await;
     if has_begun {
         check_turn(&url, report).await;

@@ -48,15 +48,15 @@ pub(super) fn check_folder(config: &Config, report: &mut Examination) {
         let detail = format!("{} belongs to user {owner}, which is not the user of this command", folder.display());
         report.warn(CHECK, detail, "run this command as the user that runs the server");
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     match write_probe_file(&folder.join(PROBE_FILE)) {
-        Ok(()) if begun.elapsed() > SLOW => report.warn(
+        Ok(()) if start.elapsed() > SLOW => report.warn(
             CHECK,
-            format!("a small file takes {} ms to be durable", begun.elapsed().as_millis()),
+            format!("a small file takes {} ms to be durable", start.elapsed().as_millis()),
             "put the data folder on a local disk: every transaction on SQLite waits as long",
         ),
         Ok(()) => {
-            report.pass(CHECK, format!("a small file is durable after {} ms", begun.elapsed().as_millis()));
+            report.pass(CHECK, format!("a small file is durable after {} ms", start.elapsed().as_millis()));
         }
         Err(error) => {
             let remedy = "look at the disk's room and mount options, and at the owner of the folder";
@@ -109,14 +109,14 @@ pub(super) fn judge_room(free: u64, folder: &str, report: &mut Examination) {
 
 /// Checks that the limit of open files suffices for the configured connections.
 pub(super) fn check_files(config: &Config, report: &mut Examination) {
-    let wanted = 2 * u64::from(config.connections.most) + open_files::RESERVED_FILES as u64;
+    let needed = 2 * u64::from(config.connections.most) + open_files::RESERVED_FILES as u64;
     match open_files::allowed_limit() {
-        Some(allowed) if allowed < wanted => report.warn(
+        Some(allowed) if allowed < needed => report.warn(
             "open files",
-            format!("this user's processes may open {allowed} files, and `connections.most` needs {wanted}"),
+            format!("this user's processes may open {allowed} files, and `connections.most` needs {needed}"),
             "raise the limit (`LimitNOFILE=65536` in the unit, `ulimit -Hn` in a shell), or lower `connections.most`",
         ),
-        Some(allowed) => report.pass("open files", format!("{allowed} allowed, {wanted} needed")),
+        Some(allowed) => report.pass("open files", format!("{allowed} allowed, {needed} needed")),
         None => report.pass("open files", "the system has no limit"),
     }
 }

@@ -128,8 +128,8 @@ async fn fetch(address: SocketAddr, path: &str, with_tls: bool) -> io::Result<Ht
             return exchange(stream, path, None).await;
         }
         let stream = TlsConnector::from(Arc::new(client()?)).connect(name()?, stream).await?;
-        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let fingerprint = shown.map(|first| hex::encode(Sha256::digest(first)));
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let fingerprint = certificate.map(|first| hex::encode(Sha256::digest(first)));
         exchange(stream, path, fingerprint).await
     };
     timeout(PATIENCE, exchanged).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

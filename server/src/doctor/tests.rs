@@ -195,16 +195,16 @@ fn own_certificate_is_judged_by_its_dates() {
         (71, CheckState::Warn),
         (101, CheckState::Fail),
     ] {
-        let found = judged(|report| certificate::check(&config, NOW + Span::days(days), report));
-        assert_eq!(found, wanted, "day {days}");
+        let state = judged(|report| certificate::check(&config, NOW + Span::days(days), report));
+        assert_eq!(state, wanted, "day {days}");
     }
     config.tls.next_certificate = Some(path);
-    let found = judged(|report| certificate::check(&config, NOW + Span::days(71), report));
-    assert_eq!(found, CheckState::Ok, "the next one is named");
+    let state = judged(|report| certificate::check(&config, NOW + Span::days(71), report));
+    assert_eq!(state, CheckState::Ok, "the next one is named");
     let other = KeyPair::generate().expect("made");
     std::fs::write(&key_path, other.serialize_pem()).expect("written");
-    let found = judged(|report| certificate::check(&config, NOW + Span::days(1), report));
-    assert_eq!(found, CheckState::Fail, "the key is another's");
+    let state = judged(|report| certificate::check(&config, NOW + Span::days(1), report));
+    assert_eq!(state, CheckState::Fail, "the key is another's");
 }
 
 #[tokio::test]
@@ -283,8 +283,8 @@ fn room_clock_and_turn_are_judged_at_their_limits() {
         (-database::FAR, CheckState::Warn),
         (database::FAR + 1, CheckState::Fail),
     ] {
-        let found = judged(|report| database::judge_skew(NOW + Span::seconds(seconds), NOW, report));
-        assert_eq!(found, wanted, "{seconds} s");
+        let state = judged(|report| database::judge_skew(NOW + Span::seconds(seconds), NOW, report));
+        assert_eq!(state, wanted, "{seconds} s");
     }
     let instant = Duration::from_millis(1);
     assert_eq!(judged(|report| database::judge_turn(database::SLOW_TURN, report)), CheckState::Ok);

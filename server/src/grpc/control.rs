@@ -88,8 +88,8 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::Consortium>, Status> {
         let actor = self.caller(&request).await?;
         let id = id(&request.get_ref().consortium, "consortium")?;
-        let found = consortium::get(&self.ctx, &actor, id).await.map_err(fail)?;
-        Ok(Response::new(message::consortium(found)))
+        let consortium = consortium::get(&self.ctx, &actor, id).await.map_err(fail)?;
+        Ok(Response::new(message::consortium(consortium)))
     }
 
     async fn list_organizations(
@@ -125,12 +125,12 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListDatasetsRequest { consortium, page, organization, text } = request.into_inner();
         texts([&*text])?;
-        let wanted = dataset::Wanted {
+        let filter = dataset::Wanted {
             organization: optional(&organization, "organization")?,
             text: Some(text).filter(|text| !text.is_empty()),
             ..dataset::Wanted::default()
         };
-        let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &wanted).await.map_err(fail)?;
+        let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &filter).await.map_err(fail)?;
         let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
         let datasets = items.into_iter().map(message::dataset).collect();
         Ok(Response::new(v1::ListDatasetsReply { datasets, next: next.unwrap_or_default() }))
@@ -138,8 +138,9 @@ impl control_server::Control for Control {
 
     async fn get_dataset(&self, request: Request<v1::GetDatasetRequest>) -> Result<Response<v1::Dataset>, Status> {
         let actor = self.caller(&request).await?;
-        let found = dataset::get(&self.ctx, &actor, id(&request.get_ref().dataset, "dataset")?).await.map_err(fail)?;
-        Ok(Response::new(message::dataset(found)))
+        let dataset =
+            dataset::get(&self.ctx, &actor, id(&request.get_ref().dataset, "dataset")?).await.map_err(fail)?;
+        Ok(Response::new(message::dataset(dataset)))
     }
 
     async fn set_budget(&self, request: Request<v1::SetBudgetRequest>) -> Result<Response<v1::Account>, Status> {
@@ -164,7 +165,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListEntriesReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ListEntriesRequest { dataset, page: part, kind, job, since } = request.into_inner();
-        let wanted = ledger::Wanted {
+        let filter = ledger::Wanted {
             kind: Some(kind).filter(|kind| !kind.is_empty()).map(|kind| field(&kind, "kind")).transpose()?,
             job: optional(&job, "job")?,
             since: since.map(message::moment).transpose()?,
@@ -172,7 +173,7 @@ impl control_server::Control for Control {
         };
         let dataset = id(&dataset, "dataset")?;
         let Page { items, next } =
-            ledger::search(&self.ctx, &actor, dataset, &wanted, &page(part)?).await.map_err(fail)?;
+            ledger::search(&self.ctx, &actor, dataset, &filter, &page(part)?).await.map_err(fail)?;
         let entries = items.into_iter().map(message::entry).collect();
         Ok(Response::new(v1::ListEntriesReply { entries, next: next.unwrap_or_default() }))
     }
@@ -200,7 +201,7 @@ impl control_server::Control for Control {
         let message = request.into_inner();
         texts([&*message.kind, &*message.text])?;
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
-        let wanted = job::Wanted {
+        let filter = job::Wanted {
             state: text(message.state).map(|state| field(&state, "state")).transpose()?,
             kind: text(message.kind),
             dataset: optional(&message.dataset, "dataset")?,
@@ -210,15 +211,15 @@ impl control_server::Control for Control {
         };
         let consortium = id(&message.consortium, "consortium")?;
         let Page { items, next } =
-            job::search(&self.ctx, &actor, consortium, &wanted, &page(message.page)?).await.map_err(fail)?;
+            job::search(&self.ctx, &actor, consortium, &filter, &page(message.page)?).await.map_err(fail)?;
         let jobs = items.iter().map(|summary| message::job(summary, document::to_struct(summary))).collect();
         Ok(Response::new(v1::ListJobsReply { jobs, next: next.unwrap_or_default() }))
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let found = job::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
-        Ok(Response::new(message::whole_job(&found)))
+        let job = job::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
     }
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -246,11 +247,11 @@ impl control_server::Control for Control {
         let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
         texts([&*reason])?;
         let (job, pause) = (id(&job, "job")?, PauseRequest { reason });
-        let held = match optional(&dataset, "dataset")? {
+        let outcome = match optional(&dataset, "dataset")? {
             Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
             None => job::pause(&self.ctx, &actor, job, &pause).await,
         };
-        Ok(Response::new(message::whole_job(&held.map_err(fail)?)))
+        Ok(Response::new(message::whole_job(&outcome.map_err(fail)?)))
     }
 
     async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -300,8 +301,8 @@ impl control_server::Control for Control {
 
     async fn get_draft(&self, request: Request<v1::GetDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        let found = job::draft_get(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
-        Ok(Response::new(message::draft(&found)))
+        let draft = job::draft_get(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
+        Ok(Response::new(message::draft(&draft)))
     }
 
     async fn create_draft(&self, request: Request<v1::CreateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
@@ -427,12 +428,12 @@ impl control_server::Control for Control {
         texts([&*name])?;
         json_texts(labels.as_bytes())?;
         let name = Some(name.as_str()).filter(|name| !name.is_empty());
-        let done = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
+        let outcome = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
         Ok(Response::new(v1::ImportAnswersReply {
-            taken: done.taken,
-            unknown_texts: done.unknown_texts,
-            unknown_labels: done.unknown_labels,
-            too_late: done.too_late,
+            taken: outcome.taken,
+            unknown_texts: outcome.unknown_texts,
+            unknown_labels: outcome.unknown_labels,
+            too_late: outcome.too_late,
         }))
     }
 }

@@ -20,8 +20,8 @@ pub(super) async fn exchange_heads(
 ) -> Result<v1::ExchangeHeadsReply, Status> {
     let observation = signed(request.observation, "observation")?;
     let position = request.position.map(kept).transpose()?;
-    let handed = HandedPositions { position, sightings: all_kept(request.sightings)? };
-    head_exchange::store_positions(ctx, caller, &handed).await.map_err(fail)?;
+    let positions = HandedPositions { position, sightings: all_kept(request.sightings)? };
+    head_exchange::store_positions(ctx, caller, &positions).await.map_err(fail)?;
     let peers = head_exchange::exchange_heads(ctx, caller, &observation).await.map_err(fail)?;
     Ok(v1::ExchangeHeadsReply { peers: peers.into_iter().map(v1::PeerHead::from).collect() })
 }

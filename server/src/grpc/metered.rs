@@ -175,8 +175,8 @@ impl http_body::Body for MeteredBody {
         self.end_wait();
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
-                let taken = frame.data_ref().map_or(Ok(()), |bytes| self.take(bytes));
-                Some(taken.map(|()| frame))
+                let charge = frame.data_ref().map_or(Ok(()), |bytes| self.take(bytes));
+                Some(charge.map(|()| frame))
             }
             Some(Err(error)) => Some(Err(Status::from_error(error.into()))),
             None => None,

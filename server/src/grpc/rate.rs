@@ -41,8 +41,8 @@ impl RateLayer {
         if request.uri().path().starts_with(HEALTH) {
             return None;
         }
-        let named = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if let Some(recognized) = named.and_then(|text| auth::recognize(&self.ctx, text)) {
+        let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(recognized) = authorization.and_then(|text| auth::recognize(&self.ctx, text)) {
             let worker = recognized.worker;
             request.extensions_mut().insert(recognized);
             return self.rates.wait_of_worker(worker);

@@ -173,8 +173,8 @@ on_both! {
         client.rotate_key(rotate).await.unwrap();
         let offer = client.next_offer(with(&stolen, v1::NextOfferRequest::default())).await.map(drop);
         let renewal = client.renew(with(&stolen, v1::RenewRequest { lease: "none".to_owned() })).await.map(drop);
-        let sent = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
-        for refused in [offer, renewal, sent] {
+        let submission = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
+        for refused in [offer, renewal, submission] {
             assert_eq!(to_problem(&refused.unwrap_err()).code, Code::Unauthenticated);
         }
         assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated), "nor does the old key open another");
@@ -273,10 +273,10 @@ on_both! {
             asking.send(()).unwrap();
             std::future::pending::<v1::SubmitChunk>().await
         };
-        let begun = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
+        let chunks = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
         let (breaking, connection) = frail(address).await;
         let mut sender = connect(breaking).await;
-        let (before, request) = (tokio::time::Instant::now(), with(&session, begun));
+        let (before, request) = (tokio::time::Instant::now(), with(&session, chunks));
         let sending = tokio::spawn(async move { sender.submit(request).await });
         asked.await.expect("the server takes all of it");
         connection.abort();
@@ -284,8 +284,8 @@ on_both! {
         // Bytes in memory are stored when the server notices the end, before they are due.
         let mut offset = 0;
         while offset == 0 {
-            let told = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
-            offset = told.expect("kept at the break") as usize;
+            let reply = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
+            offset = reply.expect("kept at the break") as usize;
         }
         assert!(offset >= CHUNK && offset.is_multiple_of(PIECE), "{offset}: all that has come whole");
 
@@ -331,8 +331,8 @@ on_both! {
         };
         for (length, size) in [(1, 5), (50_000_000, 4), (u64::MAX, 4)] {
             let part = Some(submit_chunk::Part::Header(header(length, size)));
-            let begun = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
-            let refused = client.submit(with(&session, begun)).await.unwrap_err();
+            let chunks = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
+            let refused = client.submit(with(&session, chunks)).await.unwrap_err();
             assert_eq!(to_problem(&refused).code, Code::TooLarge, "{length} numbers in {size} bytes");
         }
     }

@@ -232,10 +232,11 @@ impl WorkerGateway for Gateway {
         };
         let incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
         // In a separate task: if the connection is lost, this method is dropped, but the received bytes must be stored.
-        let taken =
+        let outcome =
             tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
-        let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
-        let round::Taken { repeated, countersignatures } = taken;
+        let outcome =
+            outcome.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
+        let round::Taken { repeated, countersignatures } = outcome;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
     }
@@ -382,8 +383,8 @@ impl WorkerGateway for Gateway {
             let question = question.parse().map_err(|_| malformed("a chosen question is not an id"))?;
             Ok(question::Choice { question, uncertainty })
         };
-        let chosen = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
-        let repeated = question::choose(&self.ctx, caller, &lease, round, &chosen).await.map_err(fail)?;
+        let choices = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
+        let repeated = question::choose(&self.ctx, caller, &lease, round, &choices).await.map_err(fail)?;
         Ok(Response::new(v1::ChooseReply { repeated }))
     }
 
@@ -419,14 +420,14 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::LogRequest { lease, sent_at_unix, events } = request.into_inner();
         texts([&*lease])?;
-        let said = |event: v1::LogEvent| {
+        let to_entry = |event: v1::LogEvent| {
             let (sequence, at_unix) = (event.sequence, event.at_unix);
             let event =
                 event.try_into().map_err(|_| malformed("an event of the log that this server does not know"))?;
             Ok(job_log::Said { sequence, at_unix, event })
         };
-        let said = events.into_iter().map(said).collect::<Result<Vec<_>, Status>>()?;
-        job_log::append(&self.ctx, caller, &lease, sent_at_unix, &said).await.map_err(fail)?;
+        let entries = events.into_iter().map(to_entry).collect::<Result<Vec<_>, Status>>()?;
+        job_log::append(&self.ctx, caller, &lease, sent_at_unix, &entries).await.map_err(fail)?;
         Ok(Response::new(v1::LogReply {}))
     }
 
@@ -471,8 +472,8 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::WitnessRequest { known, receipts, restored } = request.into_inner();
         texts(restored.as_deref())?;
-        let known = known.map(kept).transpose()?;
-        let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts, restored.as_deref());
+        let position = known.map(kept).transpose()?;
+        let answer = witness::witness(&self.ctx, caller, position.as_ref(), &receipts, restored.as_deref());
         let answer = answer.await.map_err(fail)?;
         Ok(Response::new(answer.into()))
     }

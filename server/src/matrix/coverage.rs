@@ -17,8 +17,8 @@ use undertone_server_core::auth::Operation;
 fn differences(there: &BTreeSet<String>, table: &[Row]) -> Vec<String> {
     let listed: BTreeSet<String> = table.iter().map(|row| row.route().to_owned()).collect();
     let missing = there.difference(&listed).map(|name| format!("{name} is not in the matrix: add a line"));
-    let gone = listed.difference(there).map(|name| format!("{name} is in the matrix and not there"));
-    missing.chain(gone).collect()
+    let extra = listed.difference(there).map(|name| format!("{name} is in the matrix and not there"));
+    missing.chain(extra).collect()
 }
 
 /// Returns every method and address of the OpenAPI document.
@@ -73,7 +73,7 @@ fn who(row: &Row) -> String {
     if let Some(open) = row.open {
         return format!("open: {open}");
     }
-    let asked = row.asks.iter().map(|(operation, at)| {
+    let checks = row.asks.iter().map(|(operation, at)| {
         let place = match at {
             At::Server => "server",
             At::Consortium => "consortium",
@@ -83,7 +83,7 @@ fn who(row: &Row) -> String {
         let key = operation.scope().map_or("no key", |scope| scope.word());
         format!("{operation:?} @ {place} [{key}]: {}", standings.join(", "))
     });
-    asked.collect::<Vec<_>>().join("; and ")
+    checks.collect::<Vec<_>>().join("; and ")
 }
 
 /// The complete matrix, as a readable table.

@@ -72,12 +72,12 @@ impl Verdict {
             // If the service loads the object first, it hides the object instead of forbidding the operation.
             Self::Refused(code) => status.as_u16() == code || status == StatusCode::NOT_FOUND,
             Self::Admitted => {
-                let named = asked.iter().all(|asked| asked.allowed) && !asked.is_empty();
+                let is_admitted = asked.iter().all(|check| check.allowed) && !asked.is_empty();
                 match status {
                     // The caller was authenticated; the additional proof of identity is wrong.
-                    StatusCode::UNAUTHORIZED => named && WRONG_PROOFS.iter().any(|code| why.contains(code)),
+                    StatusCode::UNAUTHORIZED => is_admitted && WRONG_PROOFS.iter().any(|code| why.contains(code)),
                     StatusCode::FORBIDDEN => row.only.is_some(),
-                    StatusCode::NOT_FOUND => named || row.only.is_some(),
+                    StatusCode::NOT_FOUND => is_admitted || row.only.is_some(),
                     other => !other.is_server_error(),
                 }
             }
@@ -134,19 +134,21 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
             if let Some(difference) = verdict.differs(row, status, &why, &asked) {
                 wrong.push(format!("{} as {}: {difference}: {why}", row.name, caller.name));
             }
-            reached.entry(row.name).or_default().extend(asked.iter().map(|asked| asked.operation));
+            reached.entry(row.name).or_default().extend(asked.iter().map(|check| check.operation));
         }
         grid.push(format!("{marks}  {}", row.name));
     }
     for row in REST.iter().filter(|row| row.open.is_none()) {
         let listed: BTreeSet<Operation> = row.asks.iter().map(|(operation, _)| *operation).collect();
-        let asked = reached.remove(row.name).unwrap_or_default();
-        wrong.extend(listed.difference(&asked).map(|never| format!("{} never asks {never:?}", row.name)));
+        let checks = reached.remove(row.name).unwrap_or_default();
+        wrong.extend(listed.difference(&checks).map(|never| format!("{} never asks {never:?}", row.name)));
         // Before the listed checks, an operation may check that the caller can see the object.
         let seeing = |operation: &Operation| operation.scope() == Some(KeyScope::Read);
-        let known =
+        let is_expected =
             |operation: &&Operation| listed.contains(operation) || row.then.contains(operation) || seeing(operation);
-        wrong.extend(asked.iter().filter(|asked| !known(asked)).map(|more| format!("{} also asks {more:?}", row.name)));
+        wrong.extend(
+            checks.iter().filter(|check| !is_expected(check)).map(|more| format!("{} also asks {more:?}", row.name)),
+        );
     }
     let (endpoints, kinds) = (REST.len(), callers.len());
     println!("{endpoints} endpoints x {kinds} callers = {} requests", endpoints * kinds);

@@ -64,14 +64,14 @@ where
         telemetry::follow(&span, request.headers());
         let (metrics, began, within) = (self.layer.metrics.clone(), Instant::now(), span.clone());
         let answer = self.inner.call(request);
-        let counted = async move {
+        let response = async move {
             let answer = answer.await;
             let code = answer.as_ref().map_or("Unknown", |answer| code(answer.headers()));
             within.record("rpc.code", code);
             metrics.record_call(method, code, began.elapsed());
             answer
         };
-        Box::pin(counted.instrument(span))
+        Box::pin(response.instrument(span))
     }
 }
 

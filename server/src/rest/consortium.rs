@@ -160,7 +160,7 @@ pub(super) async fn datasets(
     Query(query): Query<DatasetQuery>,
 ) -> Result<Json<Page<Dataset>>, Rejection> {
     let DatasetQuery { cursor, limit, organization, visibility, content, text } = query;
-    let wanted = dataset::Wanted { organization, visibility, content, text };
-    let all = dataset::search(&ctx, &actor, id, &wanted).await?;
+    let filter = dataset::Wanted { organization, visibility, content, text };
+    let all = dataset::search(&ctx, &actor, id, &filter).await?;
     Ok(Json(cut(all, &PageQuery { cursor, limit }, |item| item.id.0)?))
 }

@@ -70,12 +70,12 @@ pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
 
 /// Returns a stream of events, each formatted by `said`.
 pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
-    let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
-        let seen = events.next().await?;
-        let event = said(&seen).id(&seen.version).retry(RETRY);
+    let items = futures::stream::unfold((events, said), |(mut events, said)| async move {
+        let update = events.next().await?;
+        let event = said(&update).id(&update.version).retry(RETRY);
         Some((event, (events, said)))
     });
-    answer(told, BEAT)
+    answer(items, BEAT)
 }
 
 /// Returns a streaming response with keep-alive messages.

@@ -50,8 +50,8 @@ where
             recognize_caller(WorkOwner::from(&actor));
             return Ok(Self(actor));
         }
-        let known = parts.extensions.get::<Actor>().cloned();
-        known.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
+        let actor = parts.extensions.get::<Actor>().cloned();
+        actor.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
     }
 }
 

@@ -81,9 +81,9 @@ impl Newest {
         {
             return found;
         }
-        let found = look.await;
-        *newest = Some((now, found));
-        found
+        let reason = look.await;
+        *newest = Some((now, reason));
+        reason
     }
 }
 

@@ -55,8 +55,8 @@ pub(super) async fn list(
     Query(query): Query<JobQuery>,
 ) -> Result<Json<Page<JobSummary>>, Rejection> {
     let JobQuery { cursor, limit, state, kind, dataset, proposer, since, text } = query;
-    let wanted = job::Wanted { state, kind, dataset, proposer, since, text };
-    Ok(Json(job::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+    let filter = job::Wanted { state, kind, dataset, proposer, since, text };
+    Ok(Json(job::search(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
 /// Propose a job to the owners of its datasets

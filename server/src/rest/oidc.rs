@@ -125,8 +125,8 @@ async fn start(
     let expires_at_unix = (ctx.now() + PATIENCE).unix_timestamp();
     let provider = provider.id().to_owned();
     let to = own_address(&to);
-    let begun = Begun { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
-    let Ok(text) = serde_json::to_string(&begun) else { return back(&ctx, "unavailable") };
+    let pending = Begun { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
+    let Ok(text) = serde_json::to_string(&pending) else { return back(&ctx, "unavailable") };
     let jar = PrivateCookieJar::new(key(ctx.keys.token().current(ctx.now()))).add(sealed(&ctx, text, PATIENCE));
     (jar, redirect(&address)).into_response()
 }
@@ -168,38 +168,38 @@ async fn finish(
 ) -> Response {
     let Some(provider) = ctx.providers.iter().find(|provider| provider.id() == id) else { return missing() };
     let keys = ctx.keys.token();
-    let begun = keys
+    let pending = keys
         .usable(ctx.now(), PATIENCE)
         .find_map(|own| PrivateCookieJar::from_headers(headers, key(own)).get(name(ctx)))
         .and_then(|cookie| serde_json::from_str::<Begun>(cookie.value()).ok())
-        .filter(|begun| begun.provider == id && begun.expires_at_unix > ctx.now().unix_timestamp());
-    let Some(begun) = begun else { return back(ctx, "attempt") };
+        .filter(|pending| pending.provider == id && pending.expires_at_unix > ctx.now().unix_timestamp());
+    let Some(pending) = pending else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {
         // The person or the provider refused. The provider's code does not help the person.
         tracing::info!(provider.error = answer.error.as_deref().is_some(), "the provider recognized nobody");
         return back(ctx, "declined");
     };
-    let identity = provider.finish(ctx, &begun.attempt, &answer.state, code, answer.iss.as_deref()).await;
+    let identity = provider.finish(ctx, &pending.attempt, &answer.state, code, answer.iss.as_deref()).await;
     let identity = match identity {
         Ok(identity) => identity,
         Err(error) => return back(ctx, word(&error)),
     };
-    if let Some(session) = begun.linking {
-        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", begun.to));
+    if let Some(session) = pending.linking {
+        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", pending.to));
         let Some(actor) = actor.filter(|actor| actor.session() == Some(session)) else {
             return back(ctx, "signed-out");
         };
         return match oidc::link(ctx, &actor, &identity).await {
-            Ok(Ok(())) => leave(ctx, &[], &begun.to),
+            Ok(Ok(())) => leave(ctx, &[], &pending.to),
             Ok(Err(refusal)) => explained(refusal.word()),
             Err(error) if error.code() == Code::ProofStale => explained(STALE),
             Err(error) => Rejection::from(error).into_response(),
         };
     }
-    match oidc::enter(ctx, from, &identity, begun.invitation.as_deref()).await {
-        Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &begun.to),
+    match oidc::enter(ctx, from, &identity, pending.invitation.as_deref()).await {
+        Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
         Ok(Ok(Entered::Half(half))) => {
-            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
+            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&pending.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),
         Err(error) if error.code() == Code::RateLimited => back(ctx, "limited"),

@@ -67,8 +67,8 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
         Ok((request, Seen::Never(begun))) => {
             // The work continues if the caller disconnects: the key serves that purpose.
             let work = async move { finish(&ctx, &begun, next.run(request).await).await };
-            let done = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
-            done.unwrap_or_else(|_| {
+            let outcome = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
+            outcome.unwrap_or_else(|_| {
                 Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
             })
         }
@@ -98,9 +98,9 @@ async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) ->
         .await
         .map_err(|_| Rejection::new(Code::TooLarge, format!("a body has at most {LARGEST_IMPORT} bytes")))?;
     let kind = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
-    let seen = [parts.method.as_str().as_bytes(), parts.uri.to_string().as_bytes(), kind, &body].join(&b'\n');
-    let seen = idempotency::begin(ctx, actor, key.to_str().unwrap_or_default(), &seen).await?;
-    Ok((Request::from_parts(parts, Body::from(body)), seen))
+    let request_bytes = [parts.method.as_str().as_bytes(), parts.uri.to_string().as_bytes(), kind, &body].join(&b'\n');
+    let state = idempotency::begin(ctx, actor, key.to_str().unwrap_or_default(), &request_bytes).await?;
+    Ok((Request::from_parts(parts, Body::from(body)), state))
 }
 
 /// Stores the response. A refusal changed nothing, so its key is free again; a failure of the server may have changed
@@ -120,8 +120,8 @@ async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
     };
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
     // Responses to POST are JSON, which is text.
-    let kept = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
-    logged(idempotency::keep(ctx, begun, &kept).await);
+    let record = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
+    logged(idempotency::keep(ctx, begun, &record).await);
     Response::from_parts(parts, Body::from(body))
 }
 

@@ -11,11 +11,11 @@ const CERTIFICATE: &str = "/api/v1/schemas/certificate.json";
 /// Returns the schema of a certificate's file; `#/$defs/Certificate` is that of the signed payload inside it.
 pub(super) fn certificate() -> Value {
     let mut definitions = Map::new();
-    let mut found = Vec::new();
-    <CertificateFile as ToSchema>::schemas(&mut found);
-    <Certificate as ToSchema>::schemas(&mut found);
-    found.push((Certificate::name().into_owned(), Certificate::schema()));
-    for (name, schema) in found {
+    let mut schemas = Vec::new();
+    <CertificateFile as ToSchema>::schemas(&mut schemas);
+    <Certificate as ToSchema>::schemas(&mut schemas);
+    schemas.push((Certificate::name().into_owned(), Certificate::schema()));
+    for (name, schema) in schemas {
         definitions.insert(name, local(value(&schema)));
     }
     let mut file = local(value(&CertificateFile::schema()));

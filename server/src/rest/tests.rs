@@ -54,8 +54,8 @@ on_both! {
         let me: Value = app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &bearer).await.json();
         assert_eq!(me["operator"], true);
         let new = json!({ "name": "Speech", "organization_name": "Centre" });
-        let made = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
-        made.assert_status(StatusCode::CREATED);
+        let response = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
+        response.assert_status(StatusCode::CREATED);
         let refresh = json!({ "refresh_token": session["refresh_token"] });
         app.server.post("/api/v1/session/refresh").json(&refresh).await.assert_status_ok();
         let out = app.server.delete("/api/v1/session").add_header(header::AUTHORIZATION, &bearer).await;
@@ -68,9 +68,9 @@ on_both! {
         let operator = app.operator().await;
         let bearer = operator.bearer();
         let new = json!({ "name": "Speech" });
-        let made: Value =
+        let consortium: Value =
             app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await.json();
-        let invite = json!({ "purpose": "organization", "consortium": made["id"], "label": "North" });
+        let invite = json!({ "purpose": "organization", "consortium": consortium["id"], "label": "North" });
         let invited: Value =
             app.server.post("/api/v1/invitations").add_header(header::AUTHORIZATION, &bearer).json(&invite).await.json();
         let secret = invited["link"].as_str().and_then(|link| link.rsplit('/').next()).expect("a link").to_owned();
@@ -243,6 +243,6 @@ pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &World, site
     let roles = vec![Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
     let purpose = InvitationPurpose::Member { organization, roles };
     let new = NewInvitation { purpose, label: "for a test".to_owned() };
-    let made = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
-    app.accept(&made.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await
+    let invitation = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
+    app.accept(&invitation.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await
 }

@@ -83,27 +83,27 @@ async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
     let app = TestApp::sqlite().await;
     let provider = provider(Some(&address)).expect("an exporter");
     let subscriber = tracing_subscriber::registry().with(layer(&provider));
-    let asked = async {
+    let sign_in = async {
         app.operator().await;
         let credentials = serde_json::json!({ "email": "operator@example.org", "password": crate::testing::PASSWORD });
         app.server.post("/api/v1/session").json(&credentials).await.assert_status_ok();
     };
-    asked.with_subscriber(subscriber).await;
+    sign_in.with_subscriber(subscriber).await;
     // The request's span ends with the body of its response, which the server may drop after the caller has it.
     let is_request =
         |(name, attributes): &(String, String)| name == "request" && attributes.contains("/api/v1/session");
-    let told = async {
+    let delivery = async {
         while !collector.spans().iter().any(is_request) {
             let flushed = provider.clone();
             tokio::task::spawn_blocking(move || flushed.force_flush()).await.expect("no panic").expect("sent");
         }
     };
-    let told = tokio::time::timeout(std::time::Duration::from_secs(20), told).await;
+    let delivery = tokio::time::timeout(std::time::Duration::from_secs(20), delivery).await;
     let ended = provider.clone();
     tokio::task::spawn_blocking(move || ended.shutdown()).await.expect("no panic").expect("sent");
 
     let spans = collector.spans();
-    assert!(told.is_ok(), "{spans:?}");
+    assert!(delivery.is_ok(), "{spans:?}");
     assert!(spans.iter().any(|(name, _)| name == "transaction"), "{spans:?}");
     let all = format!("{spans:?}");
     assert!(!all.contains("operator@example.org") && !all.contains(crate::testing::PASSWORD), "{all}");
@@ -128,7 +128,7 @@ async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_igno
         format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
     ];
     let headers: Vec<&String> = std::iter::once(&good).chain(&odd).collect();
-    let asked = async {
+    let requests = async {
         let answers = tower::service_fn(|_: http::Request<()>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(()))
         });
@@ -142,7 +142,7 @@ async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_igno
         let twice = http::Request::builder().uri("/a.B/C").header("traceparent", &good).header("traceparent", &good);
         calls.call(twice.body(()).expect("a request")).await.expect("it cannot fail");
     };
-    asked.with_subscriber(subscriber).await;
+    requests.with_subscriber(subscriber).await;
     let ended = provider.clone();
     tokio::task::spawn_blocking(move || ended.shutdown()).await.expect("no panic").expect("sent");
 

@@ -64,12 +64,12 @@ pub fn run(options: &Options) -> Result<Verdict, CommandError> {
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
     let file: CertificateFile =
         serde_json::from_str(&text).map_err(|source| CommandError::Form { path: options.file.clone(), source })?;
-    let known = Known {
+    let expected = Known {
         server_key: options.server_key.as_deref().map(signed::public_key).transpose()?,
         site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
         model: options.model.as_deref().map(digest).transpose()?,
     };
-    Ok(verify(&file, &known))
+    Ok(verify(&file, &expected))
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.

@@ -100,12 +100,12 @@ pub async fn export(config: &Config, to: &Path) -> Result<u64, CommandError> {
     let in_file = |source| CommandError::File { path: to.to_owned(), source };
     let part = to.with_extension("part");
     let mut file = BufWriter::new(File::create(&part).map_err(in_file)?);
-    let found = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
-    let found = found.map_err(CommandError::Read)?;
+    let changed_rows = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
+    let changed_rows = changed_rows.map_err(CommandError::Read)?;
     let file = file.into_inner().map_err(|error| in_file(error.into_error()))?;
     file.sync_all().and_then(|()| std::fs::rename(&part, to)).map_err(in_file)?;
     db.close().await?;
-    Ok(found)
+    Ok(changed_rows)
 }
 
 fn own_key(config: &Config) -> Result<VerifyingKey, CommandError> {

@@ -41,9 +41,10 @@ impl Ground {
         let mut world = World::new(ctx, private, 50.0).await;
         leave_models(ctx, &world, private).await;
         ask_questions(ctx, &world, private).await;
-        let named = format!("steward of {private}");
+        let steward_name = format!("steward of {private}");
         let scope = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
-        let steward = people::somebody(ctx, &named, false, &[RoleGrant { scope, role: Role::DataSteward }]).await;
+        let steward =
+            people::somebody(ctx, &steward_name, false, &[RoleGrant { scope, role: Role::DataSteward }]).await;
         set_limits(ctx, &world, steward, private).await;
         let running = world.queued(2).await;
         let mut leases = Vec::new();
@@ -176,8 +177,8 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
         assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
         cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
     }
-    let kept = approval::limit_withdraw(ctx, &steward, dataset).await.unwrap();
-    assert_eq!(kept.iter().filter(|limit| limit.approved[0].jobs == 1).count(), count);
+    let limits = approval::limit_withdraw(ctx, &steward, dataset).await.unwrap();
+    assert_eq!(limits.iter().filter(|limit| limit.approved[0].jobs == 1).count(), count);
 }
 
 on_both! {

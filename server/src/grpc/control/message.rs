@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_page_has_two_hundred_items_and_no_more() {
-        let asked = |limit| page(Some(v1::PageRequest { cursor: String::new(), limit }));
-        assert_eq!(asked(PageQuery::MAX).expect("the most").limit, Some(200));
-        assert!(asked(PageQuery::MAX + 1).is_err());
+        let read_page = |limit| page(Some(v1::PageRequest { cursor: String::new(), limit }));
+        assert_eq!(read_page(PageQuery::MAX).expect("the most").limit, Some(200));
+        assert!(read_page(PageQuery::MAX + 1).is_err());
     }
 }

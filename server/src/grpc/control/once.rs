@@ -49,25 +49,25 @@ where
     let Some(key) = request.metadata().get(KEY) else {
         return Ok(Response::new(shown(&work(request.get_ref()).await?)));
     };
-    let mut asked = format!("grpc {method}\n").into_bytes();
-    asked.extend(request.get_ref().encode_to_vec());
+    let mut request_bytes = format!("grpc {method}\n").into_bytes();
+    request_bytes.extend(request.get_ref().encode_to_vec());
     let key = key.to_str().unwrap_or_default();
-    let begun = match idempotency::begin(ctx, actor, key, &asked).await.map_err(fail)? {
+    let attempt = match idempotency::begin(ctx, actor, key, &request_bytes).await.map_err(fail)? {
         Seen::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
-        Seen::Never(begun) => begun,
+        Seen::Never(attempt) => attempt,
     };
     match work(request.get_ref()).await {
         Ok(made) => {
             let body =
                 serde_json::to_string(&made).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
-            let kept = Kept { status: 200, headers: Vec::new(), body };
-            idempotency::keep(ctx, &begun, &kept).await.map_err(fail)?;
+            let record = Kept { status: 200, headers: Vec::new(), body };
+            idempotency::keep(ctx, &attempt, &record).await.map_err(fail)?;
             Ok(Response::new(shown(&made)))
         }
         Err(status) => {
             // A refused call changed nothing; a failure of the server may have changed something.
             if !matches!(status.code(), tonic::Code::Internal | tonic::Code::Unavailable) {
-                idempotency::forget(ctx, &begun).await.map_err(fail)?;
+                idempotency::forget(ctx, &attempt).await.map_err(fail)?;
             }
             Err(status)
         }

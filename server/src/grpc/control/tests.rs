@@ -60,8 +60,8 @@ on_both! {
         let consortium = world.consortium.to_string();
         let me = client.who_am_i(by(&researcher, v1::WhoAmIRequest {})).await.unwrap().into_inner();
         assert_eq!(me.id, researcher.session.member.id.to_string());
-        let seen = client.list_consortia(by(&researcher, v1::ListConsortiaRequest::default())).await.unwrap().into_inner();
-        assert_eq!((seen.consortia.len(), &seen.consortia[0].id), (1, &consortium));
+        let reply = client.list_consortia(by(&researcher, v1::ListConsortiaRequest::default())).await.unwrap().into_inner();
+        assert_eq!((reply.consortia.len(), &reply.consortia[0].id), (1, &consortium));
         let ask = v1::GetConsortiumRequest { consortium: consortium.clone() };
         assert_eq!(client.get_consortium(by(&researcher, ask)).await.unwrap().into_inner().organizations.len(), 2);
         let ask = v1::ListOrganizationsRequest { consortium: consortium.clone(), page: None };
@@ -140,8 +140,8 @@ on_both! {
             accounts_version: version.to_owned(),
         };
         problem(client.set_budget(by(&researcher, set(60.0, ""))).await, Code::Forbidden);
-        let done = client.set_budget(by(&steward, set(60.0, &read.accounts_version))).await.unwrap().into_inner();
-        assert_eq!((done.epsilon, done.unit.as_str()), (60.0, "record"));
+        let account = client.set_budget(by(&steward, set(60.0, &read.accounts_version))).await.unwrap().into_inner();
+        assert_eq!((account.epsilon, account.unit.as_str()), (60.0, "record"));
         problem(client.set_budget(by(&steward, set(70.0, &read.accounts_version))).await, Code::PreconditionFailed);
         problem(client.set_budget(by(&steward, set(-1.0, ""))).await, Code::ValidationFailed);
     }

@@ -28,8 +28,8 @@ async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
 }
 
 async fn renewed(client: &mut Client, session: &str) -> Code {
-    let asked = with(session, v1::RenewRequest { lease: "none".to_owned() });
-    to_problem(&client.renew(asked).await.unwrap_err()).code
+    let request = with(session, v1::RenewRequest { lease: "none".to_owned() });
+    to_problem(&client.renew(request).await.unwrap_err()).code
 }
 
 on_both! {
@@ -56,13 +56,13 @@ on_both! {
     async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[1].worker;
-        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        let challenge = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE - Duration::SECOND);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, None);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
-        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, None);
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated));
+        let challenge = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated));
     }
 
     async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {

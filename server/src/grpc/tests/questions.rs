@@ -72,9 +72,9 @@ on_both! {
         }
         let (header, data) = asked(&mut client, &sessions[0], &lead, 0).await;
         assert!(header.ready && data == pools.concat() && header.missing.is_empty());
-        let told: Vec<_> = header.pools.iter().map(|pool| (pool.questions, pool.size, pool.digest.clone())).collect();
+        let pool_headers: Vec<_> = header.pools.iter().map(|pool| (pool.questions, pool.size, pool.digest.clone())).collect();
         let own = |bytes: &Vec<u8>| (10_000, bytes.len() as u64, hex::encode(Sha256::digest(bytes)));
-        assert_eq!(told, pools.iter().map(own).collect::<Vec<_>>());
+        assert_eq!(pool_headers, pools.iter().map(own).collect::<Vec<_>>());
         for offset in [1, pools[0].len(), pools[0].len() + CHUNK + 1, data.len()] {
             let (again, rest) = asked(&mut client, &sessions[0], &lead, offset as u64).await;
             assert!(again == header && rest == data[offset..], "from {offset}");
@@ -101,8 +101,8 @@ on_both! {
         let Some(answers_chunk::Part::Header(header)) = closed.next().await.unwrap().unwrap().part else { panic!("no header") };
         let Some(answers_chunk::Part::Data(data)) = closed.next().await.unwrap().unwrap().part else { panic!("no data") };
         assert_eq!((header.closed, header.answered, header.size), (true, 1, data.len() as u64));
-        let given = read_answers(&data).unwrap();
-        assert_eq!((given.len(), given[0].question, said(&given[0])), (1, question, (1, "where")));
+        let answers = read_answers(&data).unwrap();
+        assert_eq!((answers.len(), answers[0].question, said(&answers[0])), (1, question, (1, "where")));
     }
 
     async fn a_pool_that_breaks_off_leaves_nothing(app: &TestApp) {

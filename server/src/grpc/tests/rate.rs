@@ -135,9 +135,9 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     );
     let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
     assert!(healthy.is_ok(), "health is not counted: {healthy:?}");
-    let told = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
-    let turned_away = told.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
+    let metrics = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
+    let turned_away = metrics.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
     assert!(turned_away.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)), "{turned_away:?}");
-    assert!(told.contains("code=\"ResourceExhausted\""), "{told}");
+    assert!(metrics.contains("code=\"ResourceExhausted\""), "{metrics}");
     app.close().await;
 }

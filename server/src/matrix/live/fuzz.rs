@@ -68,8 +68,8 @@ async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers
         return;
     }
     let answer = to_bytes(response.into_body(), 1 << 24).await.expect("an answer ends");
-    let said = String::from_utf8_lossy(&answer);
-    let short: String = said.chars().take(300).collect();
+    let text = String::from_utf8_lossy(&answer);
+    let short: String = text.chars().take(300).collect();
     assert!(status.is_client_error(), "{} from {}: {status}: {short}", row.name, caller.name);
     let problem: Option<Value> = serde_json::from_slice(&answer).ok();
     assert!(problem.is_some_and(|problem| problem["code"].is_string()), "{} from {}: {short}", row.name, caller.name);

@@ -47,8 +47,9 @@ impl Requests {
     /// Returns the required query parameters.
     fn query(&self, operation: &Value) -> String {
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
-        let asked = parameters.iter().filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
-        let pairs: Vec<String> = asked
+        let required =
+            parameters.iter().filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
+        let pairs: Vec<String> = required
             .map(|parameter| {
                 let value = self.sample(&parameter["schema"], 0);
                 format!(
@@ -85,8 +86,8 @@ impl Requests {
         match kind {
             Some("object") => {
                 let required = schema["required"].as_array().cloned().unwrap_or_default();
-                let named = required.iter().filter_map(Value::as_str);
-                named.map(|name| (name.to_owned(), sample(&schema["properties"][name]))).collect::<Map<_, _>>().into()
+                let names = required.iter().filter_map(Value::as_str);
+                names.map(|name| (name.to_owned(), sample(&schema["properties"][name]))).collect::<Map<_, _>>().into()
             }
             Some("array") if schema["minItems"].as_u64().unwrap_or(0) > 0 => json!([sample(&schema["items"])]),
             Some("array") => json!([]),

@@ -59,10 +59,10 @@ on_both! {
         }
         let edit = json!({ "description": "about voices" });
         caller.ask(Method::PATCH, &path, None, Some(&edit)).await.assert_status_ok();
-        let sent = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &tag)), None).await;
-        sent.assert_status_ok();
-        assert_eq!(sent.json::<Value>()["description"], "about voices");
-        assert_ne!(sent.header(header::ETAG), tag.as_str());
+        let response = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &tag)), None).await;
+        response.assert_status_ok();
+        assert_eq!(response.json::<Value>()["description"], "about voices");
+        assert_ne!(response.header(header::ETAG), tag.as_str());
         let none = caller.ask(Method::GET, "/nothing", Some((header::IF_NONE_MATCH, "*")), None).await;
         none.assert_status(StatusCode::NOT_FOUND);
     }

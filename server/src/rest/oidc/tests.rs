@@ -30,9 +30,9 @@ fn location(response: &TestResponse) -> String {
 
 /// Returns the cookies that a browser stores from a response: name and value, without deleted ones.
 fn jar(response: &TestResponse) -> String {
-    let kept = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
-    let kept = kept.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
-    kept.collect::<Vec<_>>().join("; ")
+    let cookies = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
+    let cookies = cookies.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
+    cookies.collect::<Vec<_>>().join("; ")
 }
 
 /// Begins at `/oidc/start?<query>`; returns the redirect address, and the cookie with the state.

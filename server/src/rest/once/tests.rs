@@ -72,8 +72,8 @@ on_both! {
         let operator = app.operator().await;
         let (actor, bearer) = (operator.actor(app).await, operator.bearer());
         let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
-        let begun = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
-        assert!(matches!(begun, Seen::Never(_)));
+        let attempt = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
+        assert!(matches!(attempt, Seen::Never(_)));
         let busy = found(app, &bearer, "k1", "Speech").await;
         busy.assert_status(StatusCode::CONFLICT);
         assert!(problem(&busy, Code::InProgress).detail.contains("under way"));
@@ -96,9 +96,9 @@ on_both! {
     async fn what_is_kept_is_sealed(app: &TestApp) {
         let bearer = app.operator().await.bearer();
         found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
-        let kept = idempotency::stored(&app.ctx).await;
-        assert_eq!(kept.len(), 1);
-        assert!(kept.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
+        let records = idempotency::stored(&app.ctx).await;
+        assert_eq!(records.len(), 1);
+        assert!(records.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
     }
 
     async fn what_is_shown_once_is_never_kept_and_a_key_is_refused_before_anything_is_done(app: &TestApp) {
@@ -131,9 +131,9 @@ on_both! {
             let refused = post(&app.server, &bearer, path, "k1", body).await;
             problem(&refused, Code::Malformed);
             // Without a key the request takes effect, once after all refusals, and its response is not stored.
-            let made = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
-            made.assert_status(StatusCode::CREATED);
-            assert!(made.json::<Value>()[secret].is_string(), "{path}");
+            let response = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
+            response.assert_status(StatusCode::CREATED);
+            assert!(response.json::<Value>()[secret].is_string(), "{path}");
         }
         let listed = app.server.get("/api/v1/keys").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(listed.json::<Value>()["items"].as_array().map(Vec::len), Some(1), "what was refused was not done");

@@ -97,8 +97,8 @@ impl Examples<'_> {
     /// Returns the fields of an object; without `next`, as on the last page of a list.
     fn fields(&self, schema: &Value, depth: usize) -> Value {
         let Some(properties) = schema["properties"].as_object() else { return json!({}) };
-        let shown = properties.iter().filter(|(name, _)| *name != "next");
-        shown.map(|(name, schema)| (name.clone(), self.of(name, schema, depth + 1))).collect::<Map<_, _>>().into()
+        let fields = properties.iter().filter(|(name, _)| *name != "next");
+        fields.map(|(name, schema)| (name.clone(), self.of(name, schema, depth + 1))).collect::<Map<_, _>>().into()
     }
 }
 

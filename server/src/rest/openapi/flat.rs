@@ -8,18 +8,18 @@ const DEEPEST: usize = 8;
 
 /// Rewrites every schema of that form. An inlined one is replaced by a reference.
 pub(super) fn add(document: &mut Value) {
-    let known = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
+    let definitions = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
     for (name, schema) in schemas {
-        if let Some(flat) = flattened(name, schema, &known) {
+        if let Some(flat) = flattened(name, schema, &definitions) {
             *schema = flat;
         }
         for part in children(schema) {
-            name_or_flatten(part, &known);
+            name_or_flatten(part, &definitions);
         }
     }
     for part in document.get_mut("paths").into_iter().flat_map(children) {
-        name_or_flatten(part, &known);
+        name_or_flatten(part, &definitions);
     }
 }
 

@@ -23,12 +23,12 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 
 #[test]
 fn operations_have_names_of_their_own_that_say_what_they_do() {
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     for (path, method, told) in operations(&described()) {
         let id = told["operationId"].as_str().expect("an id").to_owned();
         let plain = id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(plain && id.contains('_'), "{method} {path} is called {id}: use a verb and a noun");
-        assert!(seen.insert(id.clone()), "{id} is the name of two operations");
+        assert!(ids.insert(id.clone()), "{id} is the name of two operations");
     }
 }
 
@@ -39,8 +39,8 @@ fn every_operation_says_how_it_fails_and_what_it_answers() {
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
         assert!(responses.contains_key("429") && responses.contains_key("503"), "{method} {path}");
         for (status, response) in responses {
-            let said = response["description"].is_string() || response["$ref"].is_string();
-            assert!(said, "{method} {path} does not describe {status}");
+            let is_described = response["description"].is_string() || response["$ref"].is_string();
+            assert!(is_described, "{method} {path} does not describe {status}");
         }
         if told["security"] != serde_json::json!([{}]) {
             assert!(responses.contains_key("401") && responses.contains_key("403"), "{method} {path}");
@@ -84,8 +84,8 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
             if let Some(to) = parts.get("$ref").and_then(Value::as_str)
                 && seen.insert(to.to_owned())
             {
-                let named = document.pointer(to.trim_start_matches('#')).expect("it is there");
-                fields(document, named, seen, found);
+                let target = document.pointer(to.trim_start_matches('#')).expect("it is there");
+                fields(document, target, seen, found);
             }
             let properties = parts.get("properties").and_then(Value::as_object);
             found.extend(properties.into_iter().flatten().map(|(name, _)| name.clone()));
@@ -135,9 +135,9 @@ fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
         match value {
             Value::Object(fields) => {
                 if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
-                    let named =
+                    let lists =
                         LISTS.into_iter().filter_map(|(name, words)| Some((words, properties.get(name)?.clone())));
-                    found.extend(named);
+                    found.extend(lists);
                 }
                 fields.values().for_each(|field| look(field, found));
             }
@@ -145,10 +145,10 @@ fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
             _ => {}
         }
     }
-    let mut found = Vec::new();
-    look(&described()["components"]["schemas"], &mut found);
-    assert!(found.len() > 12, "{}", found.len());
-    for (words, schema) in found {
+    let mut lists = Vec::new();
+    look(&described()["components"]["schemas"], &mut lists);
+    assert!(lists.len() > 12, "{}", lists.len());
+    for (words, schema) in lists {
         assert_eq!(schema["enum"].as_array().map(Vec::len), Some(words), "{schema}");
     }
 }

@@ -39,8 +39,8 @@ impl<'a> Operation<'a> {
 
     /// Writes its line in the contents.
     pub(super) fn entry(&self, page: &mut String) {
-        let said = line(self.told["summary"].as_str().unwrap_or_default());
-        let _ = write!(page, "<li><a href=\"#{}\">{said}</a></li>", escaped(self.id()));
+        let summary = line(self.told["summary"].as_str().unwrap_or_default());
+        let _ = write!(page, "<li><a href=\"#{}\">{summary}</a></li>", escaped(self.id()));
     }
 
     /// Writes its section.
@@ -86,17 +86,17 @@ impl<'a> Operation<'a> {
         page.push_str("<h4>Answers</h4>");
         let (good, bad): (Vec<_>, Vec<_>) = responses.iter().partition(|(status, _)| status.starts_with(['2', '3']));
         for (status, response) in good {
-            let said = line(response["description"].as_str().unwrap_or_default());
-            let _ = write!(page, "<p><strong>{}</strong> {said}</p>", escaped(status));
+            let description = line(response["description"].as_str().unwrap_or_default());
+            let _ = write!(page, "<p><strong>{}</strong> {description}</p>", escaped(status));
             if let Some(content) = response["content"].as_object() {
                 bodies(content, page);
             }
         }
         page.push_str("<details><summary>How it can fail</summary><dl>");
         for (status, response) in bad {
-            let named = response["$ref"].as_str().and_then(|to| self.document.pointer(to.trim_start_matches('#')));
-            let said = named.unwrap_or(response)["description"].as_str().unwrap_or_default();
-            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(status), line(said));
+            let referenced = response["$ref"].as_str().and_then(|to| self.document.pointer(to.trim_start_matches('#')));
+            let description = referenced.unwrap_or(response)["description"].as_str().unwrap_or_default();
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(status), line(description));
         }
         page.push_str("</dl></details>");
     }

@@ -80,20 +80,20 @@ pub(super) fn of(schema: &Value) -> String {
         Value::Null => "object".to_owned(),
         kind => plain(kind),
     };
-    let mut said = if kinds.contains("array") { format!("list of {}", of(&schema["items"])) } else { escaped(&kinds) };
+    let mut text = if kinds.contains("array") { format!("list of {}", of(&schema["items"])) } else { escaped(&kinds) };
     if let Some(format) = schema["format"].as_str() {
-        let _ = write!(said, " <small>{}</small>", escaped(format));
+        let _ = write!(text, " <small>{}</small>", escaped(format));
     }
     let limits: Vec<String> =
         [("minimum", "from"), ("maximum", "to"), ("minLength", "at least"), ("maxLength", "at most")]
             .iter()
             .filter(|(key, _)| schema[*key].is_number())
-            .map(|(key, said)| format!("{said} {}", schema[*key]))
+            .map(|(key, text)| format!("{text} {}", schema[*key]))
             .collect();
     if !limits.is_empty() {
-        let _ = write!(said, " <small>{}</small>", limits.join(" "));
+        let _ = write!(text, " <small>{}</small>", limits.join(" "));
     }
-    said
+    text
 }
 
 fn plain(value: &Value) -> String {

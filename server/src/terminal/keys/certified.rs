@@ -109,8 +109,8 @@ pub(super) async fn request(
     random: &Random,
 ) -> Result<String, KeysError> {
     let (mut file, first) = (load(config)?, first_public_key(config)?);
-    let known = file.root().map_err(CeremonyError::from)?;
-    let root = options.root.clone().or(known);
+    let own_root = file.root().map_err(CeremonyError::from)?;
+    let root = options.root.clone().or(own_root);
     let root = root.ok_or_else(|| KeysError::Failed("give the root's public key with `--root`".to_owned()))?;
     let external = ExternalSigner::open(&config.signer).map_err(in_file(&config.data_dir))?;
     let introduction = if let Some(known) = ceremony::known_introduction(&file) {

@@ -20,10 +20,10 @@ fn create(world: &World, title: &str) -> v1::CreateDraftRequest {
 on_both! {
     async fn a_draft_is_begun_written_and_becomes_the_job(app: &TestApp) {
         let (world, researcher, mut client) = scene(app).await;
-        let begun = client.create_draft(by(&researcher, create(&world, "a draft"))).await.unwrap().into_inner();
-        assert_eq!((begun.version, begun.ready, begun.kind.as_str()), (1, true, "dp_sgd"));
+        let draft = client.create_draft(by(&researcher, create(&world, "a draft"))).await.unwrap().into_inner();
+        assert_eq!((draft.version, draft.ready, draft.kind.as_str()), (1, true, "dp_sgd"));
         let write = |version| v1::UpdateDraftRequest {
-            draft: begun.id.clone(),
+            draft: draft.id.clone(),
             content: content(&world, "another title", 2),
             version,
         };
@@ -31,12 +31,12 @@ on_both! {
         assert_eq!((written.version, written.title.as_str()), (2, "another title"));
         problem(client.update_draft(by(&researcher, write(1))).await, Code::PreconditionFailed);
         assert_eq!(client.update_draft(by(&researcher, write(0))).await.unwrap().into_inner().version, 3);
-        let got = client.get_draft(by(&researcher, v1::GetDraftRequest { draft: begun.id.clone() })).await.unwrap().into_inner();
+        let got = client.get_draft(by(&researcher, v1::GetDraftRequest { draft: draft.id.clone() })).await.unwrap().into_inner();
         assert!(got.version == 3 && got.document.unwrap().fields.contains_key("violations"));
         let ask = v1::ListDraftsRequest { consortium: world.consortium.to_string(), page: None };
         let drafts = client.list_drafts(by(&researcher, ask.clone())).await.unwrap().into_inner().drafts;
-        assert_eq!(drafts.iter().map(|draft| draft.id.as_str()).collect::<Vec<_>>(), [begun.id.as_str()]);
-        let propose = v1::ProposeDraftRequest { draft: begun.id.clone() };
+        assert_eq!(drafts.iter().map(|draft| draft.id.as_str()).collect::<Vec<_>>(), [draft.id.as_str()]);
+        let propose = v1::ProposeDraftRequest { draft: draft.id.clone() };
         let job = client.propose_draft(by(&researcher, propose.clone())).await.unwrap().into_inner();
         assert_eq!((job.state.as_str(), job.title.as_str(), job.rounds), ("proposed", "another title", 2));
         problem(client.propose_draft(by(&researcher, propose)).await, Code::NotFound);
@@ -46,10 +46,10 @@ on_both! {
     async fn a_draft_is_nobody_elses_and_bad_input_is_named(app: &TestApp) {
         let (world, researcher, mut client) = scene(app).await;
         let stranger = member_of(app, &world, 1).await;
-        let begun = client.create_draft(by(&researcher, create(&world, "ours"))).await.unwrap().into_inner();
-        let get = v1::GetDraftRequest { draft: begun.id.clone() };
+        let draft = client.create_draft(by(&researcher, create(&world, "ours"))).await.unwrap().into_inner();
+        let get = v1::GetDraftRequest { draft: draft.id.clone() };
         problem(client.get_draft(by(&stranger, get)).await, Code::NotFound);
-        let delete = v1::DeleteDraftRequest { draft: begun.id.clone() };
+        let delete = v1::DeleteDraftRequest { draft: draft.id.clone() };
         problem(client.delete_draft(by(&stranger, delete.clone())).await, Code::NotFound);
         let empty = v1::CreateDraftRequest { consortium: world.consortium.to_string(), content: None };
         let refused = problem(client.create_draft(by(&researcher, empty)).await, Code::ValidationFailed);

@@ -98,9 +98,9 @@ impl FollowingSite {
 
 impl SigningAuthority for FollowingSite {
     fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError> {
-        let mut known = self.0.lock().expect("no other thread");
-        if let Some(next) = known.examine(message, signature, scope)? {
-            *known = next;
+        let mut state = self.0.lock().expect("no other thread");
+        if let Some(next) = state.examine(message, signature, scope)? {
+            *state = next;
         }
         Ok(())
     }

@@ -127,6 +127,6 @@ pub enum BackupError {
 }
 
 /// Returns a function that adds the path to an I/O error.
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BackupError + '_ {
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> BackupError + '_ {
     move |source| BackupError::File { path: path.to_owned(), source }
 }

@@ -36,7 +36,11 @@ impl Rates {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
         let RateConfig { by_caller, by_address, by_worker, .. } = rates;
-        Self { callers: Buckets::of(by_caller), addresses: Buckets::of(by_address), workers: Buckets::of(by_worker) }
+        Self {
+            callers: Buckets::with_rate(by_caller),
+            addresses: Buckets::with_rate(by_address),
+            workers: Buckets::with_rate(by_worker),
+        }
     }
 
     /// Returns the time that an unauthenticated caller must wait, if any.
@@ -60,7 +64,7 @@ pub(crate) struct OrganizationRates(Option<Arc<Buckets<OrganizationId>>>);
 impl OrganizationRates {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
-        Self(Buckets::of(rates.by_organization))
+        Self(Buckets::with_rate(rates.by_organization))
     }
 
     /// Counts one write. Returns the time that its organization must wait, if any.
@@ -74,22 +78,22 @@ struct Buckets<K: Hash + Eq + Clone> {
     all: RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
     /// The number at which full buckets are removed. A removal at each request, with all buckets in use, would be
     /// expensive.
-    kept: AtomicUsize,
+    sweep_size: AtomicUsize,
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn of(per_minute: u32) -> Option<Arc<Self>> {
+    fn with_rate(per_minute: u32) -> Option<Arc<Self>> {
         let quota = Quota::per_minute(NonZeroU32::new(per_minute)?);
         Some(Arc::new(Self {
             all: RateLimiter::hashmap_with_clock(quota, MonotonicClock),
-            kept: AtomicUsize::new(MANY),
+            sweep_size: AtomicUsize::new(MANY),
         }))
     }
 
     fn wait(&self, key: &K) -> Option<Duration> {
-        if self.all.len() > self.kept.load(Ordering::Relaxed) {
+        if self.all.len() > self.sweep_size.load(Ordering::Relaxed) {
             self.all.retain_recent();
-            self.kept.store(MANY.max(2 * self.all.len()), Ordering::Relaxed);
+            self.sweep_size.store(MANY.max(2 * self.all.len()), Ordering::Relaxed);
         }
         self.all.check_key(key).err().map(|until| until.wait_time_from(MonotonicClock.now()))
     }
@@ -124,7 +128,7 @@ mod tests {
         RateConfig { by_caller, by_address, by_worker, ..RateConfig::default() }
     }
 
-    fn named(key: &str) -> HeaderMap {
+    fn credential_header(key: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, HeaderValue::from_str(key).expect("visible characters"));
         headers
@@ -146,10 +150,10 @@ mod tests {
     #[test]
     fn a_minutes_worth_is_answered_at_once_and_one_more_is_told_when_to_come_again() {
         let rates = Rates::new(limits(60, 240, 120));
-        let (least, most, wait) = emptied(60, || rates.wait(HERE, &named("one")));
+        let (least, most, wait) = emptied(60, || rates.wait(HERE, &credential_header("one")));
         assert!(least <= 60 && most >= 60, "{least} to {most}");
         assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
-        assert_eq!(rates.wait(HERE, &named("two")), None, "another caller has a bucket of their own");
+        assert_eq!(rates.wait(HERE, &credential_header("two")), None, "another caller has a bucket of their own");
         let worker = WorkerId(Uuid::from_u128(1));
         let (least, most, wait) = emptied(120, || rates.wait_of_worker(worker));
         assert!(least <= 120 && most >= 120, "{least} to {most}");
@@ -175,10 +179,10 @@ mod tests {
         let count = std::cell::Cell::new(0_u128);
         let (_, most, _) = emptied(60, || {
             count.set(count.get() + 1);
-            rates.wait(address(count.get()), &named(&format!("invented {}", count.get())))
+            rates.wait(address(count.get()), &credential_header(&format!("invented {}", count.get())))
         });
         assert!(most >= 60);
-        assert_eq!(rates.wait(address(1 << 64), &named("elsewhere")), None, "another network");
+        assert_eq!(rates.wait(address(1 << 64), &credential_header("elsewhere")), None, "another network");
     }
 
     #[test]
@@ -187,9 +191,9 @@ mod tests {
         let mapped = |last| IpAddr::from(plain(last).to_ipv6_mapped());
         assert_eq!(network_of(mapped(1)), IpAddr::from(plain(1)));
         let rates = Rates::new(limits(60, 60, 60));
-        let (_, most, _) = emptied(60, || rates.wait(mapped(1), &named("one")));
+        let (_, most, _) = emptied(60, || rates.wait(mapped(1), &credential_header("one")));
         assert!(most >= 60);
-        assert_eq!(rates.wait(mapped(2), &named("two")), None, "another address has a bucket of its own");
+        assert_eq!(rates.wait(mapped(2), &credential_header("two")), None, "another address has a bucket of its own");
     }
 
     #[test]
@@ -221,11 +225,11 @@ mod tests {
 
     #[test]
     fn buckets_that_are_all_in_use_are_not_looked_through_at_each_request() {
-        let buckets = Buckets::of(1).expect("there is a limit");
+        let buckets = Buckets::with_rate(1).expect("there is a limit");
         for key in 0..=MANY + 1 {
             assert_eq!(buckets.wait(&key), None);
         }
-        assert_eq!(buckets.kept.load(std::sync::atomic::Ordering::Relaxed), 2 * (MANY + 1));
+        assert_eq!(buckets.sweep_size.load(std::sync::atomic::Ordering::Relaxed), 2 * (MANY + 1));
     }
 
     #[test]

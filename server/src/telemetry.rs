@@ -65,7 +65,7 @@ impl Drop for Traces {
 /// [`TelemetryError`].
 pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let filter = EnvFilter::try_new(&config.filter)?;
-    let provider = if wanted(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
+    let provider = if is_collector_configured(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let logs = if config.json {
         logs.json().flatten_event(true).boxed()
@@ -80,7 +80,7 @@ pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
 }
 
 /// Returns whether the environment names a collector.
-fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
+fn is_collector_configured(read: impl Fn(&str) -> Option<String>) -> bool {
     let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
 }

@@ -180,11 +180,11 @@ mod tests {
         async fn operator_command_refuses_tables_of_another_program(app: &TestApp) {
             let missing = "DELETE FROM seaql_migrations WHERE version = (SELECT MAX(version) FROM seaql_migrations)";
             let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m99991231_000000_later', 1)";
-            for (change, told) in [(later, "later program"), (missing, "earlier program")] {
+            for (change, message) in [(later, "later program"), (missing, "earlier program")] {
                 tamper(&app.ctx, "seaql_migrations", change).await;
                 let before = app.ctx.db.migrations().await.expect("read");
                 let refused = invite_at(app, app.ctx.config.clone()).await.expect_err("other tables").to_string();
-                assert!(refused.contains(told), "{refused}");
+                assert!(refused.contains(message), "{refused}");
                 assert_eq!(app.ctx.db.migrations().await.expect("read"), before, "nothing was migrated");
                 let undo = "DELETE FROM seaql_migrations WHERE version = 'm99991231_000000_later'";
                 tamper(&app.ctx, "seaql_migrations", undo).await;

@@ -8,7 +8,7 @@ use age::secrecy::SecretString;
 use clap::Args;
 use serde_json::json;
 
-use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, at, read, write};
+use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, file_error, read, write};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
@@ -54,10 +54,10 @@ impl Options {
         let text = match &self.passphrase_file {
             Some(path) if path.as_os_str() == "-" => {
                 let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text).map_err(at(path))?;
+                std::io::stdin().read_to_string(&mut text).map_err(file_error(path))?;
                 text
             }
-            Some(path) => std::fs::read_to_string(path).map_err(at(path))?,
+            Some(path) => std::fs::read_to_string(path).map_err(file_error(path))?,
             None => self.passphrase.clone().unwrap_or_default(),
         };
         let first = text.lines().next().unwrap_or_default().trim_end();

@@ -98,14 +98,14 @@ impl Restored {
         waiting(self.ctx().db.read(), [worker]).await.unwrap() == BTreeSet::from([worker])
     }
 
-    async fn shown(&self) -> Worker {
+    async fn worker(&self) -> Worker {
         let site = &self.world.sites[1];
         let organization = site.steward.organizations()[0];
         worker::list(self.ctx(), &site.steward, organization).await.unwrap().remove(0)
     }
 
-    async fn judged(&self) -> Report {
-        judged(self.ctx()).await
+    async fn verify_ledger(&self) -> Report {
+        verify_ledger(self.ctx()).await
     }
 
     async fn close(self) {
@@ -114,7 +114,7 @@ impl Restored {
     }
 }
 
-async fn judged(ctx: &Ctx) -> Report {
+async fn verify_ledger(ctx: &Ctx) -> Report {
     bundle::examine(&ctx.db, &ctx.signer.verifying_key(), Pins::default(), ctx.now()).await.unwrap()
 }
 
@@ -126,7 +126,7 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
     assert_eq!(refused.code(), Code::ValidationFailed);
     let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &Asking::default()).await.unwrap();
     assert_eq!(offered, Offer::Nothing);
-    let state = restored.shown().await.reconciliation.unwrap();
+    let state = restored.worker().await.reconciliation.unwrap();
     assert_eq!((state.receipts, state.finished_at), (0, None));
     restored.close().await;
 }
@@ -140,7 +140,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
     restored.complete().await;
     restored.complete().await;
     assert!(!restored.is_waiting().await);
-    let state = restored.shown().await.reconciliation.unwrap();
+    let state = restored.worker().await.reconciliation.unwrap();
     assert!(state.receipts == 1 && state.finished_at.is_some(), "{state:?}");
 
     let ctx = restored.ctx();
@@ -153,7 +153,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
     finish::finish(ctx, restored.world.sites[1].worker, &lease, &gave_up, &[]).await.unwrap();
     let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
-    let report = restored.judged().await;
+    let report = restored.verify_ledger().await;
     assert!(report.holds() && report.restorations == 1 && report.receipts == 1, "{report}");
     restored.close().await;
 }
@@ -165,7 +165,7 @@ async fn lost_part_that_ended_gives_back_the_rest_at_once() {
     let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
     let reserved = ledger::of(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
-    assert!(restored.judged().await.holds());
+    assert!(restored.verify_ledger().await.holds());
     restored.close().await;
 }
 
@@ -233,7 +233,7 @@ on_both! {
         let accepted = all[0].statement.digest();
         assert_eq!(proofs(ctx, Some(&accepted), head.size).await.unwrap(), all[1..]);
         assert_eq!(proofs(ctx, Some("unknown"), head.size).await.unwrap(), all);
-        let report = judged(ctx).await;
+        let report = verify_ledger(ctx).await;
         assert!(report.holds() && report.restorations == 2, "{report}");
     }
 
@@ -242,7 +242,7 @@ on_both! {
         let ctx = &app.ctx;
         state_restoration(&ctx.db, &ctx.signer, ctx.now(), "the disk was lost").await.unwrap();
         tamper(ctx, "restoration", "UPDATE restoration SET payload = replace(payload, 'disk', 'dish')").await;
-        let report = judged(ctx).await;
+        let report = verify_ledger(ctx).await;
         assert!(!report.holds());
         let first = &report.findings[0];
         assert!(first.place.contains("statement of a restoration"), "{report}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use age::secrecy::SecretString;
 use tempfile::TempDir;
 
-use super::database::Kind;
+use super::database::DatabaseKind;
 use super::{BackupError, read, write};
 use crate::testing::{Person, TestApp};
 use undertone_server_core::config::Config;
@@ -62,14 +62,14 @@ async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it
     let (place, restored) = restore(&app, &good).await;
     restored.expect("its own key opens what is stored");
     assert_eq!(fs::read_to_string(place.path().join("factor.key")).expect("it is there"), own);
-    for (file, named) in [
+    for (file, name) in [
         (&other, "1 of 1 second factors were sealed by another factor.key"),
         (&without, "1 of 1 second factors"),
         (&broken, "factor.key is not a key file"),
     ] {
         let (place, refused) = restore(&app, file).await;
         let why = why(refused);
-        assert!(why.contains(named), "{why}");
+        assert!(why.contains(name), "{why}");
         assert!(!place.path().join("signing.key").exists(), "no server starts with it");
     }
     app.close().await;
@@ -104,11 +104,11 @@ async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let copy = folder.path().join("tables");
-    Kind::of(&app.ctx.config).copy(&copy).await.expect("it is written");
+    DatabaseKind::from_config(&app.ctx.config).copy(&copy).await.expect("it is written");
     let metadata = fs::metadata(&copy).expect("it is there");
     assert!(metadata.len() > 0);
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
-    let again = Kind::of(&app.ctx.config).copy(&copy).await;
+    let again = DatabaseKind::from_config(&app.ctx.config).copy(&copy).await;
     assert!(matches!(again, Err(BackupError::File { .. })), "{again:?}");
     app.close().await;
 }

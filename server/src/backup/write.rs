@@ -10,8 +10,8 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use tar::{Builder, Header};
 use tokio::runtime::Handle;
 
-use super::database::Kind;
-use super::{BackupError, Contents, End, FORMAT, VERSION, at, tree};
+use super::database::DatabaseKind;
+use super::{BackupError, Contents, End, FORMAT, VERSION, file_error, tree};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
@@ -28,9 +28,9 @@ const WORK: u8 = 17;
 /// # Errors
 /// [`BackupError`].
 pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Result<(Contents, End), BackupError> {
-    let kind = Kind::of(config);
+    let kind = DatabaseKind::from_config(config);
     let db = Db::inspect(&config.database()).await?;
-    let staged = beside(to);
+    let staged = staged_copy_path(to);
     // The head is read before the tables are copied, so that the copy contains at least this head.
     let contents = contents(&kind, &db).await;
     db.close().await?;
@@ -45,7 +45,7 @@ pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Resu
 
 async fn sealed(
     config: &Config,
-    kind: &Kind,
+    kind: &DatabaseKind,
     contents: Contents,
     staged: &Path,
     to: &Path,
@@ -53,14 +53,14 @@ async fn sealed(
 ) -> Result<(Contents, End), BackupError> {
     let store = object::open(config)?;
     let (data_dir, staged, to) = (config.data_dir.clone(), staged.to_owned(), to.to_owned());
-    let database = if let Kind::Sqlite(path) = kind { Some(path.clone()) } else { None };
+    let database = if let DatabaseKind::Sqlite(path) = kind { Some(path.clone()) } else { None };
     let handle = Handle::current();
     let written = tokio::task::spawn_blocking(move || {
         let part = to.with_extension("part");
         let keys = tree::files(&data_dir, database.as_deref())?;
         let members = |archive: &mut Builder<_>| members(archive, &contents, &staged, &keys, &store, &handle, &part);
         let written = seal(&part, passphrase, members);
-        let placed = written.and_then(|end| std::fs::rename(&part, &to).map_err(at(&to)).map(|()| end));
+        let placed = written.and_then(|end| std::fs::rename(&part, &to).map_err(file_error(&to)).map(|()| end));
         if placed.is_err() {
             let _ = std::fs::remove_file(&part);
         }
@@ -79,22 +79,22 @@ fn seal(
     passphrase: SecretString,
     members: impl FnOnce(&mut Builder<Sealing>) -> Result<End, BackupError>,
 ) -> Result<End, BackupError> {
-    let file = private(part).map_err(at(part))?;
+    let file = private(part).map_err(file_error(part))?;
     let mut recipient = age::scrypt::Recipient::new(passphrase);
     recipient.set_work_factor(WORK);
     let sealing = age::Encryptor::with_recipients(std::iter::once(&recipient as _))
         .map_err(|error| BackupError::Sealed { path: part.to_owned(), why: error.to_string() })?;
-    let sealing = sealing.wrap_output(BufWriter::new(file)).map_err(at(part))?;
-    let mut archive = Builder::new(zstd::Encoder::new(sealing, LEVEL).map_err(at(part))?);
+    let sealing = sealing.wrap_output(BufWriter::new(file)).map_err(file_error(part))?;
+    let mut archive = Builder::new(zstd::Encoder::new(sealing, LEVEL).map_err(file_error(part))?);
     let end = members(&mut archive)?;
-    let sealing = archive.into_inner().and_then(zstd::Encoder::finish).map_err(at(part))?;
+    let sealing = archive.into_inner().and_then(zstd::Encoder::finish).map_err(file_error(part))?;
     let file = sealing.finish().and_then(|file| file.into_inner().map_err(io::IntoInnerError::into_error));
-    file.and_then(|file| file.sync_all()).map_err(at(part))?;
+    file.and_then(|file| file.sync_all()).map_err(file_error(part))?;
     Ok(end)
 }
 
 /// Returns the description of a backup that is made now.
-async fn contents(kind: &Kind, db: &Db) -> Result<Contents, BackupError> {
+async fn contents(kind: &DatabaseKind, db: &Db) -> Result<Contents, BackupError> {
     Ok(Contents {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -115,15 +115,15 @@ fn members<W: Write>(
     handle: &Handle,
     part: &Path,
 ) -> Result<End, BackupError> {
-    json(archive, "backup.json", contents).map_err(at(part))?;
+    json(archive, "backup.json", contents).map_err(file_error(part))?;
     let mut end = End::default();
     for (path, name) in std::iter::once((database, "database".to_owned())).chain(
         keys.iter()
             .map(|path| (path.as_path(), format!("keys/{}", path.file_name().unwrap_or_default().to_string_lossy()))),
     ) {
-        let file = File::open(path).map_err(at(path))?;
-        let size = file.metadata().map_err(at(path))?.len();
-        append(archive, &name, size, file.take(size)).map_err(at(path))?;
+        let file = File::open(path).map_err(file_error(path))?;
+        let size = file.metadata().map_err(file_error(path))?.len();
+        append(archive, &name, size, file.take(size)).map_err(file_error(path))?;
     }
     end.keys = keys.len() as u64;
     let listed: Vec<_> = handle.block_on(store.list(None).try_collect())?;
@@ -138,11 +138,11 @@ fn members<W: Write>(
         };
         let size = stored.meta.size;
         let bytes = Pieces { stream: stored.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
-        append(archive, &format!("objects/{}", object.location), size, bytes).map_err(at(part))?;
+        append(archive, &format!("objects/{}", object.location), size, bytes).map_err(file_error(part))?;
         end.objects += 1;
         end.bytes += size;
     }
-    json(archive, "end.json", &end).map_err(at(part))?;
+    json(archive, "end.json", &end).map_err(file_error(part))?;
     Ok(end)
 }
 
@@ -216,6 +216,6 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the path of the temporary copy of the tables: next to the backup, where there is enough space.
-fn beside(to: &Path) -> PathBuf {
+fn staged_copy_path(to: &Path) -> PathBuf {
     to.with_extension(format!("{}.database", std::process::id()))
 }

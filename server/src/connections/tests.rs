@@ -119,13 +119,14 @@ async fn ask_path(stream: &mut TcpStream, path: &str) -> String {
 #[tokio::test]
 async fn silent_connection_is_closed_in_time() {
     let server = TestListener::new(ConnectionLimits { first_request: SHORT, ..small_limits() }).await;
-    for begun in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+    for opening in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"]
+    {
         let mut stream = server.connect().await;
         let began = Instant::now();
-        stream.write_all(begun.as_bytes()).await.unwrap();
+        stream.write_all(opening.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
         let _ = timeout(LONG, stream.read_to_end(&mut rest)).await.expect("it is closed");
-        assert!(began.elapsed() < LONG / 2, "{begun:?}");
+        assert!(began.elapsed() < LONG / 2, "{opening:?}");
     }
     assert_eq!(server.metrics.reached(Limit::FirstRequest), 4);
 }
@@ -156,13 +157,13 @@ async fn idle_connection_is_closed_in_time() {
 #[tokio::test]
 async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
     let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() }).await;
-    let (mut stranger, mut known) = (server.connect().await, server.connect().await);
+    let (mut stranger, mut member) = (server.connect().await, server.connect().await);
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     assert_eq!(receive(&mut stranger).await, "");
     server.reach(Limit::StrangerAge).await;
     tokio::time::sleep(SHORT).await;
-    assert!(ask(&mut known, GET).await.contains("200 OK"));
+    assert!(ask(&mut member, GET).await.contains("200 OK"));
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn speaking(dir: &std::path::Path) -> Config {
     config
 }
 
-fn shown(config: &Config, now: OffsetDateTime) -> String {
+fn serve_fingerprint(config: &Config, now: OffsetDateTime) -> String {
     TlsIdentity::of(config, now).expect("usable").expect("there is one").fingerprint
 }
 
@@ -33,8 +33,8 @@ fn a_generated_certificate_stays_the_same() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut config = speaking(dir.path());
     config.public_url = Some("https://undertone.example.org".to_owned());
-    let first = shown(&config, START);
-    assert_eq!(first, shown(&config, START + Duration::days(69)));
+    let first = serve_fingerprint(&config, START);
+    assert_eq!(first, serve_fingerprint(&config, START + Duration::days(69)));
     assert_eq!(first.len(), 64);
     assert_eq!(next_identity(&config).expect("read"), None);
 }
@@ -48,35 +48,39 @@ fn there_is_none_on_loopback() {
 fn the_next_certificate_is_known_for_thirty_days_before_it_is_shown() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    let first = shown(&config, START);
-    assert_eq!(shown(&config, START + Duration::days(70)), first);
+    let first = serve_fingerprint(&config, START);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(70)), first);
     let next = next_identity(&config).expect("read").expect("it is time to tell");
     assert_eq!(next.from, Some(START + Duration::days(100)));
     assert_ne!(next.fingerprint, first);
-    assert_eq!(shown(&config, START + Duration::days(99)), first);
-    assert_eq!(shown(&config, START + Duration::days(100)), next.fingerprint);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(99)), first);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(100)), next.fingerprint);
     assert_eq!(next_identity(&config).expect("read"), None);
-    assert_eq!(shown(&config, START + Duration::days(169)), next.fingerprint, "its own time begins with its place");
+    assert_eq!(
+        serve_fingerprint(&config, START + Duration::days(169)),
+        next.fingerprint,
+        "its own time begins with its place"
+    );
 }
 
 #[test]
 fn a_server_that_was_off_for_years_still_tells_its_sites_first() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    let (first, late) = (shown(&config, START), START + Duration::days(1000));
-    assert_eq!(shown(&config, late), first);
+    let (first, late) = (serve_fingerprint(&config, START), START + Duration::days(1000));
+    assert_eq!(serve_fingerprint(&config, late), first);
     let next = next_identity(&config).expect("read").expect("it is more than time to tell");
     assert_eq!(next.from, Some(late + Duration::days(30)));
-    assert_eq!(shown(&config, late + Duration::days(29)), first);
-    assert_eq!(shown(&config, late + Duration::days(30)), next.fingerprint);
+    assert_eq!(serve_fingerprint(&config, late + Duration::days(29)), first);
+    assert_eq!(serve_fingerprint(&config, late + Duration::days(30)), next.fingerprint);
 }
 
 #[test]
 fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    shown(&config, START);
-    shown(&config, START + Duration::days(70));
+    serve_fingerprint(&config, START);
+    serve_fingerprint(&config, START + Duration::days(70));
     let next = next_identity(&config).expect("read").expect("made").fingerprint;
     // The first step was done, the others were not.
     std::fs::rename(dir.path().join("next-certificate.key"), dir.path().join("certificate.key")).expect("renamed");
@@ -88,7 +92,7 @@ fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
 fn the_operator_names_the_certificate_that_will_follow_theirs() {
     let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
-    let (_, follows) = (shown(&config, START), shown(&following, START));
+    let (_, follows) = (serve_fingerprint(&config, START), serve_fingerprint(&following, START));
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
     assert_eq!(next_identity(&config).expect("read"), None);
@@ -160,10 +164,10 @@ const HELLO: [u8; 11] = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 
 /// Sends the beginning of a handshake, then, if `is_slow`, single bytes at intervals, until the peer closes. Returns
 /// the time until the close.
-async fn time_to_close(address: std::net::SocketAddr, begun: &[u8], is_slow: bool) -> std::time::Duration {
+async fn time_to_close(address: std::net::SocketAddr, opening: &[u8], is_slow: bool) -> std::time::Duration {
     let (mut reader, mut writer) = TcpStream::connect(address).await.expect("connected").into_split();
     let connected = Instant::now();
-    writer.write_all(begun).await.expect("sent");
+    writer.write_all(opening).await.expect("sent");
     let trickle = async {
         while is_slow && writer.write_all(&[0]).await.is_ok() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -193,12 +197,12 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
         ..ConnectionLimits::new(config.connections, false, true)
     };
     let server = TlsListener::new(&identity, limits);
-    for (count, (begun, is_slow)) in
+    for (count, (opening, is_slow)) in
         [(&b""[..], false), (&HELLO[..3], false), (&HELLO[..], false), (&HELLO[..], true)].into_iter().enumerate()
     {
-        let closed = tokio::time::timeout(long, time_to_close(server.address, begun, is_slow)).await;
+        let closed = tokio::time::timeout(long, time_to_close(server.address, opening, is_slow)).await;
         let closed = closed.expect("it is closed");
-        assert!(closed >= handshake / 2 && closed < long / 2, "{begun:?}: {closed:?}");
+        assert!(closed >= handshake / 2 && closed < long / 2, "{opening:?}: {closed:?}");
         assert_eq!(server.metrics.reached(Limit::Handshake), count as u64 + 1);
     }
     assert!(gets(server.address, &trusted).await, "others are served");

@@ -14,7 +14,7 @@ use undertone_api::event::ChangeNotice;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::{Code, Violation};
 
-use crate::rest::events::{known, stream};
+use crate::rest::events::{last_event_id, stream};
 use crate::rest::extract::{From, Query};
 use crate::rest::problem::Rejection;
 use undertone_server_core::auth::{Actor, Operation};
@@ -41,7 +41,7 @@ pub(super) async fn events(
     From(from): From,
     headers: HeaderMap,
 ) -> Response {
-    match begin(&ctx, &shown, actor.as_deref(), from, known(&headers)).await {
+    match begin(&ctx, &shown, actor.as_deref(), from, last_event_id(&headers)).await {
         Ok(response) => response,
         Err(error) => Rejection::from(error).into_response(),
     }

@@ -74,7 +74,7 @@ pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examinati
     Some(Tables { db, has_begun, is_current })
 }
 
-async fn check_facts(db: &Db, begun: Instant, clock: &Clock, report: &mut Examination) {
+async fn check_facts(db: &Db, start: Instant, clock: &Clock, report: &mut Examination) {
     let facts = match timeout(PATIENCE, db.facts()).await {
         Ok(Ok(facts)) => facts,
         Ok(Err(error)) => {
@@ -86,7 +86,7 @@ async fn check_facts(db: &Db, begun: Instant, clock: &Clock, report: &mut Examin
         }
         Err(_) => return report.fail("database", "it does not answer in time", "look at the load of the database"),
     };
-    let took = begun.elapsed().as_millis();
+    let took = start.elapsed().as_millis();
     report.pass("database", format!("{}, {} MiB, answers after {took} ms", facts.version, facts.bytes >> 20));
     match &facts.server {
         Some(server) => {

@@ -77,7 +77,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListConsortiaReply>, Status> {
         let actor = self.caller(&request).await?;
         let all = consortium::list(&self.ctx, &actor).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, request.into_inner().page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, request.into_inner().page, |item| item.id.0)?;
         let consortia = items.into_iter().map(message::consortium).collect();
         Ok(Response::new(v1::ListConsortiaReply { consortia, next: next.unwrap_or_default() }))
     }
@@ -99,7 +99,7 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListOrganizationsRequest { consortium, page } = request.into_inner();
         let all = organization::in_consortium(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let organizations = items.into_iter().map(message::organization).collect();
         Ok(Response::new(v1::ListOrganizationsReply { organizations, next: next.unwrap_or_default() }))
     }
@@ -131,7 +131,7 @@ impl control_server::Control for Control {
             ..dataset::Wanted::default()
         };
         let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &filter).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let datasets = items.into_iter().map(message::dataset).collect();
         Ok(Response::new(v1::ListDatasetsReply { datasets, next: next.unwrap_or_default() }))
     }
@@ -281,7 +281,7 @@ impl control_server::Control for Control {
 
     async fn clone_job(&self, request: Request<v1::CloneJobRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        once::made(&self.ctx, &actor, "CloneJob", &request, message::draft, async |message| {
+        once::create_once(&self.ctx, &actor, "CloneJob", &request, message::draft, async |message| {
             job::clone_spec(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
         })
         .await
@@ -294,7 +294,7 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListDraftsRequest { consortium, page } = request.into_inner();
         let all = job::draft_list(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let drafts = items.iter().map(message::draft).collect();
         Ok(Response::new(v1::ListDraftsReply { drafts, next: next.unwrap_or_default() }))
     }
@@ -307,7 +307,7 @@ impl control_server::Control for Control {
 
     async fn create_draft(&self, request: Request<v1::CreateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        once::made(&self.ctx, &actor, "CreateDraft", &request, message::draft, async |message| {
+        once::create_once(&self.ctx, &actor, "CreateDraft", &request, message::draft, async |message| {
             let consortium = id(&message.consortium, "consortium")?;
             let new = struct_of::<NewDraft>(message.content.clone(), "content")?;
             job::draft_create(&self.ctx, &actor, consortium, &new).await.map_err(fail)

@@ -12,7 +12,7 @@ use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artif
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{to_retry_status, to_status, v1::average_chunk};
 
-use super::documents::{all_kept, kept, malformed, signed};
+use super::documents::{malformed, parse_all_signed, parse_signed, signed};
 use super::stream::{self, Answer};
 use super::{auth, consent, submission};
 use crate::rate::OrganizationRates;
@@ -193,7 +193,7 @@ impl WorkerGateway for Gateway {
         self.count_write()?;
         let v1::DecideRequest { decision, hold } = request.into_inner();
         if let Some(hold) = hold {
-            job::hold::hold_by_site(&self.ctx, caller, &kept(hold)?).await.map_err(fail)?;
+            job::hold::hold_by_site(&self.ctx, caller, &parse_signed(hold)?).await.map_err(fail)?;
             return Ok(Response::new(v1::DecideReply {}));
         }
         let decision = signed(decision, "decision")?;
@@ -224,7 +224,7 @@ impl WorkerGateway for Gateway {
             lease: header.lease,
             series: header.series,
             round: header.round,
-            receipts: all_kept(header.receipts)?,
+            receipts: parse_all_signed(header.receipts)?,
             length: header.length,
             digest: header.digest,
             size: if header.size == 0 { header.length.saturating_mul(4) } else { header.size },
@@ -334,7 +334,7 @@ impl WorkerGateway for Gateway {
         };
         let v1::AskHeader { lease, series, round, receipts, size, digest } = header;
         texts([&*lease, &*series, &*digest])?;
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let header = question::Header { lease, series, round, receipts, size, digest };
         let mut incoming = question::begin(&self.ctx, caller, header).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
@@ -439,7 +439,7 @@ impl WorkerGateway for Gateway {
         let (outcome, audit) = match outcome {
             Some(v1::finish_request::Outcome::Done(done)) => {
                 let report = (!done.report.is_empty()).then(|| json(&done.report, "done.report")).transpose()?;
-                (Outcome::Done(report), done.audit.map(kept).transpose()?)
+                (Outcome::Done(report), done.audit.map(parse_signed).transpose()?)
             }
             Some(v1::finish_request::Outcome::GaveUp(gave_up)) => {
                 texts([&*gave_up.reason])?;
@@ -447,7 +447,7 @@ impl WorkerGateway for Gateway {
             }
             None => return Err(malformed("say how the part ended")),
         };
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let countersigned = finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts)
             .await
             .map_err(fail)?;
@@ -462,7 +462,7 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::CountersignRequest { lease, receipts } = request.into_inner();
         texts([&*lease])?;
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let countersigned = receipt::countersign(&self.ctx, caller, &lease, &receipts).await.map_err(fail)?;
         let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::CountersignReply { countersignatures }))
@@ -472,7 +472,7 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::WitnessRequest { known, receipts, restored } = request.into_inner();
         texts(restored.as_deref())?;
-        let position = known.map(kept).transpose()?;
+        let position = known.map(parse_signed).transpose()?;
         let answer = witness::witness(&self.ctx, caller, position.as_ref(), &receipts, restored.as_deref());
         let answer = answer.await.map_err(fail)?;
         Ok(Response::new(answer.into()))

@@ -43,7 +43,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(row: &Row, actor: Option<&Actor>, scene: &Scene) -> Self {
+    fn from_row(row: &Row, actor: Option<&Actor>, scene: &Scene) -> Self {
         if row.open.is_some() {
             return Self::Open;
         }
@@ -65,14 +65,14 @@ impl Verdict {
     }
 
     /// Describes the difference between a response and this expectation; `None` if they agree.
-    fn differs(self, row: &Row, status: StatusCode, why: &str, asked: &[Asked]) -> Option<String> {
+    fn differs(self, row: &Row, status: StatusCode, why: &str, checks: &[Asked]) -> Option<String> {
         let right = match self {
             Self::Open => !status.is_server_error(),
-            Self::Unknown => status == StatusCode::UNAUTHORIZED && asked.is_empty(),
+            Self::Unknown => status == StatusCode::UNAUTHORIZED && checks.is_empty(),
             // If the service loads the object first, it hides the object instead of forbidding the operation.
             Self::Refused(code) => status.as_u16() == code || status == StatusCode::NOT_FOUND,
             Self::Admitted => {
-                let is_admitted = asked.iter().all(|check| check.allowed) && !asked.is_empty();
+                let is_admitted = checks.iter().all(|check| check.allowed) && !checks.is_empty();
                 match status {
                     // The caller was authenticated; the additional proof of identity is wrong.
                     StatusCode::UNAUTHORIZED => is_admitted && WRONG_PROOFS.iter().any(|code| why.contains(code)),
@@ -82,7 +82,7 @@ impl Verdict {
                 }
             }
         };
-        (!right).then(|| format!("{self:?} in the matrix, answered with {status} after {asked:?}"))
+        (!right).then(|| format!("{self:?} in the matrix, answered with {status} after {checks:?}"))
     }
 }
 
@@ -95,8 +95,8 @@ async fn send(
     caller: &Caller,
 ) -> (StatusCode, String, Vec<Asked>) {
     let token = caller.token(&app.ctx).await;
-    let request = requests.of(row, scene, token.as_deref());
-    let (response, asked) = asked::during(app.router.clone().oneshot(request)).await;
+    let request = requests.build(row, scene, token.as_deref());
+    let (response, checks) = asked::during(app.router.clone().oneshot(request)).await;
     let response = response.expect("a router answers");
     let status = response.status();
     // A streaming response has begun with success; only errors are read.
@@ -106,7 +106,7 @@ async fn send(
         let body = to_bytes(response.into_body(), 1 << 20).await.unwrap_or_default();
         String::from_utf8_lossy(&body).chars().take(300).collect()
     };
-    (status, why, asked)
+    (status, why, checks)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,13 +128,13 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
                 (Means::Nobody | Means::Revoked(_), _) | (_, None) => None,
                 (_, Some(token)) => Some(session::authenticate(&app.ctx, &token).await.expect("signed in")),
             };
-            let verdict = Verdict::of(row, actor.as_ref(), &scene);
+            let verdict = Verdict::from_row(row, actor.as_ref(), &scene);
             marks.push(verdict.mark());
-            let (status, why, asked) = send(&app, &requests, &scene, row, caller).await;
-            if let Some(difference) = verdict.differs(row, status, &why, &asked) {
+            let (status, why, checks) = send(&app, &requests, &scene, row, caller).await;
+            if let Some(difference) = verdict.differs(row, status, &why, &checks) {
                 wrong.push(format!("{} as {}: {difference}: {why}", row.name, caller.name));
             }
-            reached.entry(row.name).or_default().extend(asked.iter().map(|check| check.operation));
+            reached.entry(row.name).or_default().extend(checks.iter().map(|check| check.operation));
         }
         grid.push(format!("{marks}  {}", row.name));
     }

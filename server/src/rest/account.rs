@@ -10,7 +10,7 @@ use undertone_api::id::SessionId;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, From, Json, Path, Query, cut};
+use super::extract::{Caller, From, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{factor, password, reset, sessions};
@@ -83,7 +83,7 @@ pub(super) async fn sessions(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<OpenSession>>, Rejection> {
     let all = sessions::list(&ctx, &actor).await?;
-    Ok(Json(cut(all, &page, |session| session.id.0)?))
+    Ok(Json(take_page(all, &page, |session| session.id.0)?))
 }
 
 /// End all other sessions of the caller

@@ -42,7 +42,7 @@ pub(super) async fn job(
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, Subject::Job(id), Operation::ReadJob, known(&headers)).await?;
+    let events = watch(&ctx, &actor, from, Subject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -59,29 +59,30 @@ pub(super) async fn consortium(
     Path(id): Path<ConsortiumId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, Subject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
+    let events =
+        watch(&ctx, &actor, from, Subject::Consortium(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 
 /// Returns the version that a client already has.
-pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<String> {
     headers.get(LAST)?.to_str().ok().map(str::to_owned)
 }
 
-/// Returns a stream of events, each formatted by `said`.
-pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
-    let items = futures::stream::unfold((events, said), |(mut events, said)| async move {
+/// Returns a stream of events, each formatted by `to_event`.
+pub(crate) fn stream(events: Events, to_event: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
+    let items = futures::stream::unfold((events, to_event), |(mut events, to_event)| async move {
         let update = events.next().await?;
-        let event = said(&update).id(&update.version).retry(RETRY);
-        Some((event, (events, said)))
+        let event = to_event(&update).id(&update.version).retry(RETRY);
+        Some((event, (events, to_event)))
     });
     answer(items, BEAT)
 }
 
 /// Returns a streaming response with keep-alive messages.
-fn answer(told: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
-    let told = told.map(Ok::<_, Infallible>);
-    let mut response = Sse::new(told).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
+fn answer(events: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
+    let events = events.map(Ok::<_, Infallible>);
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Buffering proxies would delay the events.

@@ -234,7 +234,7 @@ fn limit(parts: &Parts) -> Result<(), Rejection> {
 ///
 /// # Errors
 /// `validation_failed` for a cursor without an item.
-pub fn cut<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
+pub fn take_page<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
     let start = match &page.cursor {
         None => 0,
         Some(cursor) => {
@@ -254,14 +254,14 @@ mod tests {
     use undertone_api::page::PageQuery;
     use uuid::Uuid;
 
-    use super::cut;
+    use super::take_page;
 
     #[test]
     fn the_pages_of_a_list_are_the_list() {
         let all: Vec<Uuid> = (1..=7).map(Uuid::from_u128).collect();
         let (mut seen, mut cursor) = (Vec::new(), None);
         loop {
-            let page = cut(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
+            let page = take_page(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
             seen.extend(page.items);
             cursor = page.next;
             if cursor.is_none() {
@@ -274,6 +274,6 @@ mod tests {
     #[test]
     fn a_strange_cursor_is_refused() {
         let query = PageQuery { cursor: Some("x".to_owned()), limit: None };
-        assert!(cut(vec![Uuid::nil()], &query, |id| *id).is_err());
+        assert!(take_page(vec![Uuid::nil()], &query, |id| *id).is_err());
     }
 }

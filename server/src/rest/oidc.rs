@@ -48,7 +48,7 @@ const LONGEST: usize = 1000;
 
 /// A sign-in in progress.
 #[derive(Serialize, Deserialize)]
-struct Begun {
+struct PendingSignIn {
     /// The id of the provider.
     provider: String,
     attempt: Attempt,
@@ -62,7 +62,7 @@ struct Begun {
 }
 
 #[derive(Deserialize)]
-struct Start {
+struct StartQuery {
     #[serde(default)]
     to: String,
     invitation: Option<String>,
@@ -74,7 +74,7 @@ struct Start {
 }
 
 #[derive(Deserialize)]
-struct Callback {
+struct CallbackQuery {
     #[serde(default)]
     state: String,
     code: Option<String>,
@@ -96,9 +96,9 @@ async fn start(
     State(ctx): State<Ctx>,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(start): Query<Start>,
+    Query(start): Query<StartQuery>,
 ) -> Response {
-    let Some(provider) = wanted(&ctx, &start.provider) else { return missing() };
+    let Some(provider) = find_provider(&ctx, &start.provider) else { return missing() };
     let linking = match (start.link, actor.as_ref().and_then(Actor::session)) {
         (false, _) => None,
         (true, Some(session)) if is_own_request(&headers) => Some(session),
@@ -125,14 +125,14 @@ async fn start(
     let expires_at_unix = (ctx.now() + PATIENCE).unix_timestamp();
     let provider = provider.id().to_owned();
     let to = own_address(&to);
-    let pending = Begun { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
+    let pending = PendingSignIn { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
     let Ok(text) = serde_json::to_string(&pending) else { return back(&ctx, "unavailable") };
     let jar = PrivateCookieJar::new(key(ctx.keys.token().current(ctx.now()))).add(sealed(&ctx, text, PATIENCE));
     (jar, redirect(&address)).into_response()
 }
 
 /// Returns the provider with an id, or the first one if the id is empty.
-fn wanted<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
+fn find_provider<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
     ctx.providers.iter().find(|provider| id.is_empty() || provider.id() == id)
 }
 
@@ -141,7 +141,7 @@ async fn callback(
     Whence(from): Whence,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(answer): Query<Callback>,
+    Query(answer): Query<CallbackQuery>,
 ) -> Response {
     finish(&ctx, "", from, actor, &headers, &answer).await
 }
@@ -152,7 +152,7 @@ async fn own_callback(
     Whence(from): Whence,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(answer): Query<Callback>,
+    Query(answer): Query<CallbackQuery>,
 ) -> Response {
     finish(&ctx, &id, from, actor, &headers, &answer).await
 }
@@ -164,14 +164,14 @@ async fn finish(
     from: Origin,
     actor: Option<Actor>,
     headers: &HeaderMap,
-    answer: &Callback,
+    answer: &CallbackQuery,
 ) -> Response {
     let Some(provider) = ctx.providers.iter().find(|provider| provider.id() == id) else { return missing() };
     let keys = ctx.keys.token();
     let pending = keys
         .usable(ctx.now(), PATIENCE)
         .find_map(|own| PrivateCookieJar::from_headers(headers, key(own)).get(name(ctx)))
-        .and_then(|cookie| serde_json::from_str::<Begun>(cookie.value()).ok())
+        .and_then(|cookie| serde_json::from_str::<PendingSignIn>(cookie.value()).ok())
         .filter(|pending| pending.provider == id && pending.expires_at_unix > ctx.now().unix_timestamp());
     let Some(pending) = pending else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {

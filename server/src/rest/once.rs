@@ -64,15 +64,15 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
     let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
     recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
-        Ok((request, Seen::Never(begun))) => {
+        Ok((request, Seen::Never(attempt))) => {
             // The work continues if the caller disconnects: the key serves that purpose.
-            let work = async move { finish(&ctx, &begun, next.run(request).await).await };
+            let work = async move { finish(&ctx, &attempt, next.run(request).await).await };
             let outcome = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
             outcome.unwrap_or_else(|_| {
                 Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
             })
         }
-        Ok((_, Seen::Before(kept))) => replay(kept),
+        Ok((_, Seen::Before(record))) => replay(record),
         Err(rejection) => rejection.into_response(),
     }
 }
@@ -105,13 +105,13 @@ async fn begin(ctx: &Ctx, actor: &Actor, key: &HeaderValue, request: Request) ->
 
 /// Stores the response. A refusal changed nothing, so its key is free again; a failure of the server may have changed
 /// something, so its key is not.
-async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
+async fn finish(ctx: &Ctx, attempt: &Begun, response: Response) -> Response {
     let status = response.status();
     if status.is_server_error() {
         return response;
     }
     if !status.is_success() {
-        logged(idempotency::forget(ctx, begun).await);
+        logged(idempotency::forget(ctx, attempt).await);
         return response;
     }
     let (parts, body) = response.into_parts();
@@ -121,7 +121,7 @@ async fn finish(ctx: &Ctx, begun: &Begun, response: Response) -> Response {
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
     // Responses to POST are JSON, which is text.
     let record = Kept { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
-    logged(idempotency::keep(ctx, begun, &record).await);
+    logged(idempotency::keep(ctx, attempt, &record).await);
     Response::from_parts(parts, Body::from(body))
 }
 
@@ -136,12 +136,12 @@ fn logged(result: Result<(), undertone_server_core::error::Error>) {
     }
 }
 
-fn replay(kept: Kept) -> Response {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
-    let mut response = (status, kept.body).into_response();
+fn replay(record: Kept) -> Response {
+    let status = StatusCode::from_u16(record.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, record.body).into_response();
     let headers = response.headers_mut();
     headers.remove(CONTENT_TYPE);
-    for (name, value) in kept.headers {
+    for (name, value) in record.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }

@@ -68,11 +68,11 @@ fn nothing_is_sent_unless_the_environment_names_a_collector() {
     let environment = |pairs: &'static [(&str, &str)]| {
         move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    assert!(!wanted(environment(&[])));
-    assert!(!wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
-    assert!(wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
+    assert!(!is_collector_configured(environment(&[])));
+    assert!(!is_collector_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
+    assert!(is_collector_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
     let off = &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_SDK_DISABLED", "true")];
-    assert!(!wanted(environment(off)));
+    assert!(!is_collector_configured(environment(off)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

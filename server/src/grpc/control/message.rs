@@ -76,13 +76,14 @@ pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status
 }
 
 /// Returns a page of a list that is read completely, with the same paging as REST.
-pub(super) fn cut<T>(
+pub(super) fn take_page<T>(
     items: Vec<T>,
     request: Option<v1::PageRequest>,
     id: impl Fn(&T) -> Uuid,
 ) -> Result<Page<T>, Status> {
     let page = page(request)?;
-    crate::rest::extract::cut(items, &page, id).map_err(|_| wrong("page.cursor", "give the `next` of the page before"))
+    crate::rest::extract::take_page(items, &page, id)
+        .map_err(|_| wrong("page.cursor", "give the `next` of the page before"))
 }
 
 pub(super) fn consortium(consortium: Consortium) -> v1::Consortium {

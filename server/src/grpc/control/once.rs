@@ -29,16 +29,16 @@ where
     T: Message,
     F: AsyncFnOnce(&T) -> Result<Job, Status>,
 {
-    made(ctx, actor, method, request, whole_job, work).await
+    create_once(ctx, actor, method, request, whole_job, work).await
 }
 
-/// Creates an object once; `shown` converts it to the answer.
-pub(super) async fn made<T, M, R, F>(
+/// Creates an object once; `to_reply` converts it to the answer.
+pub(super) async fn create_once<T, M, R, F>(
     ctx: &Ctx,
     actor: &Actor,
     method: &str,
     request: &Request<T>,
-    shown: fn(&M) -> R,
+    to_reply: fn(&M) -> R,
     work: F,
 ) -> Result<Response<R>, Status>
 where
@@ -47,22 +47,22 @@ where
     F: AsyncFnOnce(&T) -> Result<M, Status>,
 {
     let Some(key) = request.metadata().get(KEY) else {
-        return Ok(Response::new(shown(&work(request.get_ref()).await?)));
+        return Ok(Response::new(to_reply(&work(request.get_ref()).await?)));
     };
     let mut request_bytes = format!("grpc {method}\n").into_bytes();
     request_bytes.extend(request.get_ref().encode_to_vec());
     let key = key.to_str().unwrap_or_default();
     let attempt = match idempotency::begin(ctx, actor, key, &request_bytes).await.map_err(fail)? {
-        Seen::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
+        Seen::Before(kept) => return Ok(Response::new(to_reply(&read(&kept)?))),
         Seen::Never(attempt) => attempt,
     };
     match work(request.get_ref()).await {
-        Ok(made) => {
+        Ok(object) => {
             let body =
-                serde_json::to_string(&made).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
+                serde_json::to_string(&object).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
             let record = Kept { status: 200, headers: Vec::new(), body };
             idempotency::keep(ctx, &attempt, &record).await.map_err(fail)?;
-            Ok(Response::new(shown(&made)))
+            Ok(Response::new(to_reply(&object)))
         }
         Err(status) => {
             // A refused call changed nothing; a failure of the server may have changed something.

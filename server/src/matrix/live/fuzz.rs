@@ -24,7 +24,7 @@ fn rows() -> Vec<&'static Row> {
 
 /// Decodes an input: the index of the caller, the index of the address, and the body. Input that is not JSON is itself
 /// the body.
-fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
+fn decode_input(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(fields)) if fields.contains_key("body") => {
             let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or_default() as usize;
@@ -43,7 +43,7 @@ fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
 async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, row) in rows().into_iter().enumerate() {
-        let body = to_bytes(requests.of(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
+        let body = to_bytes(requests.build(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
         let text = String::from_utf8_lossy(&body);
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(text.into_owned()));
         for caller in [number % callers, callers - 3] {
@@ -55,12 +55,12 @@ async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8
 
 async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers: &[Caller], bytes: &[u8]) {
     let rows = rows();
-    let (caller, row, body) = sent(bytes);
+    let (caller, row, body) = decode_input(bytes);
     let (caller, row) = (&callers[caller % callers.len()], rows[row % rows.len()]);
     let token = caller.token(&app.ctx).await;
     let mut scene = scene.lock().await;
     scene.renew(app).await;
-    let (parts, _) = requests.of(row, &scene, token.as_deref()).into_parts();
+    let (parts, _) = requests.build(row, &scene, token.as_deref()).into_parts();
     let response = app.router.clone().oneshot(Request::from_parts(parts, Body::from(body))).await;
     let response = response.expect("a router answers");
     let status = response.status();

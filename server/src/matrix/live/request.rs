@@ -23,7 +23,7 @@ impl Requests {
     }
 
     /// Builds the request of a row.
-    pub(super) fn of(&self, row: &Row, scene: &Scene, token: Option<&str>) -> Request<Body> {
+    pub(super) fn build(&self, row: &Row, scene: &Scene, token: Option<&str>) -> Request<Body> {
         let (method, path) = row.route().split_once(' ').expect("a method and an address");
         let operation = &self.0["paths"][path][method.to_lowercase()];
         let mut request =

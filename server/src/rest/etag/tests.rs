@@ -19,12 +19,12 @@ impl Caller<'_> {
         &self,
         method: Method,
         path: &str,
-        named: Option<(HeaderName, &str)>,
+        condition: Option<(HeaderName, &str)>,
         body: Option<&Value>,
     ) -> TestResponse {
         let request =
             self.server.method(method, &format!("/api/v1{path}")).add_header(header::AUTHORIZATION, &self.bearer);
-        let request = match named {
+        let request = match condition {
             Some((name, value)) => request.add_header(name, value),
             None => request,
         };

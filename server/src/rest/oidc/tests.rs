@@ -11,7 +11,7 @@ use undertone_server_core::config::ProviderConfig;
 use undertone_server_core::ctx::Clock;
 
 /// Starts a server with a real provider; the server's clock shows the current time.
-async fn beside() -> Option<(TestApp, RealProvider)> {
+async fn start_app() -> Option<(TestApp, RealProvider)> {
     let real = RealProvider::start().await?;
     let oidc = real.config.clone();
     let app = TestApp::sqlite_with(|config| {
@@ -67,7 +67,7 @@ async fn come_back(app: &TestApp, back: &Url, cookie: &str) -> TestResponse {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_signs_in_at_the_provider_and_goes_on() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     let session = sign_in(&app).await;
     assert_eq!(location(&link(&app, &real, &session, "operator").await), "/settings/keys");
@@ -86,7 +86,7 @@ async fn a_member_signs_in_at_the_provider_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_begun_can_be_finished_by_its_browser_once() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     link(&app, &real, &sign_in(&app).await, "operator").await;
     let (address, cookie) = begin(&app, "").await;
@@ -111,7 +111,7 @@ async fn what_was_begun_can_be_finished_by_its_browser_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     for (login, word) in [("stranger", "unknown"), ("unverified-operator", "unverified")] {
         let (address, cookie) = begin(&app, "").await;
@@ -134,7 +134,7 @@ async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn identity_is_linked_by_the_session_that_began() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     // A visitor, and a page of another site.
     let visitor = app.server.get("/oidc/start?link=true").await;
@@ -164,7 +164,7 @@ async fn identity_is_linked_by_the_session_that_began() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     let founded = app.founded().await;
     let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
     let secret = link.rsplit('/').next().expect("a link has parts").to_owned();

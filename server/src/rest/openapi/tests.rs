@@ -16,7 +16,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().expect("paths");
     let all = paths.iter().flat_map(|(path, methods)| {
         let methods = methods.as_object().expect("methods").iter();
-        methods.map(move |(method, told)| (path.clone(), method.clone(), told.clone()))
+        methods.map(move |(method, operation)| (path.clone(), method.clone(), operation.clone()))
     });
     all.collect()
 }
@@ -24,8 +24,8 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 #[test]
 fn operations_have_names_of_their_own_that_say_what_they_do() {
     let mut ids = BTreeSet::new();
-    for (path, method, told) in operations(&described()) {
-        let id = told["operationId"].as_str().expect("an id").to_owned();
+    for (path, method, operation) in operations(&described()) {
+        let id = operation["operationId"].as_str().expect("an id").to_owned();
         let plain = id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(plain && id.contains('_'), "{method} {path} is called {id}: use a verb and a noun");
         assert!(ids.insert(id.clone()), "{id} is the name of two operations");
@@ -34,18 +34,18 @@ fn operations_have_names_of_their_own_that_say_what_they_do() {
 
 #[test]
 fn every_operation_says_how_it_fails_and_what_it_answers() {
-    for (path, method, told) in operations(&described()) {
-        let responses = told["responses"].as_object().expect("responses");
+    for (path, method, operation) in operations(&described()) {
+        let responses = operation["responses"].as_object().expect("responses");
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
         assert!(responses.contains_key("429") && responses.contains_key("503"), "{method} {path}");
         for (status, response) in responses {
             let is_described = response["description"].is_string() || response["$ref"].is_string();
             assert!(is_described, "{method} {path} does not describe {status}");
         }
-        if told["security"] != serde_json::json!([{}]) {
+        if operation["security"] != serde_json::json!([{}]) {
             assert!(responses.contains_key("401") && responses.contains_key("403"), "{method} {path}");
         }
-        for parameter in told["parameters"].as_array().into_iter().flatten() {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{method} {path}: {}", parameter["name"]);
         }
     }
@@ -99,18 +99,18 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
 #[test]
 fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
     let (document, mut refused) = (described(), 0);
-    for (path, method, told) in operations(&document) {
+    for (path, method, operation) in operations(&document) {
         if method != "post" {
             continue;
         }
         let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
-        for (status, response) in told["responses"].as_object().expect("responses") {
+        for (status, response) in operation["responses"].as_object().expect("responses") {
             if status.starts_with('2') {
                 fields(&document, &response["content"], &mut seen, &mut found);
             }
         }
         let secret = SHOWN_ONCE.into_iter().find(|name| found.contains(*name));
-        let mut parameters = told["parameters"].as_array().into_iter().flatten();
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
         let bears_a_key = parameters.any(|parameter| parameter["name"] == "Idempotency-Key");
         assert!(
             secret.is_none() || !bears_a_key,
@@ -120,8 +120,8 @@ fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
         if crate::rest::once::tells_a_secret(&path) {
             refused += 1;
             assert!(!bears_a_key, "{path}");
-            assert!(told["description"].as_str().is_some_and(|said| said.contains("refused with 400")), "{path}");
-            assert!(told["responses"]["400"].is_object(), "{path}");
+            assert!(operation["description"].as_str().is_some_and(|said| said.contains("refused with 400")), "{path}");
+            assert!(operation["responses"]["400"].is_object(), "{path}");
         }
     }
     assert_eq!(refused, 18, "every address that tells a secret is described");
@@ -211,12 +211,12 @@ fn every_body_has_an_example_that_fits_its_schema() {
         }
     };
     let escape = |text: &str| text.replace('~', "~0").replace('/', "~1");
-    for (path, method, told) in operations(&document) {
+    for (path, method, operation) in operations(&document) {
         let base = format!("/paths/{}/{method}", escape(&path));
-        for kind in told["requestBody"]["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
+        for kind in operation["requestBody"]["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
             look(format!("{base}/requestBody/content/{}", escape(kind)));
         }
-        for (status, response) in told["responses"].as_object().into_iter().flatten() {
+        for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             if status.starts_with('2') {
                 for kind in response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
                     look(format!("{base}/responses/{status}/content/{}", escape(kind)));
@@ -233,8 +233,8 @@ on_both! {
     async fn every_example_is_understood(app: &TestApp) {
         let bearer = app.operator().await.bearer();
         let (mut sent, mut wrong) = (0, Vec::new());
-        for (path, method, told) in operations(&described()) {
-            let Some(media) = told["requestBody"]["content"].get("application/json") else { continue };
+        for (path, method, operation) in operations(&described()) {
+            let Some(media) = operation["requestBody"]["content"].get("application/json") else { continue };
             let address = path.split('/').map(|part| if part.starts_with('{') { "0193493b-5c00-7000-8000-000000000009" } else { part });
             let address = format!("/api/v1{}", address.collect::<Vec<_>>().join("/"));
             let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");

@@ -17,8 +17,8 @@ fn every_operation_and_schema_has_its_place_and_every_link_leads_to_one() {
     let places: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(ids.len(), places.len(), "two places have one name");
     for methods in document["paths"].as_object().expect("paths").values() {
-        for told in methods.as_object().expect("methods").values() {
-            let id = told["operationId"].as_str().expect("an id");
+        for operation in methods.as_object().expect("methods").values() {
+            let id = operation["operationId"].as_str().expect("an id");
             assert!(places.contains(id), "{id}");
         }
     }

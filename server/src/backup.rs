@@ -37,7 +37,7 @@ pub const SHORTEST_PASSPHRASE: usize = 12;
 
 /// The first member: a description of the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Contents {
+pub struct BackupContents {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
@@ -57,7 +57,7 @@ pub struct Contents {
 
 /// The last member: without it a backup is incomplete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct BackupEnd {
     /// The number of files of the data folder.
     pub keys: u64,
     /// The number of objects.

@@ -22,22 +22,22 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: ServerCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ServerCommand {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
     /// Bring the database up to date and stop.
     Migrate,
     /// What concerns certificates.
     #[command(subcommand)]
-    Certificate(Certificate),
+    Certificate(CertificateCommand),
     /// Write everything that this server consists of into one sealed file; it may run meanwhile.
-    Backup(backup::command::Options),
+    Backup(backup::command::BackupOptions),
     /// Make a server of a backup, in an empty data folder, database and store, and examine its ledger.
-    Restore(backup::command::Restoring),
+    Restore(backup::command::RestoreOptions),
     /// State that the database was put back to an earlier state by other means than `restore`, such as point-in-time recovery. Run it
     /// before the server starts on that database: the sites then give back the receipts that it lacks.
     StateRestoration {
@@ -46,15 +46,15 @@ enum Command {
         reason: String,
     },
     /// Show the configuration in force and where each value comes from; secrets are masked.
-    Config(Shown),
+    Config(ConfigOptions),
     /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
-    Verify(verify::Options),
+    Verify(verify::VerifyOptions),
     /// Examine what this server needs, from its configuration to its alarms, and name a remedy for each fault. Works beside the
     /// running server. The exit status is 1 when a check failed.
     Doctor(doctor::DoctorOptions),
     /// What concerns the ledger.
     #[command(subcommand)]
-    Ledger(Ledger),
+    Ledger(LedgerCommand),
     /// Let an operator in when none can sign in. Logged, and announced to the operators.
     #[command(subcommand)]
     Operator(terminal::OperatorCommand),
@@ -64,7 +64,7 @@ enum Command {
 }
 
 #[derive(clap::Args)]
-struct Shown {
+struct ConfigOptions {
     /// As one JSON document.
     #[arg(long)]
     json: bool,
@@ -77,7 +77,7 @@ struct Shown {
 }
 
 #[derive(Subcommand)]
-enum Ledger {
+enum LedgerCommand {
     /// Write everything that somebody elsewhere needs to verify the ledger into a file.
     Export {
         /// The bundle: JSON lines.
@@ -86,9 +86,9 @@ enum Ledger {
 }
 
 #[derive(Subcommand)]
-enum Certificate {
+enum CertificateCommand {
     /// Check a certificate's file: signatures, receipts, counts, every figure. Needs no server, database or network.
-    Verify(undertone_server::terminal::certificate::Options),
+    Verify(undertone_server::terminal::certificate::CertificateOptions),
 }
 
 #[tokio::main]
@@ -104,7 +104,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     // Before the configuration is read, because its errors are findings too.
-    if let Command::Doctor(options) = &arguments.command {
+    if let ServerCommand::Doctor(options) = &arguments.command {
         return Ok(examine(arguments.config.as_deref(), options).await);
     }
     let built_in = Config::default();
@@ -113,7 +113,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     // Lives until the end, when the last traces are sent.
     let _traces = telemetry::start(&config.log)?;
     match arguments.command {
-        Command::Serve => {
+        ServerCommand::Serve => {
             let mut lock = ServingLock::take(&config)?;
             let app = build(config, Clock::system(), Random::system()).await?;
             lock.describe(&app.ctx.addresses.http)?;
@@ -127,33 +127,35 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             }
             app.serve().await?;
         }
-        Command::Operator(command) => println!("{}", terminal::run(config, &command).await?),
-        Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
-        Command::Certificate(Certificate::Verify(options)) => {
+        ServerCommand::Operator(command) => println!("{}", terminal::run(config, &command).await?),
+        ServerCommand::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
+        ServerCommand::Certificate(CertificateCommand::Verify(options)) => {
             let verdict = undertone_server::terminal::certificate::run(&options)?;
             print!("{verdict}");
             if !verdict.holds() {
                 return Ok(ExitCode::from(UNSOUND));
             }
         }
-        Command::Migrate => {
+        ServerCommand::Migrate => {
             let db = undertone_server_core::db::Db::connect(&config.database()).await?;
             db.migrate().await?;
             db.close().await?;
             println!("The database is up to date.");
         }
-        Command::Config(Shown { table: true, .. }) => print!("{}", config::keys::table()),
-        Command::Config(Shown { metrics: true, .. }) => print!("{}", undertone_server_core::metrics::table()),
-        Command::Config(Shown { json: true, .. }) => {
+        ServerCommand::Config(ConfigOptions { table: true, .. }) => print!("{}", config::keys::table()),
+        ServerCommand::Config(ConfigOptions { metrics: true, .. }) => {
+            print!("{}", undertone_server_core::metrics::table())
+        }
+        ServerCommand::Config(ConfigOptions { json: true, .. }) => {
             println!("{}", serde_json::to_string_pretty(&built_in.settings(file)?)?);
         }
-        Command::Config(_) => {
+        ServerCommand::Config(_) => {
             for config::Setting { key, value, source } in built_in.settings(file)? {
                 println!("{key:<26} {source:<12} {value}");
             }
         }
-        Command::Backup(options) => println!("{}", backup::command::backup(&config, &options).await?),
-        Command::Restore(options) => {
+        ServerCommand::Backup(options) => println!("{}", backup::command::backup(&config, &options).await?),
+        ServerCommand::Restore(options) => {
             let report = backup::command::restore(&config, &options).await?;
             println!("{report}");
             if !report.holds() {
@@ -167,7 +169,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
                  lacks when it next reaches the server; until then its datasets take part in no new job."
             );
         }
-        Command::StateRestoration { reason } => {
+        ServerCommand::StateRestoration { reason } => {
             let _lock = ServingLock::take(&config)?;
             let stated = restoration::command(&config, &reason).await?;
             println!(
@@ -176,7 +178,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
                 stated.size
             );
         }
-        Command::Verify(options) => {
+        ServerCommand::Verify(options) => {
             let report = verify::verify(&config, &options).await?;
             println!("{report}");
             if !report.holds() {
@@ -184,8 +186,8 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             }
         }
         // Handled above.
-        Command::Doctor(_) => {}
-        Command::Ledger(Ledger::Export { file }) => {
+        ServerCommand::Doctor(_) => {}
+        ServerCommand::Ledger(LedgerCommand::Export { file }) => {
             let changed = verify::export(&config, &file).await?;
             println!("The ledger is in {}.", file.display());
             if changed > 0 {

@@ -26,20 +26,20 @@ const MANY: usize = 50_000;
 
 /// The buckets of one interface.
 #[derive(Clone)]
-pub(crate) struct Rates {
-    callers: Option<Arc<Buckets<[u8; 32]>>>,
-    addresses: Option<Arc<Buckets<IpAddr>>>,
-    workers: Option<Arc<Buckets<WorkerId>>>,
+pub(crate) struct RateLimits {
+    callers: Option<Arc<TokenBuckets<[u8; 32]>>>,
+    addresses: Option<Arc<TokenBuckets<IpAddr>>>,
+    workers: Option<Arc<TokenBuckets<WorkerId>>>,
 }
 
-impl Rates {
+impl RateLimits {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
         let RateConfig { by_caller, by_address, by_worker, .. } = rates;
         Self {
-            callers: Buckets::with_rate(by_caller),
-            addresses: Buckets::with_rate(by_address),
-            workers: Buckets::with_rate(by_worker),
+            callers: TokenBuckets::with_rate(by_caller),
+            addresses: TokenBuckets::with_rate(by_address),
+            workers: TokenBuckets::with_rate(by_worker),
         }
     }
 
@@ -59,12 +59,12 @@ impl Rates {
 
 /// The buckets of the writes by organizations' workers.
 #[derive(Clone)]
-pub(crate) struct OrganizationRates(Option<Arc<Buckets<OrganizationId>>>);
+pub(crate) struct OrganizationRates(Option<Arc<TokenBuckets<OrganizationId>>>);
 
 impl OrganizationRates {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
-        Self(Buckets::with_rate(rates.by_organization))
+        Self(TokenBuckets::with_rate(rates.by_organization))
     }
 
     /// Counts one write. Returns the time that its organization must wait, if any.
@@ -74,14 +74,14 @@ impl OrganizationRates {
 }
 
 /// One bucket for each key.
-struct Buckets<K: Hash + Eq + Clone> {
+struct TokenBuckets<K: Hash + Eq + Clone> {
     all: RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
     /// The number at which full buckets are removed. A removal at each request, with all buckets in use, would be
     /// expensive.
     sweep_size: AtomicUsize,
 }
 
-impl<K: Hash + Eq + Clone> Buckets<K> {
+impl<K: Hash + Eq + Clone> TokenBuckets<K> {
     fn with_rate(per_minute: u32) -> Option<Arc<Self>> {
         let quota = Quota::per_minute(NonZeroU32::new(per_minute)?);
         Some(Arc::new(Self {
@@ -118,7 +118,7 @@ mod tests {
     use undertone_api::id::{OrganizationId, WorkerId};
     use uuid::Uuid;
 
-    use super::{Buckets, MANY, OrganizationRates, Rates};
+    use super::{MANY, OrganizationRates, RateLimits, TokenBuckets};
     use undertone_server_core::config::RateConfig;
     use undertone_server_core::network::network_of;
 
@@ -148,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn a_minutes_worth_is_answered_at_once_and_one_more_is_told_when_to_come_again() {
-        let rates = Rates::new(limits(60, 240, 120));
+    fn calls_beyond_the_rate_wait_for_the_stated_time() {
+        let rates = RateLimits::new(limits(60, 240, 120));
         let (least, most, wait) = emptied(60, || rates.wait(HERE, &credential_header("one")));
         assert!(least <= 60 && most >= 60, "{least} to {most}");
         assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn who_invents_names_has_but_one_address_and_of_version_6_but_one_network() {
-        let rates = Rates::new(limits(60, 60, 60));
+    fn invented_credentials_share_the_bucket_of_their_network() {
+        let rates = RateLimits::new(limits(60, 60, 60));
         let address = |last: u128| IpAddr::from(std::net::Ipv6Addr::from_bits((0x2001_0db8 << 96) + last));
         let count = std::cell::Cell::new(0_u128);
         let (_, most, _) = emptied(60, || {
@@ -186,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_version_4_are_told_apart_on_a_socket_of_version_6() {
+    fn ipv4_addresses_on_an_ipv6_socket_have_separate_buckets() {
         let plain = |last| std::net::Ipv4Addr::new(192, 0, 2, last);
         let mapped = |last| IpAddr::from(plain(last).to_ipv6_mapped());
         assert_eq!(network_of(mapped(1)), IpAddr::from(plain(1)));
-        let rates = Rates::new(limits(60, 60, 60));
+        let rates = RateLimits::new(limits(60, 60, 60));
         let (_, most, _) = emptied(60, || rates.wait(mapped(1), &credential_header("one")));
         assert!(most >= 60);
         assert_eq!(rates.wait(mapped(2), &credential_header("two")), None, "another address has a bucket of its own");
     }
 
     #[test]
-    fn two_hundred_workers_behind_one_address_do_not_count_against_it_or_one_another() {
-        let rates = Rates::new(limits(60, 60, 60));
+    fn workers_behind_one_address_have_separate_buckets() {
+        let rates = RateLimits::new(limits(60, 60, 60));
         for number in 0..200 {
             for _ in 0..60 {
                 assert_eq!(rates.wait_of_worker(WorkerId(Uuid::from_u128(number))), None, "worker {number}");
@@ -210,7 +210,7 @@ mod tests {
     /// A participant makes its calls in sequence. With rounds at intervals of 10 ms, each with the vector, its result,
     /// the mean, a figure, the log and its proofs, besides the renewal of its lease, it makes about 600 calls a second.
     #[test]
-    fn what_is_built_in_is_more_than_a_worker_ever_sends() {
+    fn default_rates_exceed_the_calls_of_a_worker() {
         let RateConfig { by_caller, by_address, by_worker, .. } = RateConfig::default();
         let (calls_a_round, rounds_a_second) = (6, 100);
         assert!(by_worker / 60 > calls_a_round * rounds_a_second);
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_are_all_in_use_are_not_looked_through_at_each_request() {
-        let buckets = Buckets::with_rate(1).expect("there is a limit");
+    fn full_buckets_are_not_swept_at_each_request() {
+        let buckets = TokenBuckets::with_rate(1).expect("there is a limit");
         for key in 0..=MANY + 1 {
             assert_eq!(buckets.wait(&key), None);
         }
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let rates = Rates::new(limits(0, 0, 0));
+        let rates = RateLimits::new(limits(0, 0, 0));
         assert!((0..10_000).all(|_| rates.wait(HERE, &HeaderMap::new()).is_none()));
         assert!((0..10_000).all(|_| rates.wait_of_worker(WorkerId(Uuid::from_u128(1))).is_none()));
     }

@@ -46,9 +46,9 @@ pub enum TelemetryError {
 /// The running trace exporter; dropping it sends the remaining traces.
 #[derive(Debug, Default)]
 #[must_use = "dropped, it ends the traces"]
-pub struct Traces(Option<SdkTracerProvider>);
+pub struct TraceExporter(Option<SdkTracerProvider>);
 
-impl Drop for Traces {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         if let Some(provider) = self.0.take()
             && let Err(error) = provider.shutdown()
@@ -76,7 +76,7 @@ pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let all = tracing_subscriber::registry().with(logs.with_filter(filter)).with(provider.as_ref().map(layer));
     // An existing logger (of a test harness) stays installed.
     let _ = all.try_init();
-    Ok(Traces(provider))
+    Ok(TraceExporter(provider))
 }
 
 /// Returns whether the environment names a collector.

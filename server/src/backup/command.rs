@@ -8,7 +8,7 @@ use age::secrecy::SecretString;
 use clap::Args;
 use serde_json::json;
 
-use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, file_error, read, write};
+use super::{BackupContents, BackupEnd, BackupError, SHORTEST_PASSPHRASE, file_error, read, write};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
@@ -17,7 +17,7 @@ use undertone_server_core::verify::Report;
 
 /// Where a backup is, and what opens it.
 #[derive(Args)]
-pub struct Options {
+pub struct BackupOptions {
     /// The backup.
     pub file: PathBuf,
     /// A file whose first line is the passphrase; `-` for the standard input.
@@ -30,10 +30,10 @@ pub struct Options {
 
 /// What is restored, and what is known from elsewhere.
 #[derive(Args)]
-pub struct Restoring {
+pub struct RestoreOptions {
     /// Where the backup is.
     #[command(flatten)]
-    pub backup: Options,
+    pub backup: BackupOptions,
     /// A signed head that a site kept (JSON: `payload` and `signature`), which the restored log must continue; may be given more than
     /// once. Without one an older backup passes for the newest, until the first site looks.
     #[arg(long, value_name = "FILE")]
@@ -43,7 +43,7 @@ pub struct Restoring {
     pub reason: String,
 }
 
-impl Options {
+impl BackupOptions {
     /// Makes the options of a backup at `file`, encrypted with the first line of another file.
     #[cfg(test)]
     pub(super) const fn new(file: PathBuf, passphrase_file: PathBuf) -> Self {
@@ -72,7 +72,7 @@ impl Options {
 ///
 /// # Errors
 /// [`BackupError`]; in that case there is no file.
-pub async fn backup(config: &Config, options: &Options) -> Result<String, BackupError> {
+pub async fn backup(config: &Config, options: &BackupOptions) -> Result<String, BackupError> {
     let passphrase = options.passphrase()?;
     let (contents, end) = write::write(config, &options.file, passphrase).await?;
     let mut summary = format!(
@@ -100,7 +100,11 @@ pub async fn backup(config: &Config, options: &Options) -> Result<String, Backup
 
 /// Records a backup in the audit log. A backup is also made if the database accepts no more writes, when it is needed
 /// most.
-async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), undertone_server_core::error::Error> {
+async fn note(
+    config: &Config,
+    contents: &BackupContents,
+    end: BackupEnd,
+) -> Result<(), undertone_server_core::error::Error> {
     let db = Db::connect(&config.database()).await?;
     let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
     let noted = audit_log::note_command(&db, Clock::system().now(), AuditAction::BackupMade, detail).await;
@@ -113,23 +117,23 @@ async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), unde
 ///
 /// # Errors
 /// [`BackupError`] if it cannot be restored. The report contains the failed checks.
-pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, BackupError> {
+pub async fn restore(config: &Config, options: &RestoreOptions) -> Result<Report, BackupError> {
     let passphrase = options.backup.passphrase()?;
     read::read(config, &options.backup.file, passphrase, &options.head, &options.reason).await
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::BackupOptions;
     use crate::backup::{BackupError, SHORTEST_PASSPHRASE};
 
     #[test]
-    fn a_passphrase_has_twelve_characters_at_least_whatever_their_bytes() {
+    fn passphrase_under_twelve_characters_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let read_passphrase = |text: String| {
             let file = dir.path().join("secret");
             std::fs::write(&file, text + "\nanother line, which is not read\n").expect("the folder is writable");
-            Options { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
+            BackupOptions { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
         };
         assert!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
         assert!(matches!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use tokio::runtime::Handle;
 
 use super::database::DatabaseKind;
-use super::{BackupError, Contents, End, FORMAT, VERSION, file_error};
+use super::{BackupContents, BackupEnd, BackupError, FORMAT, VERSION, file_error};
 use crate::terminal::verify as command;
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
@@ -55,7 +55,8 @@ pub async fn read(
     // The remains of an interrupted attempt.
     let _ = std::fs::remove_dir_all(&staged);
     std::fs::create_dir(&staged).map_err(file_error(&staged))?;
-    let restored = restored(config, &kind, from, passphrase, &Stated { heads: &heads, reason }, &staged, &store).await;
+    let restored =
+        restored(config, &kind, from, passphrase, &OperatorStatement { heads: &heads, reason }, &staged, &store).await;
     if !restored.as_ref().is_ok_and(Report::holds) {
         let _ = object::remove_all(&store, &ObjectPath::default()).await;
     }
@@ -64,7 +65,7 @@ pub async fn read(
 }
 
 /// The operator's statements about the backup.
-struct Stated<'a> {
+struct OperatorStatement<'a> {
     /// Heads that sites have stored; the restored log must continue them.
     heads: &'a [Pins],
     /// The reason of the restoration.
@@ -76,7 +77,7 @@ async fn restored(
     kind: &DatabaseKind,
     from: &Path,
     passphrase: SecretString,
-    stated: &Stated<'_>,
+    stated: &OperatorStatement<'_>,
     staged: &Path,
     store: &Store,
 ) -> Result<Report, BackupError> {
@@ -149,13 +150,13 @@ fn take_out(
     identity.set_max_work_factor(MOST_WORK);
     let opened = opening.decrypt(std::iter::once(&identity as _)).map_err(|error| sealed(&error))?;
     let mut archive = Archive::new(zstd::Decoder::new(opened).map_err(|error| sealed(&error))?);
-    let (mut contents, mut end, mut found) = (None::<Contents>, None::<End>, End::default());
+    let (mut contents, mut end, mut found) = (None::<BackupContents>, None::<BackupEnd>, BackupEnd::default());
     std::fs::create_dir(to.join("keys")).map_err(file_error(to))?;
     for member in archive.entries().map_err(|error| sealed(&error))? {
         let mut member = member.map_err(|error| sealed(&error))?;
         let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
         if contents.is_none() {
-            let read: Contents =
+            let read: BackupContents =
                 serde_json::from_reader(&mut member).map_err(|_| wrong("it does not begin with backup.json"))?;
             check(&read, database).map_err(|why| wrong(&why))?;
             contents = Some(read);
@@ -174,14 +175,14 @@ fn take_out(
         }
     }
     let end = end.ok_or_else(|| wrong("its end is missing"))?;
-    if (End { gone: end.gone, ..found }) == end && to.join("database").is_file() {
+    if (BackupEnd { gone: end.gone, ..found }) == end && to.join("database").is_file() {
         return Ok(());
     }
     Err(wrong("members are missing"))
 }
 
 /// Checks that a backup can be restored here.
-fn check(contents: &Contents, database: &str) -> Result<(), String> {
+fn check(contents: &BackupContents, database: &str) -> Result<(), String> {
     if contents.format != FORMAT || contents.version != VERSION {
         return Err(format!("its format is {} {}, not {FORMAT} {VERSION}", contents.format, contents.version));
     }

@@ -37,7 +37,7 @@ fn passphrase() -> SecretString {
 }
 
 /// A server with a backup from before its last job, and the server restored from the backup.
-struct Restored {
+struct RestoredServer {
     world: World,
     /// The job that the backup lacks, with one receipt of the first private site.
     job: Job,
@@ -48,7 +48,7 @@ struct Restored {
     _folders: [TempDir; 2],
 }
 
-impl Restored {
+impl RestoredServer {
     async fn new() -> Self {
         let app = TestApp::sqlite().await;
         let mut world = World::new(&app.ctx, 2, 20.0).await;
@@ -120,7 +120,7 @@ async fn verify_ledger(ctx: &Ctx) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restored_server_offers_nothing_before_a_site_returns() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     assert!(restored.is_waiting().await);
     let refused = restored.world.propose(restored.world.spec(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ValidationFailed);
@@ -133,7 +133,7 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_receipt_is_charged_again_and_its_job_ended() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
     // The response was lost, and the site sends it again.
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
@@ -160,7 +160,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_part_that_ended_gives_back_the_rest_at_once() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
     let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
     let reserved = ledger::of(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
@@ -171,7 +171,7 @@ async fn lost_part_that_ended_gives_back_the_rest_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifest_of_another_signer_or_worker_is_refused() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let manifest: Manifest = serde_json::from_str(&restored.manifest.payload).unwrap();
     let stranger = SigningKey::from_bytes(&[9; 32]);
     let mut forged = restored.batch(false);
@@ -186,7 +186,7 @@ async fn manifest_of_another_signer_or_worker_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_receipts_or_parts_than_the_bound_are_refused() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let batch = restored.batch(false);
     let many = Reconciliation { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
@@ -197,7 +197,7 @@ async fn more_receipts_or_parts_than_the_bound_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn head_of_the_lost_log_is_not_relayed() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let site = &restored.world.sites[1];
     let observe = |head: Signed| {
         let observation = HeadObservation { worker: site.worker, head, observed_at: restored.ctx().now() };

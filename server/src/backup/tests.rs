@@ -47,7 +47,7 @@ fn why(refused: Result<(), BackupError>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it_is_refused() {
+async fn backup_with_another_second_factor_key_is_refused() {
     let (app, _operator, folder) = server().await;
     let good = backup(&app, folder.path(), "good").await;
     let key = app.data_dir().join("factor.key");
@@ -76,7 +76,7 @@ async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_factors_only_when_there_are_some() {
+async fn backup_without_a_required_key_is_refused() {
     let app = TestApp::sqlite().await;
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -98,7 +98,7 @@ async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_fac
 /// new files readable by all.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no_files_place() {
+async fn unsealed_copy_of_the_tables_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let app = TestApp::sqlite().await;
     app.operator().await;
@@ -123,7 +123,7 @@ async fn backup_and_restore_are_entries_of_the_audit_log() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, secret) = (folder.path().join("server.backup"), folder.path().join("secret"));
     fs::write(&secret, "a passphrase of a test").expect("the folder is writable");
-    let options = super::command::Options::new(file.clone(), secret);
+    let options = super::command::BackupOptions::new(file.clone(), secret);
     super::command::backup(&app.ctx.config, &options).await.expect("made");
     assert_eq!(count(&app.ctx.db, AuditAction::BackupMade).await, 1);
     let (place, restored) = restore(&app, &file).await;

@@ -11,7 +11,7 @@ use tar::{Builder, Header};
 use tokio::runtime::Handle;
 
 use super::database::DatabaseKind;
-use super::{BackupError, Contents, End, FORMAT, VERSION, file_error, tree};
+use super::{BackupContents, BackupEnd, BackupError, FORMAT, VERSION, file_error, tree};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
@@ -27,7 +27,11 @@ const WORK: u8 = 17;
 ///
 /// # Errors
 /// [`BackupError`].
-pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Result<(Contents, End), BackupError> {
+pub async fn write(
+    config: &Config,
+    to: &Path,
+    passphrase: SecretString,
+) -> Result<(BackupContents, BackupEnd), BackupError> {
     let kind = DatabaseKind::from_config(config);
     let db = Db::inspect(&config.database()).await?;
     let staged = staged_copy_path(to);
@@ -46,11 +50,11 @@ pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Resu
 async fn sealed(
     config: &Config,
     kind: &DatabaseKind,
-    contents: Contents,
+    contents: BackupContents,
     staged: &Path,
     to: &Path,
     passphrase: SecretString,
-) -> Result<(Contents, End), BackupError> {
+) -> Result<(BackupContents, BackupEnd), BackupError> {
     let store = object::open(config)?;
     let (data_dir, staged, to) = (config.data_dir.clone(), staged.to_owned(), to.to_owned());
     let database = if let DatabaseKind::Sqlite(path) = kind { Some(path.clone()) } else { None };
@@ -77,8 +81,8 @@ type Sealing = zstd::Encoder<'static, age::stream::StreamWriter<BufWriter<File>>
 fn seal(
     part: &Path,
     passphrase: SecretString,
-    members: impl FnOnce(&mut Builder<Sealing>) -> Result<End, BackupError>,
-) -> Result<End, BackupError> {
+    members: impl FnOnce(&mut Builder<Sealing>) -> Result<BackupEnd, BackupError>,
+) -> Result<BackupEnd, BackupError> {
     let file = private(part).map_err(file_error(part))?;
     let mut recipient = age::scrypt::Recipient::new(passphrase);
     recipient.set_work_factor(WORK);
@@ -94,8 +98,8 @@ fn seal(
 }
 
 /// Returns the description of a backup that is made now.
-async fn contents(kind: &DatabaseKind, db: &Db) -> Result<Contents, BackupError> {
-    Ok(Contents {
+async fn contents(kind: &DatabaseKind, db: &Db) -> Result<BackupContents, BackupError> {
+    Ok(BackupContents {
         format: FORMAT.to_owned(),
         version: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -108,15 +112,15 @@ async fn contents(kind: &DatabaseKind, db: &Db) -> Result<Contents, BackupError>
 
 fn members<W: Write>(
     archive: &mut Builder<W>,
-    contents: &Contents,
+    contents: &BackupContents,
     database: &Path,
     keys: &[PathBuf],
     store: &Store,
     handle: &Handle,
     part: &Path,
-) -> Result<End, BackupError> {
+) -> Result<BackupEnd, BackupError> {
     json(archive, "backup.json", contents).map_err(file_error(part))?;
-    let mut end = End::default();
+    let mut end = BackupEnd::default();
     for (path, name) in std::iter::once((database, "database".to_owned())).chain(
         keys.iter()
             .map(|path| (path.as_path(), format!("keys/{}", path.file_name().unwrap_or_default().to_string_lossy()))),
@@ -137,7 +141,8 @@ fn members<W: Write>(
             Err(error) => return Err(error.into()),
         };
         let size = stored.meta.size;
-        let bytes = Pieces { stream: stored.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
+        let bytes =
+            ChunkReader { stream: stored.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
         append(archive, &format!("objects/{}", object.location), size, bytes).map_err(file_error(part))?;
         end.objects += 1;
         end.bytes += size;
@@ -155,7 +160,7 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, mut data: i
     let mut header = Header::new_gnu();
     header.set_size(size);
     header.set_mode(0o600);
-    let mut reader = Counted { inner: &mut data, read: 0 };
+    let mut reader = CountingReader { inner: &mut data, read: 0 };
     archive.append_data(&mut header, name, &mut reader)?;
     if reader.read == size {
         return Ok(());
@@ -163,12 +168,12 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, mut data: i
     Err(io::Error::other(format!("{name} became shorter while it was read: make the backup again")))
 }
 
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     inner: &'a mut R,
     read: u64,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read += count as u64;
@@ -177,14 +182,14 @@ impl<R: Read> Read for Counted<'_, R> {
 }
 
 /// The chunks of an object as one reader.
-struct Pieces<S> {
+struct ChunkReader<S> {
     stream: S,
     piece: Vec<u8>,
     at: usize,
     handle: Handle,
 }
 
-impl<S, B> Read for Pieces<S>
+impl<S, B> Read for ChunkReader<S>
 where
     S: Stream<Item = object_store::Result<B>> + Unpin,
     B: AsRef<[u8]>,

@@ -40,12 +40,12 @@ fn a_generated_certificate_stays_the_same() {
 }
 
 #[test]
-fn there_is_none_on_loopback() {
+fn loopback_listener_has_no_certificate() {
     assert!(TlsIdentity::of(&Config::default(), START).expect("nothing to make").is_none());
 }
 
 #[test]
-fn the_next_certificate_is_known_for_thirty_days_before_it_is_shown() {
+fn next_certificate_is_announced_thirty_days_in_advance() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
     let first = serve_fingerprint(&config, START);
@@ -64,7 +64,7 @@ fn the_next_certificate_is_known_for_thirty_days_before_it_is_shown() {
 }
 
 #[test]
-fn a_server_that_was_off_for_years_still_tells_its_sites_first() {
+fn late_server_announces_its_next_certificate_first() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
     let (first, late) = (serve_fingerprint(&config, START), START + Duration::days(1000));
@@ -76,7 +76,7 @@ fn a_server_that_was_off_for_years_still_tells_its_sites_first() {
 }
 
 #[test]
-fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
+fn power_cut_during_rotation_leaves_a_matching_pair() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
     serve_fingerprint(&config, START);
@@ -89,7 +89,7 @@ fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
 }
 
 #[test]
-fn the_operator_names_the_certificate_that_will_follow_theirs() {
+fn operator_supplies_the_next_certificate() {
     let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
     let (_, follows) = (serve_fingerprint(&config, START), serve_fingerprint(&following, START));
@@ -135,7 +135,7 @@ async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken_one_is_not() {
+async fn replaced_certificate_is_served_without_a_restart() {
     let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     // Clients verify certificates by the real clock.
     let now = undertone_server_core::ctx::Clock::system().now();

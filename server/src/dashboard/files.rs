@@ -17,7 +17,7 @@ use crate::rest::problem::Rejection;
 
 /// Every file by its address.
 #[derive(Debug, Default)]
-pub(super) struct Files(HashMap<String, File>);
+pub(super) struct AssetFiles(HashMap<String, File>);
 
 #[derive(Debug)]
 struct File {
@@ -36,7 +36,7 @@ impl File {
     }
 }
 
-impl Files {
+impl AssetFiles {
     /// Reads the bundle and the compiled files.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Files {
 }
 
 /// Responds with a file, in an encoding that the browser accepts, or with 304 if the browser has it.
-pub(super) async fn serve(State(files): State<Arc<Files>>, uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn serve(State(files): State<Arc<AssetFiles>>, uri: Uri, headers: HeaderMap) -> Response {
     let Some(file) = files.0.get(uri.path()) else {
         return Rejection::new(Code::NotFound, "there is no such file").into_response();
     };

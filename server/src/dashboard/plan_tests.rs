@@ -56,7 +56,7 @@ on_both! {
         }
     }
 
-    async fn the_budgets_buy_so_many_rounds_and_the_named_party_refuses_the_next(app: &TestApp) {
+    async fn plan_names_the_party_that_refuses_one_more_round(app: &TestApp) {
         let world = world(&app.ctx).await;
         let buys = planned(&world, world.spec(3)).await.buys.unwrap();
         assert_eq!(buys.rounds, 3);
@@ -85,7 +85,7 @@ on_both! {
         }
     }
 
-    async fn the_tight_epsilon_is_below_the_ledgers_number_and_above_nothing(app: &TestApp) {
+    async fn tight_epsilon_is_positive_and_below_the_ledgers_epsilon(app: &TestApp) {
         let world = world(&app.ctx).await;
         for party in planned(&world, world.spec(20)).await.parties {
             let (tight, alone) = (party.tight_epsilon.unwrap(), party.epsilon.unwrap());

@@ -67,7 +67,7 @@ on_both! {
         assert!(get(&format!("{questions}/{}", founded.consortium)).await.status_code().is_client_error());
     }
 
-    async fn somebody_in_two_consortia_goes_from_any_page_of_one_to_the_other(app: &TestApp) {
+    async fn every_page_links_to_the_members_other_consortium(app: &TestApp) {
         let founded = app.founded().await;
         let new = NewConsortium {
             name: "Second".to_owned(),

@@ -35,11 +35,11 @@ use undertone_server_core::service::{
 };
 
 /// The control service.
-pub(super) struct Control {
+pub(super) struct ControlService {
     ctx: Ctx,
 }
 
-impl Control {
+impl ControlService {
     pub(super) fn new(ctx: Ctx) -> Self {
         Self { ctx }
     }
@@ -59,7 +59,7 @@ fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
 }
 
 #[tonic::async_trait]
-impl control_server::Control for Control {
+impl control_server::Control for ControlService {
     type WatchJobStream = Answer<v1::Progress>;
     type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
     type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;

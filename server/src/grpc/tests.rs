@@ -314,7 +314,7 @@ on_both! {
         assert!(reply.repeated, "without a byte of it");
     }
 
-    async fn a_vector_of_another_form_than_the_manifests_is_refused_before_its_bytes_come(app: &TestApp) {
+    async fn vector_that_differs_from_the_manifest_is_refused_early(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let mut client = serve(&app.ctx).await;

@@ -29,12 +29,12 @@ use undertone_server_core::service::{
 };
 
 /// The gateway.
-pub(super) struct Gateway {
+pub(super) struct GatewayService {
     ctx: Ctx,
     writes: OrganizationRates,
 }
 
-impl Gateway {
+impl GatewayService {
     pub(super) fn new(ctx: Ctx) -> Self {
         let writes = OrganizationRates::new(ctx.config.rates);
         Self { ctx, writes }
@@ -85,7 +85,7 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> R
 }
 
 #[tonic::async_trait]
-impl WorkerGateway for Gateway {
+impl WorkerGateway for GatewayService {
     type AnswersStream = Answer<v1::AnswersChunk>;
     type AskedStream = Answer<v1::AskedChunk>;
     type AverageStream = Answer<v1::AverageChunk>;

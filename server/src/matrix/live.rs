@@ -14,10 +14,10 @@ use axum::http::StatusCode;
 use tower::ServiceExt as _;
 use undertone_api::api_key::KeyScope;
 
-use self::caller::{Caller, Means};
-use self::request::Requests;
-use self::scene::Scene;
-use super::Row;
+use self::caller::{CallerCredential, TestCaller};
+use self::request::RequestBuilder;
+use self::scene::TestScene;
+use super::MatrixRow;
 use super::rest::REST;
 use crate::testing::TestApp;
 use undertone_server_core::auth::policy::asked::{self, Asked};
@@ -31,7 +31,7 @@ const WRONG_PROOFS: [&str; 3] =
 
 /// The expectation of the matrix for one caller at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum ExpectedAnswer {
     /// No authentication is required.
     Open,
     /// The caller is not authenticated: 401.
@@ -42,8 +42,8 @@ enum Verdict {
     Admitted,
 }
 
-impl Verdict {
-    fn from_row(row: &Row, actor: Option<&Actor>, scene: &Scene) -> Self {
+impl ExpectedAnswer {
+    fn from_row(row: &MatrixRow, actor: Option<&Actor>, scene: &TestScene) -> Self {
         if row.open.is_some() {
             return Self::Open;
         }
@@ -65,7 +65,7 @@ impl Verdict {
     }
 
     /// Describes the difference between a response and this expectation; `None` if they agree.
-    fn differs(self, row: &Row, status: StatusCode, why: &str, checks: &[Asked]) -> Option<String> {
+    fn differs(self, row: &MatrixRow, status: StatusCode, why: &str, checks: &[Asked]) -> Option<String> {
         let right = match self {
             Self::Open => !status.is_server_error(),
             Self::Unknown => status == StatusCode::UNAUTHORIZED && checks.is_empty(),
@@ -89,10 +89,10 @@ impl Verdict {
 /// Sends a request as a caller; returns the status, the beginning of an error's body, and the policy checks.
 async fn send(
     app: &TestApp,
-    requests: &Requests,
-    scene: &Scene,
-    row: &Row,
-    caller: &Caller,
+    requests: &RequestBuilder,
+    scene: &TestScene,
+    row: &MatrixRow,
+    caller: &TestCaller,
 ) -> (StatusCode, String, Vec<Asked>) {
     let token = caller.token(&app.ctx).await;
     let request = requests.build(row, scene, token.as_deref());
@@ -115,9 +115,9 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
         config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
     })
     .await;
-    let mut scene = Scene::set(&app).await;
+    let mut scene = TestScene::set(&app).await;
     let callers = std::mem::take(&mut scene.callers);
-    let requests = Requests::new();
+    let requests = RequestBuilder::new();
     let (mut wrong, mut grid) = (Vec::new(), Vec::new());
     let mut reached: BTreeMap<&str, BTreeSet<Operation>> = BTreeMap::new();
     for row in REST {
@@ -125,10 +125,10 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
         for caller in &callers {
             scene.renew(&app).await;
             let actor = match (&caller.means, caller.token(&app.ctx).await) {
-                (Means::Nobody | Means::Revoked(_), _) | (_, None) => None,
+                (CallerCredential::Nobody | CallerCredential::Revoked(_), _) | (_, None) => None,
                 (_, Some(token)) => Some(session::authenticate(&app.ctx, &token).await.expect("signed in")),
             };
-            let verdict = Verdict::from_row(row, actor.as_ref(), &scene);
+            let verdict = ExpectedAnswer::from_row(row, actor.as_ref(), &scene);
             marks.push(verdict.mark());
             let (status, why, checks) = send(&app, &requests, &scene, row, caller).await;
             if let Some(difference) = verdict.differs(row, status, &why, &checks) {

@@ -30,21 +30,21 @@ impl CallLayer {
 }
 
 impl<S> Layer<S> for CallLayer {
-    type Service = Calls<S>;
+    type Service = MeasuredService<S>;
 
-    fn layer(&self, inner: S) -> Calls<S> {
-        Calls { inner, layer: self.clone() }
+    fn layer(&self, inner: S) -> MeasuredService<S> {
+        MeasuredService { inner, layer: self.clone() }
     }
 }
 
 /// A service whose calls are counted.
 #[derive(Debug, Clone)]
-pub struct Calls<S> {
+pub struct MeasuredService<S> {
     inner: S,
     layer: CallLayer,
 }
 
-impl<S, B, R> Service<Request<B>> for Calls<S>
+impl<S, B, R> Service<Request<B>> for MeasuredService<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,

@@ -15,7 +15,7 @@ use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, From, Path};
+use super::extract::{Caller, CallerAddress, Path};
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
 use undertone_server_core::ctx::{Ctx, Seen, Subject};
@@ -38,11 +38,11 @@ const LAST: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, Subject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
+    let events = watch(&ctx, &actor, address, Subject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -55,12 +55,12 @@ pub(super) async fn job(
 pub(super) async fn consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(id): Path<ConsortiumId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
     let events =
-        watch(&ctx, &actor, from, Subject::Consortium(id), Operation::ReadJob, last_event_id(&headers)).await?;
+        watch(&ctx, &actor, address, Subject::Consortium(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 

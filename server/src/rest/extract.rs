@@ -69,9 +69,9 @@ impl<S: Send + Sync> FromRequestParts<S> for SignedIn {
 
 /// The address of the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct From(pub IpAddr);
+pub struct CallerAddress(pub IpAddr);
 
-impl<S> FromRequestParts<S> for From
+impl<S> FromRequestParts<S> for CallerAddress
 where
     Ctx: FromRef<S>,
     S: Send + Sync,
@@ -85,9 +85,9 @@ where
 
 /// The origin of the request, with the user agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Whence(pub Origin);
+pub struct CallerOrigin(pub Origin);
 
-impl<S> FromRequestParts<S> for Whence
+impl<S> FromRequestParts<S> for CallerOrigin
 where
     Ctx: FromRef<S>,
     S: Send + Sync,

@@ -101,7 +101,7 @@ mod tests {
     use super::{FRESH, Newest};
 
     #[tokio::test]
-    async fn the_parts_are_looked_at_once_a_second_however_many_ask() {
+    async fn health_is_checked_once_a_second() {
         let (newest, start) = (Newest::default(), Instant::now());
         assert_eq!(newest.refresh(start, ready(Some("the first look"))).await, Some("the first look"));
         for moment in [start, start + FRESH / 2] {

@@ -24,7 +24,7 @@ use undertone_api::id::SessionId;
 use undertone_api::problem::Code;
 
 use super::cookie;
-use super::extract::{Path, Query, SignedIn, Whence};
+use super::extract::{CallerOrigin, Path, Query, SignedIn};
 use super::problem::Rejection;
 use undertone_server_core::auth::provider::{Attempt, ProviderError};
 use undertone_server_core::auth::{Actor, Origin, Provider};
@@ -138,30 +138,30 @@ fn find_provider<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
 
 async fn callback(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
     Query(answer): Query<CallbackQuery>,
 ) -> Response {
-    finish(&ctx, "", from, actor, &headers, &answer).await
+    finish(&ctx, "", origin, actor, &headers, &answer).await
 }
 
 async fn own_callback(
     State(ctx): State<Ctx>,
     Path(id): Path<String>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
     Query(answer): Query<CallbackQuery>,
 ) -> Response {
-    finish(&ctx, &id, from, actor, &headers, &answer).await
+    finish(&ctx, &id, origin, actor, &headers, &answer).await
 }
 
 /// Finishes a sign-in at the provider with an id.
 async fn finish(
     ctx: &Ctx,
     id: &str,
-    from: Origin,
+    origin: Origin,
     actor: Option<Actor>,
     headers: &HeaderMap,
     answer: &CallbackQuery,
@@ -196,7 +196,7 @@ async fn finish(
             Err(error) => Rejection::from(error).into_response(),
         };
     }
-    match oidc::enter(ctx, from, &identity, pending.invitation.as_deref()).await {
+    match oidc::enter(ctx, origin, &identity, pending.invitation.as_deref()).await {
         Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
         Ok(Ok(Entered::Half(half))) => {
             leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&pending.to))

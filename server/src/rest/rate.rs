@@ -8,14 +8,14 @@ use undertone_api::problem::Code;
 
 use super::extract;
 use super::problem::Rejection;
-use crate::rate::Rates;
+use crate::rate::RateLimits;
 use undertone_server_core::ctx::Ctx;
 
 /// Health checks, which programs request often and which are cheap: the parts are checked at most once a second.
 const HEALTH: &str = "/health/";
 
 /// Refuses a caller with too many requests.
-pub(super) async fn limit(State((ctx, rates)): State<(Ctx, Rates)>, request: Request, next: Next) -> Response {
+pub(super) async fn limit(State((ctx, rates)): State<(Ctx, RateLimits)>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with(HEALTH) {
         return next.run(request).await;
     }
@@ -38,7 +38,7 @@ mod tests {
     use undertone_server_core::config::{Config, RateConfig};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_sends_too_many_is_told_when_to_come_again_and_others_are_answered() {
+    async fn requests_beyond_the_rate_are_refused_with_a_retry_time() {
         let app = TestApp::sqlite().await;
         let config = Config {
             rates: RateConfig { by_caller: 60, by_address: 240, by_worker: 60, ..RateConfig::default() },

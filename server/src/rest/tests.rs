@@ -35,7 +35,7 @@ fn the_description_is_what_was_agreed() {
 }
 
 #[test]
-fn every_operation_says_how_it_fails() {
+fn every_operation_describes_its_errors() {
     let document = super::openapi::described();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {

@@ -17,7 +17,7 @@ use undertone_api::problem::Code;
 use super::problem::Rejection;
 use super::{cookie, etag, once, rate};
 use crate::metrics;
-use crate::rate::Rates;
+use crate::rate::RateLimits;
 use crate::scope::scope_request;
 use crate::telemetry;
 use undertone_server_core::ctx::Ctx;
@@ -87,7 +87,7 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
             .layer(PropagateRequestIdLayer::new(REQUEST_ID))
             .layer(from_fn(move |request: Request, next: Next| async move { guard(next.run(request).await, secure) }))
             .layer(from_fn_with_state(ctx.clone(), metrics::count))
-            .layer(from_fn_with_state((ctx.clone(), Rates::new(ctx.config.rates)), rate::limit))
+            .layer(from_fn_with_state((ctx.clone(), RateLimits::new(ctx.config.rates)), rate::limit))
             .layer(from_fn_with_state(ctx.metrics.clone(), bound_time))
             .layer(from_fn(scope_request))
             .layer(forged.with_rejection_response(|_: ProtectionError| {

@@ -10,7 +10,7 @@ use tower::{Layer as _, Service as _};
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use super::{layer, provider, wanted};
+use super::{is_collector_configured, layer, provider};
 use crate::metrics::CallLayer;
 use crate::testing::TestApp;
 
@@ -76,7 +76,7 @@ fn nothing_is_sent_unless_the_environment_names_a_collector() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
+async fn spans_of_a_request_reach_the_collector_without_secrets() {
     let collector = Collector::default();
     let address = collector.serve().await;
 
@@ -111,7 +111,7 @@ async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_ignored() {
+async fn valid_traceparent_is_continued_and_a_malformed_one_ignored() {
     let collector = Collector::default();
     let address = collector.serve().await;
     let app = TestApp::sqlite().await;

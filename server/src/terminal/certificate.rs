@@ -14,7 +14,7 @@ const AT_ONCE: usize = 1 << 16;
 
 /// What to check, and what is known from elsewhere.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct CertificateOptions {
     /// The certificate as it was downloaded.
     pub file: PathBuf,
     /// The model that the certificate should be for.
@@ -59,7 +59,7 @@ pub enum CommandError {
 ///
 /// # Errors
 /// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
-pub fn run(options: &Options) -> Result<Verdict, CommandError> {
+pub fn run(options: &CertificateOptions) -> Result<Verdict, CommandError> {
     let in_file = |source| CommandError::File { path: options.file.clone(), source };
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
     let file: CertificateFile =
@@ -89,14 +89,14 @@ fn digest(path: &Path) -> Result<(u64, String), CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandError, Options, digest, run};
+    use super::{CertificateOptions, CommandError, digest, run};
 
-    fn options(file: &std::path::Path) -> Options {
-        Options { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
+    fn options(file: &std::path::Path) -> CertificateOptions {
+        CertificateOptions { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
     }
 
     #[test]
-    fn what_is_no_certificate_is_told_and_never_passes() {
+    fn malformed_certificate_file_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("certificate.json");
         assert!(matches!(run(&options(&path)), Err(CommandError::File { .. })));
@@ -106,7 +106,7 @@ mod tests {
             r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
         std::fs::write(&path, empty).expect("written");
         assert!(!run(&options(&path)).expect("a file").holds());
-        let keyed = Options { server_key: Some("key".to_owned()), ..options(&path) };
+        let keyed = CertificateOptions { server_key: Some("key".to_owned()), ..options(&path) };
         assert!(matches!(run(&keyed), Err(CommandError::Key(_))));
     }
 

@@ -17,7 +17,7 @@ use undertone_server_core::verify::{Pins, Report, file};
 
 /// What is examined, and what is known from elsewhere.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Options {
+pub struct VerifyOptions {
     /// Examine this bundle instead of the configured database; needs neither database nor keys.
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub enum CommandError {
 ///
 /// # Errors
 /// [`CommandError`] if nothing can be verified. The report contains the failed checks.
-pub async fn verify(config: &Config, options: &Options) -> Result<Report, CommandError> {
+pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, CommandError> {
     let server_key =
         options.server_key.as_deref().map(|text| public_key(text).map_err(|_| CommandError::Key)).transpose()?;
     let pins = Pins { server_key, head: options.head.as_deref().map(head).transpose()? };

@@ -25,18 +25,18 @@ use undertone_server_core::service::{approval, budget, freeze, session};
 const TIMES: usize = 3;
 
 /// A consortium, and a member with every role.
-struct Ground {
+struct TestConsortium {
     world: World,
     running: JobId,
     proposed: JobId,
     cookies: String,
 }
 
-impl Ground {
+impl TestConsortium {
     /// Makes a consortium with this many private datasets, each of its own organization: one job running on all of
     /// them, one that waits for all of their owners, one frozen dataset, and as many auditors. It also has as many jobs
     /// with a model, as many with questions, and as many limits of one dataset, each of which approved a job.
-    async fn of(app: &TestApp, private: usize) -> Self {
+    async fn new(app: &TestApp, private: usize) -> Self {
         let ctx = &app.ctx;
         let mut world = World::new(ctx, private, 50.0).await;
         leave_models(ctx, &world, private).await;
@@ -183,7 +183,7 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
 
 on_both! {
     async fn no_page_asks_more_of_a_large_consortium_than_of_a_small_one(app: &TestApp) {
-        let (small, large) = (Ground::of(app, 3).await, Ground::of(app, 12).await);
+        let (small, large) = (TestConsortium::new(app, 3).await, TestConsortium::new(app, 12).await);
         let mut wrong = Vec::new();
         for ((name, few), (_, many)) in small.pages().into_iter().zip(large.pages()) {
             let (few, many) = (small.statements(app, &few).await, large.statements(app, &many).await);
@@ -197,7 +197,7 @@ on_both! {
     }
 
     async fn all_of_a_large_consortium_is_on_its_pages(app: &TestApp) {
-        let ground = Ground::of(app, 12).await;
+        let ground = TestConsortium::new(app, 12).await;
         let home = format!("/c/{}", ground.world.consortium);
         let overview = ground.page(app, &home).await;
         assert_eq!(overview.matches("Approve or refuse").count(), 12, "one for each dataset that is asked about");

@@ -65,7 +65,7 @@ on_both! {
         assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated));
     }
 
-    async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
+    async fn message_over_sixteen_mebibytes_is_refused(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();

@@ -99,7 +99,7 @@ async fn proxy_before_the_other_face_names_no_address_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered() {
+async fn calls_beyond_the_rate_are_refused_with_a_retry_time() {
     let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS, ..RateConfig::default() };
     let app = TestApp::sqlite_with(|config| config.rates = rates).await;
     let world = World::new(&app.ctx, 2, 50.0).await;

@@ -8,17 +8,17 @@ use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 use undertone_fuzz::Target;
 
-use super::caller::Caller;
-use super::request::Requests;
-use super::scene::Scene;
-use crate::matrix::Row;
+use super::caller::TestCaller;
+use super::request::RequestBuilder;
+use super::scene::TestScene;
+use crate::matrix::MatrixRow;
 use crate::matrix::rest::REST;
 use crate::testing::TestApp;
 use undertone_server_core::config::RateConfig;
 
 /// Returns the addresses that accept a body.
-fn rows() -> Vec<&'static Row> {
-    let takes = |row: &&Row| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
+fn rows() -> Vec<&'static MatrixRow> {
+    let takes = |row: &&MatrixRow| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
     REST.iter().filter(takes).collect()
 }
 
@@ -40,7 +40,7 @@ fn decode_input(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
 }
 
 /// Returns every body of the OpenAPI document, from every caller in turn.
-async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8>> {
+async fn seeds(requests: &RequestBuilder, scene: &TestScene, callers: usize) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, row) in rows().into_iter().enumerate() {
         let body = to_bytes(requests.build(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
@@ -53,7 +53,13 @@ async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8
     seeds
 }
 
-async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers: &[Caller], bytes: &[u8]) {
+async fn knock(
+    app: &TestApp,
+    requests: &RequestBuilder,
+    scene: &Mutex<TestScene>,
+    callers: &[TestCaller],
+    bytes: &[u8],
+) {
     let rows = rows();
     let (caller, row, body) = decode_input(bytes);
     let (caller, row) = (&callers[caller % callers.len()], rows[row % rows.len()]);
@@ -84,10 +90,10 @@ fn no_body_makes_the_server_fail() {
             config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
         })
         .await;
-        (app, Requests::new())
+        (app, RequestBuilder::new())
     });
     let (seeds, callers, scene) = runtime.block_on(async {
-        let mut scene = Scene::set(&app).await;
+        let mut scene = TestScene::set(&app).await;
         let callers = std::mem::take(&mut scene.callers);
         (seeds(&requests, &scene, callers.len()).await, callers, Mutex::new(scene))
     });

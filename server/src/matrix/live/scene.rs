@@ -11,8 +11,8 @@ use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::report::ReportFile;
 
-use super::caller::{Caller, Means};
-use crate::matrix::At;
+use super::caller::{CallerCredential, TestCaller};
+use crate::matrix::CheckScope;
 use crate::testing::TestApp;
 use undertone_server_core::auth::{Actor, Place};
 use undertone_server_core::service::world::poll::Poll;
@@ -20,7 +20,7 @@ use undertone_server_core::service::world::{World, people};
 use undertone_server_core::service::{api_key, dataset, invitation, job, report, session};
 
 /// The objects and the callers.
-pub(super) struct Scene {
+pub(super) struct TestScene {
     pub(super) consortium: ConsortiumId,
     /// The owner of `dataset`.
     pub(super) organization: OrganizationId,
@@ -38,12 +38,12 @@ pub(super) struct Scene {
     pub(super) link_operator: InvitationId,
     pub(super) new_job: NewJob,
     pub(super) report: ReportFile,
-    pub(super) callers: Vec<Caller>,
+    pub(super) callers: Vec<TestCaller>,
     /// The author of the draft.
     author: Actor,
 }
 
-impl Scene {
+impl TestScene {
     /// Creates the objects.
     pub(super) async fn set(app: &TestApp) -> Self {
         let ctx = &app.ctx;
@@ -56,7 +56,8 @@ impl Scene {
         let id = poll.job.summary.id;
         let new_job = NewJob { title: "once more".to_owned(), spec: poll.job.spec.clone() };
         let callers = callers(app, &poll.world, organization, peer.steward.organizations()[0]).await;
-        let Some(Caller { means: Means::Session(everything), .. }) = callers.iter().find(|c| c.name == EVERYTHING)
+        let Some(TestCaller { means: CallerCredential::Session(everything), .. }) =
+            callers.iter().find(|c| c.name == EVERYTHING)
         else {
             panic!("somebody has every role");
         };
@@ -98,11 +99,11 @@ impl Scene {
     }
 
     /// Returns the place of an operation in this scene.
-    pub(super) const fn place(&self, at: At) -> Place {
+    pub(super) const fn place(&self, at: CheckScope) -> Place {
         match at {
-            At::Server => Place::Server,
-            At::Consortium => Place::Consortium(self.consortium),
-            At::Organization => Place::Organization(self.organization),
+            CheckScope::Server => Place::Server,
+            CheckScope::Consortium => Place::Consortium(self.consortium),
+            CheckScope::Organization => Place::Organization(self.organization),
         }
     }
 }
@@ -115,7 +116,7 @@ async fn draft(app: &TestApp, author: &Actor, consortium: ConsortiumId, job: &Ne
 }
 
 /// Returns every kind of caller.
-async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: OrganizationId) -> Vec<Caller> {
+async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: OrganizationId) -> Vec<TestCaller> {
     use Role::{Annotator, Auditor, ConsortiumAdmin, DataSteward, OrganizationAdmin, Researcher};
     let ctx = &app.ctx;
     let elsewhere = World::new(ctx, 1, 1.0).await;
@@ -148,10 +149,10 @@ async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: Organi
         ("the operator", true, Vec::new()),
         (EVERYTHING, true, all_of(own, here)),
     ];
-    let mut callers = vec![Caller { name: "nobody", means: Means::Nobody }];
+    let mut callers = vec![TestCaller { name: "nobody", means: CallerCredential::Nobody }];
     for (name, operator, grants) in people {
         let member = people::somebody(ctx, name, operator, &grants).await;
-        callers.push(Caller { name, means: Means::Session(member) });
+        callers.push(TestCaller { name, means: CallerCredential::Session(member) });
         if name == EVERYTHING {
             let token = people::token(ctx, member).await;
             let actor = session::authenticate(ctx, &token).await.expect("signed in");
@@ -163,9 +164,18 @@ async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: Organi
                 (make(&[KeyScope::Read]).await, make(KeyScope::ALL).await, make(KeyScope::ALL).await);
             api_key::revoke(ctx, &actor, revoked.id).await.expect("revoked");
             let secret = |key: undertone_api::api_key::ApiKey| key.secret.expect("shown once");
-            callers.push(Caller { name: "a key of theirs that only reads", means: Means::Key(secret(reading)) });
-            callers.push(Caller { name: "a key of theirs with every scope", means: Means::Key(secret(whole)) });
-            callers.push(Caller { name: "a key of theirs that was revoked", means: Means::Revoked(secret(revoked)) });
+            callers.push(TestCaller {
+                name: "a key of theirs that only reads",
+                means: CallerCredential::Key(secret(reading)),
+            });
+            callers.push(TestCaller {
+                name: "a key of theirs with every scope",
+                means: CallerCredential::Key(secret(whole)),
+            });
+            callers.push(TestCaller {
+                name: "a key of theirs that was revoked",
+                means: CallerCredential::Revoked(secret(revoked)),
+            });
         }
     }
     callers

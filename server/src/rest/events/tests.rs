@@ -45,7 +45,7 @@ async fn problem(response: Response) -> Code {
 }
 
 #[tokio::test]
-async fn a_stream_with_nothing_to_say_beats() {
+async fn idle_stream_sends_keep_alive_messages() {
     // Proxies close connections that are silent for 30 seconds or more.
     assert_eq!(BEAT, Duration::from_secs(15));
     let often = Duration::from_millis(10);
@@ -58,7 +58,7 @@ async fn a_stream_with_nothing_to_say_beats() {
 }
 
 on_both! {
-    async fn a_consortium_is_watched_by_rest_and_gone_on_with_where_it_was(app: &TestApp) {
+    async fn stream_of_a_consortium_resumes_at_the_last_event(app: &TestApp) {
         let founded = app.founded().await;
         let address = format!("/api/v1/consortia/{}/events", founded.consortium);
         let bearer = (header::AUTHORIZATION, founded.north.1.bearer());

@@ -85,7 +85,7 @@ async fn a_member_signs_in_at_the_provider_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_begun_can_be_finished_by_its_browser_once() {
+async fn pending_sign_in_is_finished_once_by_its_browser() {
     let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     link(&app, &real, &sign_in(&app).await, "operator").await;
@@ -110,7 +110,7 @@ async fn what_was_begun_can_be_finished_by_its_browser_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
+async fn unknown_or_unverified_identity_returns_to_sign_in() {
     let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     for (login, word) in [("stranger", "unknown"), ("unverified-operator", "unverified")] {
@@ -163,7 +163,7 @@ async fn identity_is_linked_by_the_session_that_began() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
+async fn invitation_is_accepted_by_a_provider_sign_in() {
     let Some((app, real)) = start_app().await else { return };
     let founded = app.founded().await;
     let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
@@ -182,7 +182,7 @@ async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_provider_there_is_no_such_address() {
+async fn oidc_address_without_a_provider_is_not_found() {
     let app = TestApp::sqlite().await;
     for address in ["/oidc/start", "/oidc/callback?code=x&state=y"] {
         app.server.get(address).await.assert_status(StatusCode::NOT_FOUND);
@@ -192,7 +192,7 @@ async fn without_a_provider_there_is_no_such_address() {
 }
 
 #[test]
-fn nobody_is_led_to_another_site() {
+fn redirect_never_leaves_this_site() {
     assert_eq!(own_address("/c/1?x=2"), "/c/1?x=2");
     let long = format!("/{}", "x".repeat(1000));
     for elsewhere in

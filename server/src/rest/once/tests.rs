@@ -101,7 +101,7 @@ on_both! {
         assert!(records.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
     }
 
-    async fn what_is_shown_once_is_never_kept_and_a_key_is_refused_before_anything_is_done(app: &TestApp) {
+    async fn key_is_refused_where_the_response_contains_a_secret(app: &TestApp) {
         let world = app.founded().await;
         let bearer = world.operator.bearer();
         let organization = world.north.0;

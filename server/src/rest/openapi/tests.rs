@@ -22,7 +22,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn operations_have_names_of_their_own_that_say_what_they_do() {
+fn operation_ids_are_unique_verb_phrases() {
     let mut ids = BTreeSet::new();
     for (path, method, operation) in operations(&described()) {
         let id = operation["operationId"].as_str().expect("an id").to_owned();
@@ -33,7 +33,7 @@ fn operations_have_names_of_their_own_that_say_what_they_do() {
 }
 
 #[test]
-fn every_operation_says_how_it_fails_and_what_it_answers() {
+fn every_operation_describes_its_responses() {
     for (path, method, operation) in operations(&described()) {
         let responses = operation["responses"].as_object().expect("responses");
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
@@ -52,7 +52,7 @@ fn every_operation_says_how_it_fails_and_what_it_answers() {
 }
 
 #[test]
-fn every_name_leads_to_what_it_names() {
+fn every_reference_resolves() {
     fn look(document: &Value, value: &Value, broken: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
@@ -97,7 +97,7 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
 }
 
 #[test]
-fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
+fn stored_responses_contain_no_secret_fields() {
     let (document, mut refused) = (described(), 0);
     for (path, method, operation) in operations(&document) {
         if method != "post" {
@@ -128,7 +128,7 @@ fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
 }
 
 #[test]
-fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
+fn units_and_adjacencies_are_enums_in_every_schema() {
     // The number of words in each list.
     const LISTS: [(&str, usize); 2] = [("unit", 4), ("adjacency", 3)];
     fn look(value: &Value, found: &mut Vec<(usize, Value)>) {

@@ -10,7 +10,7 @@ fn values<'a>(page: &'a str, before: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_operation_and_schema_has_its_place_and_every_link_leads_to_one() {
+fn reference_page_has_every_operation_and_valid_links() {
     let document = described();
     let page = page(&document);
     let ids: Vec<&str> = values(&page, " id=\"");
@@ -47,7 +47,7 @@ fn tags_close_in_the_order_in_which_they_open() {
 }
 
 #[test]
-fn what_a_description_says_is_text_and_never_markup() {
+fn description_is_escaped_in_the_page() {
     let mut document = described();
     document["paths"]["/me"]["get"]["summary"] = "<script>alert(1)</script> & \"`<b>`\"".into();
     let page = page(&document);

@@ -29,65 +29,65 @@ struct Arguments {
 enum ServerCommand {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
-    /// Bring the database up to date and stop.
+    /// Apply pending database migrations and exit.
     Migrate,
-    /// What concerns certificates.
+    /// Verify certificates.
     #[command(subcommand)]
     Certificate(CertificateCommand),
-    /// Write everything that this server consists of into one sealed file; it may run meanwhile.
+    /// Write an encrypted backup of the database, keys and objects to one file. The server may be running.
     Backup(backup::command::BackupOptions),
-    /// Make a server of a backup, in an empty data folder, database and store, and examine its ledger.
+    /// Restore a backup into an empty data folder, database and object store, and verify its ledger.
     Restore(backup::command::RestoreOptions),
-    /// State that the database was put back to an earlier state by other means than `restore`, such as point-in-time recovery. Run it
-    /// before the server starts on that database: the sites then give back the receipts that it lacks.
+    /// Record that the database was restored without `restore`, for example by point-in-time recovery. Run this before the server
+    /// starts on that database; the sites then resend the receipts that it lacks.
     StateRestoration {
-        /// The reason, stated to every site: 1 to 500 characters.
+        /// The reason, which is sent to every site: 1 to 500 characters.
         #[arg(long, value_name = "TEXT")]
         reason: String,
     },
-    /// Show the configuration in force and where each value comes from; secrets are masked.
+    /// Show the effective configuration and the source of each value, with secrets masked.
     Config(ConfigOptions),
-    /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
+    /// Verify the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
     Verify(verify::VerifyOptions),
-    /// Examine what this server needs, from its configuration to its alarms, and name a remedy for each fault. Works beside the
-    /// running server. The exit status is 1 when a check failed.
+    /// Check the configuration, data folder, database, object store, keys and alarms, and suggest a remedy for each fault. The server
+    /// may be running. The exit status is 1 if a check failed.
     Doctor(doctor::DoctorOptions),
-    /// What concerns the ledger.
+    /// Export the ledger.
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Let an operator in when none can sign in. Logged, and announced to the operators.
+    /// Restore access for an operator who cannot sign in. Each use is logged, and the operators are notified.
     #[command(subcommand)]
     Operator(terminal::OperatorCommand),
-    /// Replace the server's keys: those of tokens, of second factors and of signatures.
+    /// Manage the server's keys for tokens, second factors and signatures.
     #[command(subcommand)]
     Keys(terminal::keys::KeysCommand),
 }
 
 #[derive(clap::Args)]
 struct ConfigOptions {
-    /// As one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Every key with what is built in and what it means, as a table of Markdown, instead.
+    /// Print a Markdown table of the configuration keys with their defaults and descriptions.
     #[arg(long, conflicts_with = "json")]
     table: bool,
-    /// Every metric that `/metrics` has, as a table of Markdown, instead.
+    /// Print a Markdown table of the metrics that `/metrics` reports.
     #[arg(long, conflicts_with_all = ["json", "table"])]
     metrics: bool,
 }
 
 #[derive(Subcommand)]
 enum LedgerCommand {
-    /// Write everything that somebody elsewhere needs to verify the ledger into a file.
+    /// Write a bundle to verify the ledger on another machine.
     Export {
-        /// The bundle: JSON lines.
+        /// The bundle file (JSON lines).
         file: PathBuf,
     },
 }
 
 #[derive(Subcommand)]
 enum CertificateCommand {
-    /// Check a certificate's file: signatures, receipts, counts, every figure. Needs no server, database or network.
+    /// Verify a certificate file: signatures, receipts, counts and every figure. Needs no server, database or network.
     Verify(undertone_server::terminal::certificate::CertificateOptions),
 }
 
@@ -122,7 +122,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             if let Some(link) = setup::operator_link(&app.ctx).await? {
                 let place = terminal::announce_first_link(&app.ctx.config.data_dir, &link)?;
                 println!(
-                    "This server has no operator yet. Its first operator comes in by a link, once, within 7 days:\n    {place}"
+                    "This server has no operator yet. The first operator registers with this link, which is valid once, for 7 days:\n    {place}"
                 );
             }
             app.serve().await?;
@@ -160,21 +160,21 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             println!("{report}");
             if !report.holds() {
                 eprintln!(
-                    "The ledger does not hold: the keys were not put in place, and no server starts with this copy."
+                    "The ledger failed verification. The keys were not installed, so no server starts with this copy."
                 );
                 return Ok(ExitCode::from(UNSOUND));
             }
             println!(
-                "The server is restored to this state, and its log states that. Each site gives back the receipts that this state \
-                 lacks when it next reaches the server; until then its datasets take part in no new job."
+                "The server is restored to this state, and its log records the restoration. Each site resends the receipts that this \
+                 state lacks when it next connects; until then its datasets take part in no new job."
             );
         }
         ServerCommand::StateRestoration { reason } => {
             let _lock = ServingLock::take(&config)?;
             let stated = restoration::command(&config, &reason).await?;
             println!(
-                "The log states that it was put back to {} entries. Start the server: each site gives back the receipts that this \
-                 state lacks when it next reaches the server.",
+                "The log records a restoration to {} entries. Start the server: each site resends the receipts that this state lacks \
+                 when it next connects.",
                 stated.size
             );
         }
@@ -189,9 +189,9 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         ServerCommand::Doctor(_) => {}
         ServerCommand::Ledger(LedgerCommand::Export { file }) => {
             let changed = verify::export(&config, &file).await?;
-            println!("The ledger is in {}.", file.display());
+            println!("The ledger was exported to {}.", file.display());
             if changed > 0 {
-                eprintln!("{changed} rows are not those that were written: run `undertone-server verify`");
+                eprintln!("{changed} rows were modified after they were written: run `undertone-server verify`");
                 return Ok(ExitCode::from(UNSOUND));
             }
         }

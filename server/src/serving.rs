@@ -19,8 +19,8 @@ pub struct ServingLock {
 pub enum ServingError {
     /// Another server is serving.
     #[error(
-        "{holder} serves from the SQLite file already (lock {path}): stop it first, or give this server another `data_dir`; several \
-         servers at once need PostgreSQL",
+        "{holder} already uses the SQLite file (lock {path}): stop it first, or set another `data_dir`; several \
+         servers need PostgreSQL",
         path = path.display()
     )]
     Held {

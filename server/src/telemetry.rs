@@ -36,10 +36,10 @@ const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORT
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
-    #[error("log.filter cannot be read: {0}")]
+    #[error("cannot parse log.filter: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
     /// The collector's address cannot be used.
-    #[error("OTEL_EXPORTER_OTLP_ENDPOINT cannot be used: {0}")]
+    #[error("cannot use OTEL_EXPORTER_OTLP_ENDPOINT: {0}")]
     Collector(#[from] opentelemetry_otlp::ExporterBuildError),
 }
 
@@ -53,7 +53,7 @@ impl Drop for TraceExporter {
         if let Some(provider) = self.0.take()
             && let Err(error) = provider.shutdown()
         {
-            eprintln!("the last traces were not sent: {error}");
+            eprintln!("cannot send the last traces: {error}");
         }
     }
 }

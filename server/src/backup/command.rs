@@ -15,30 +15,30 @@ use undertone_server_core::db::Db;
 use undertone_server_core::service::audit_log::{self, AuditAction};
 use undertone_server_core::verify::Report;
 
-/// Where a backup is, and what opens it.
+/// A backup file and the source of its passphrase.
 #[derive(Args)]
 pub struct BackupOptions {
-    /// The backup.
+    /// The backup file.
     pub file: PathBuf,
-    /// A file whose first line is the passphrase; `-` for the standard input.
+    /// A file whose first line is the passphrase; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// The passphrase, where no file names it.
+    /// The passphrase, if there is no passphrase file.
     #[arg(long, hide = true, env = "UNDERTONE_BACKUP_PASSPHRASE", hide_env_values = true)]
     passphrase: Option<String>,
 }
 
-/// What is restored, and what is known from elsewhere.
+/// The options of `restore`.
 #[derive(Args)]
 pub struct RestoreOptions {
-    /// Where the backup is.
+    /// The backup.
     #[command(flatten)]
     pub backup: BackupOptions,
-    /// A signed head that a site kept (JSON: `payload` and `signature`), which the restored log must continue; may be given more than
-    /// once. Without one an older backup passes for the newest, until the first site looks.
+    /// A signed head from a site (JSON: `payload` and `signature`) that the restored log must continue; may be repeated. Without a
+    /// head, an outdated backup is accepted until the first site connects.
     #[arg(long, value_name = "FILE")]
     pub head: Vec<PathBuf>,
-    /// The reason, stated to every site: 1 to 500 characters.
+    /// The reason, which is sent to every site: 1 to 500 characters.
     #[arg(long, value_name = "TEXT", default_value = "restored from a backup")]
     pub reason: String,
 }
@@ -76,7 +76,7 @@ pub async fn backup(config: &Config, options: &BackupOptions) -> Result<String, 
     let passphrase = options.passphrase()?;
     let (contents, end) = write::write(config, &options.file, passphrase).await?;
     let mut summary = format!(
-        "The backup is in {}: the tables, {} files of the data folder, {} objects of {} bytes.",
+        "Backup written to {}: the tables, {} files of the data folder, {} objects of {} bytes.",
         options.file.display(),
         end.keys,
         end.objects,
@@ -85,12 +85,12 @@ pub async fn backup(config: &Config, options: &BackupOptions) -> Result<String, 
     if end.gone > 0 {
         let _ = write!(
             summary,
-            "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.",
+            "\n{} objects of rounds that closed during the backup are omitted; they are not needed.",
             end.gone
         );
     }
     if let Err(error) = note(config, &contents, end).await {
-        let _ = write!(summary, "\nThe audit log does not have it: {error}");
+        let _ = write!(summary, "\nCannot record the backup in the audit log: {error}");
     }
     if let Some(head) = contents.head {
         let _ = write!(summary, "\nIts ledger ends with {}", head.payload);

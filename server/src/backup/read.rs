@@ -171,7 +171,7 @@ fn take_out(
         } else if name == "end.json" {
             end = Some(serde_json::from_reader(&mut member).map_err(|_| wrong("end.json cannot be read"))?);
         } else {
-            return Err(wrong(&format!("nobody knows what its member {name} is")));
+            return Err(wrong(&format!("it has an unknown member {name}")));
         }
     }
     let end = end.ok_or_else(|| wrong("its end is missing"))?;
@@ -187,7 +187,7 @@ fn check(contents: &BackupContents, database: &str) -> Result<(), String> {
         return Err(format!("its format is {} {}, not {FORMAT} {VERSION}", contents.format, contents.version));
     }
     if contents.database != database {
-        return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
+        return Err(format!("its tables are from {}, but database_url names {database}", contents.database));
     }
     let own_migrations = Db::known_migrations();
     let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
@@ -253,7 +253,7 @@ async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupEr
     let key =
         if key.is_some() { "were sealed by another factor.key" } else { "cannot be opened: it has no factor.key" };
     Err(wrong(format!(
-        "{locked} of {all} second factors {key}; put the right one into the data folder and make the backup again"
+        "{locked} of {all} second factors {key}; install the right key in the data folder and repeat the backup"
     )))
 }
 

@@ -165,7 +165,7 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, mut data: i
     if reader.read == size {
         return Ok(());
     }
-    Err(io::Error::other(format!("{name} became shorter while it was read: make the backup again")))
+    Err(io::Error::other(format!("{name} became shorter during the backup: repeat the backup")))
 }
 
 struct CountingReader<'a, R> {

@@ -63,7 +63,7 @@ pub(super) async fn accept_until(
     }
     drop(running);
     if tokio::time::timeout(grace, ended.recv()).await.is_err() {
-        tracing::warn!(listener = driver.name, "requests that had not ended were cut off");
+        tracing::warn!(listener = driver.name, "aborted unfinished requests at shutdown");
         cut_off.cancel();
         ended.recv().await;
     }
@@ -86,11 +86,11 @@ async fn recover(error: &io::Error, registry: &Arc<ConnectionRegistry>, driver: 
             tracing::error!(
                 listener = driver.name,
                 %error,
-                "too many open files: no connection can be accepted; raise LimitNOFILE of the service"
+                "too many open files, cannot accept connections: raise LimitNOFILE of the service"
             );
         }
     } else if is_due {
-        tracing::warn!(listener = driver.name, %error, "a connection cannot be accepted");
+        tracing::warn!(listener = driver.name, %error, "cannot accept a connection");
     }
     tokio::time::sleep(BACK_OFF).await;
 }

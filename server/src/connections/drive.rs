@@ -92,7 +92,7 @@ impl Driver {
             Ok(Err(error)) => tracing::debug!(listener = self.name, %error, "a handshake failed"),
             Err(_) => {
                 self.metrics.reach(Limit::Handshake);
-                tracing::debug!(listener = self.name, "a handshake took too long");
+                tracing::debug!(listener = self.name, "a handshake timed out");
             }
         }
     }
@@ -216,7 +216,7 @@ impl Driver {
         let answer = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
         let mut answer = answer.unwrap_or_else(|never| match never {});
         if guard.is_over_budget() {
-            let detail = "too many bytes of requests are under way: try again in a moment";
+            let detail = "too many request bytes in transit: try again in a moment";
             answer = Rejection::new(Code::Unavailable, detail).into_response();
         }
         Ok(answer.map(|body| AnswerBody::new(body, guard)))

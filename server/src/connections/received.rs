@@ -55,7 +55,7 @@ pub(super) enum ReceiveError {
     #[error(transparent)]
     Connection(#[from] hyper::Error),
     /// Too many bytes are in memory.
-    #[error("too many bytes of requests are under way: try again in a moment")]
+    #[error("too many request bytes in transit: try again in a moment")]
     TooMany,
 }
 

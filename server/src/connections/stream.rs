@@ -55,7 +55,7 @@ impl<I> DeadlineStream<I> {
                 }
                 ready!(self.deadline.as_mut().poll(context));
                 self.metrics.reach(Limit::UnreadAnswer);
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end does not read")))
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
             }
         }
     }

@@ -54,7 +54,7 @@ async fn begin(
     address: IpAddr,
     known: Option<String>,
 ) -> Result<Response, Error> {
-    let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to go on"))?;
+    let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to continue"))?;
     let (subject, operation) = match query {
         EventsQuery { job: Some(id), consortium: None, questions: None } => (Subject::Job(*id), Operation::ReadJob),
         EventsQuery { job: None, consortium: Some(id), questions: None } => {

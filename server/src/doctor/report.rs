@@ -93,7 +93,7 @@ impl fmt::Display for Examination {
             }
         }
         let (warn, fail) = (self.count(CheckState::Warn), self.count(CheckState::Fail));
-        write!(formatter, "{} ok, {warn} to look at, {fail} failed", self.count(CheckState::Ok))
+        write!(formatter, "{} ok, {warn} warnings, {fail} failed", self.count(CheckState::Ok))
     }
 }
 

@@ -162,7 +162,7 @@ async fn running_server_is_asked_and_a_stopped_one_is_missed() {
     for check in ["server", "workers", "metrics", "certificate"] {
         assert_eq!(state(&report, check), Some(CheckState::Ok), "{check}: {report}");
     }
-    assert!(detail(&report, "certificate").contains("shows the one of its files"), "{report}");
+    assert!(detail(&report, "certificate").contains("presents the certificate of its files"), "{report}");
 
     ctx.shutdown.cancel();
     serving.await.expect("no panic").expect("it ends in order");
@@ -311,7 +311,7 @@ fn waiting_migrations_are_named() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut report = Examination::default();
     assert!(!database::judge_migrations(&names(&["a"]), &names(&["a", "b", "c"]), &mut report));
-    assert!(detail(&report, "migrations").contains("2 wait, the first is b"), "{report}");
+    assert!(detail(&report, "migrations").contains("2 pending, the first is b"), "{report}");
     assert!(database::judge_migrations(&names(&["a"]), &names(&["a"]), &mut Examination::default()));
 }
 

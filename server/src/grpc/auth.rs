@@ -89,5 +89,8 @@ pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<RecognizedWork
 
 /// Returns the refusal of a caller without a session.
 pub(super) fn refused() -> Problem {
-    Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over, of a key before or not ours")
+    Problem::new(
+        Code::Unauthenticated,
+        "sign in first: the session is missing, expired, of a replaced key or from another server",
+    )
 }

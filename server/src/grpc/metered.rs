@@ -46,7 +46,7 @@ fn charge_bytes(charge: &SharedCharge, metrics: &Metrics, bytes: usize) -> Resul
         return Ok(());
     }
     metrics.reach(Limit::MessageBytes);
-    let detail = "too many bytes of messages are under way: send it again in a moment";
+    let detail = "too many message bytes in transit: send the message again in a moment";
     Err(to_retry_status(&Problem::new(Code::Unavailable, detail), LATER))
 }
 
@@ -126,7 +126,7 @@ impl MeteredBody {
         if length > self.largest {
             self.metrics.reach(Limit::MessageSize);
             return Err(Status::out_of_range(format!(
-                "a message of {length} bytes is over the limit of {} bytes for this caller: sign in, or send less",
+                "a message of {length} bytes exceeds the limit of {} bytes for this caller: sign in, or send less",
                 self.largest
             )));
         }

@@ -92,6 +92,6 @@ where
 }
 
 fn turned_away(wait: Duration) -> Status {
-    let detail = format!("more calls came than are answered: come again in {} s", wait.as_secs() + 1);
+    let detail = format!("too many calls: try again in {} s", wait.as_secs() + 1);
     to_retry_status(&Problem::new(Code::RateLimited, detail), wait)
 }

@@ -234,8 +234,7 @@ impl WorkerGateway for GatewayService {
         // In a separate task: if the connection is lost, this method is dropped, but the received bytes must be stored.
         let outcome =
             tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
-        let outcome =
-            outcome.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
+        let outcome = outcome.map_err(|_| fail(Error::problem(Code::Internal, "cannot store the submission")))??;
         let round::Taken { repeated, countersignatures } = outcome;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
@@ -445,7 +444,7 @@ impl WorkerGateway for GatewayService {
                 texts([&*gave_up.reason])?;
                 (Outcome::GaveUp(gave_up.reason), None)
             }
-            None => return Err(malformed("say how the part ended")),
+            None => return Err(malformed("the outcome of the part is missing")),
         };
         let receipts = parse_all_signed(receipts)?;
         let countersigned = finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts)

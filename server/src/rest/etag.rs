@@ -95,7 +95,7 @@ async fn tagged(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     // The body was built in memory.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return Rejection::new(Code::Internal, "the answer broke off").into_response();
+        return Rejection::new(Code::Internal, "the response ended early").into_response();
     };
     if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::of_bytes(&body))) {
         parts.headers.insert(header::ETAG, tag);

@@ -54,7 +54,7 @@ async fn trouble(ctx: &Ctx, probe: &WriteProbe) -> Option<&'static str> {
     match with_timeout(async { ctx.db.is_current().await.ok() }).await {
         Some(true) => {}
         Some(false) => {
-            return Some("the database has other tables than this program: run `undertone-server migrate`");
+            return Some("the database's tables do not match this program: run `undertone-server migrate`");
         }
         None => return Some("the database does not answer"),
     }

@@ -176,7 +176,7 @@ async fn finish(
     let Some(pending) = pending else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {
         // The person or the provider refused. The provider's code does not help the person.
-        tracing::info!(provider.error = answer.error.as_deref().is_some(), "the provider recognized nobody");
+        tracing::info!(provider.error = answer.error.as_deref().is_some(), "the identity provider declined a sign-in");
         return back(ctx, "declined");
     };
     let identity = provider.finish(ctx, &pending.attempt, &answer.state, code, answer.iss.as_deref()).await;
@@ -235,12 +235,12 @@ fn back(ctx: &Ctx, word: &str) -> Response {
 fn word(error: &ProviderError) -> &'static str {
     match error {
         ProviderError::Configuration(_) | ProviderError::Unreachable(_) => {
-            tracing::error!(%error, "the provider of sign-ins cannot be used");
+            tracing::error!(%error, "cannot use the identity provider");
             "unavailable"
         }
         ProviderError::Attempt => "attempt",
         ProviderError::Code(_) | ProviderError::Identity(_) => {
-            tracing::warn!(%error, "what the provider answered was not believed");
+            tracing::warn!(%error, "the answer of the identity provider is invalid");
             "refused"
         }
     }
@@ -259,7 +259,7 @@ fn own_address(to: &str) -> String {
 }
 
 fn missing() -> Response {
-    Rejection::new(Code::NotFound, "this server signs nobody in at a provider").into_response()
+    Rejection::new(Code::NotFound, "this server has no identity provider").into_response()
 }
 
 /// Derives the key that encrypts the state of a sign-in from a token key, for this purpose only.

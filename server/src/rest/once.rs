@@ -53,7 +53,7 @@ pub(super) fn tells_a_secret(path: &str) -> bool {
 pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let key = request.headers().get(KEY).cloned();
     if key.is_some() && request.method() == Method::POST && tells_a_secret(request.uri().path()) {
-        let detail = "the answer is shown once and never kept, so it cannot be repeated: send the request without `Idempotency-Key`";
+        let detail = "the response contains a secret and is not stored, so it cannot be repeated: send the request without `Idempotency-Key`";
         return Rejection::new(Code::Malformed, detail).into_response();
     }
     let (Some(key), true) = (key, concerns(request.method(), request.uri().path())) else {
@@ -116,7 +116,7 @@ async fn finish(ctx: &Ctx, attempt: &Begun, response: Response) -> Response {
     }
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return Rejection::new(Code::Internal, "the answer broke off").into_response();
+        return Rejection::new(Code::Internal, "the response ended early").into_response();
     };
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
     // Responses to POST are JSON, which is text.

@@ -23,7 +23,7 @@ pub(super) async fn limit(State((ctx, rates)): State<(Ctx, RateLimits)>, request
     let Some(wait) = rates.wait(address, request.headers()) else { return next.run(request).await };
     ctx.metrics.turned_away();
     let seconds = wait.as_secs() + 1;
-    let detail = format!("more requests came than are answered: come again in {seconds} s");
+    let detail = format!("too many requests: try again in {seconds} s");
     let mut response = Rejection::new(Code::RateLimited, detail).into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response

@@ -12,19 +12,19 @@ use undertone_server_core::service::certificate::verify::{Known, Verdict, verify
 /// The number of bytes of a model read at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// What to check, and what is known from elsewhere.
+/// The options of `certificate verify`.
 #[derive(Debug, clap::Args)]
 pub struct CertificateOptions {
-    /// The certificate as it was downloaded.
+    /// The downloaded certificate file.
     pub file: PathBuf,
-    /// The model that the certificate should be for.
+    /// The model file that the certificate must describe.
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// The server's public key in hex, as a worker's enrolment pinned it. Without it the key that the certificate names is
-    /// taken, which proves less.
+    /// The server's public key in hex, as pinned by a worker. By default, the key in the certificate is used, which is a weaker
+    /// check.
     #[arg(long, value_name = "HEX")]
     pub server_key: Option<String>,
-    /// A site's public key in hex; may be given several times. With any, every site must have one of them.
+    /// A site's public key in hex; may be repeated. If set, every site must have one of these keys.
     #[arg(long, value_name = "HEX")]
     pub site_key: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub enum CommandError {
         source: io::Error,
     },
     /// The file is not a certificate.
-    #[error("{path} is not a certificate's file: {source}")]
+    #[error("{path} is not a certificate file: {source}")]
     Form {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum CommandError {
         source: serde_json::Error,
     },
     /// A key is invalid.
-    #[error("--server-key: {0}; give 64 hex digits")]
+    #[error("--server-key: {0}; expected 64 hex digits")]
     Key(#[from] SignedError),
 }
 

@@ -59,7 +59,7 @@ where
     match work(request.get_ref()).await {
         Ok(object) => {
             let body =
-                serde_json::to_string(&object).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
+                serde_json::to_string(&object).map_err(|error| fail(Error::internal("storing a response", error)))?;
             let record = Kept { status: 200, headers: Vec::new(), body };
             idempotency::keep(ctx, &attempt, &record).await.map_err(fail)?;
             Ok(Response::new(to_reply(&object)))
@@ -75,5 +75,5 @@ where
 }
 
 fn read<M: DeserializeOwned>(kept: &Kept) -> Result<M, Status> {
-    serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading an answer that was kept", error)))
+    serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading a stored response", error)))
 }

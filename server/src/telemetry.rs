@@ -63,7 +63,7 @@ impl Drop for TraceExporter {
 ///
 /// # Errors
 /// [`TelemetryError`].
-pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
+pub fn start(config: &LogConfig) -> Result<TraceExporter, TelemetryError> {
     let filter = EnvFilter::try_new(&config.filter)?;
     let provider = if is_collector_configured(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

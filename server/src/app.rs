@@ -44,7 +44,8 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
         tracing::warn!("{warning}");
     }
     let tls = Shown::begin(&config, clock.now())?;
-    let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
+    let http = listen(config.http)?;
+    let grpc = listen(config.grpc)?;
     let metrics = config.metrics.map(listen).transpose()?;
     let addresses = Addresses {
         http: address(config.public_url.as_deref(), &http, tls.is_some())?,

@@ -92,7 +92,8 @@ pub(crate) fn pages() -> std::collections::BTreeSet<String> {
 
 /// Returns a function that provides a request's `Desk`.
 fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
-    let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
+    let ctx = ctx.clone();
+    let actor = request.extensions().get::<Actor>().cloned();
     let from = extract::origin(&ctx, request.headers(), request.extensions());
     let half = cookie::half(&ctx, request.headers());
     let from = from.with_device(cookie::device(&ctx, request.headers()));

@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn default_rates_exceed_the_calls_of_a_worker() {
         let RateConfig { by_caller, by_address, by_worker, .. } = RateConfig::default();
-        let (calls_a_round, rounds_a_second) = (6, 100);
+        let calls_a_round = 6;
+        let rounds_a_second = 100;
         assert!(by_worker / 60 > calls_a_round * rounds_a_second);
         assert!(by_worker > by_address && by_address > by_caller);
         // After a restart of the server, all workers behind one address request a challenge, answer it and request the

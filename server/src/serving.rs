@@ -107,7 +107,8 @@ mod tests {
         first.describe("http://127.0.0.1:8420").expect("written");
         let refused = ServingLock::take(&config).expect_err("the first serves");
         assert!(matches!(refused, ServingError::Held { .. }));
-        let (text, process) = (refused.to_string(), format!("process {} at http://127.0.0.1:8420", std::process::id()));
+        let text = refused.to_string();
+        let process = format!("process {} at http://127.0.0.1:8420", std::process::id());
         assert!(text.contains(&process) && text.contains("undertone.sqlite.lock"), "{text}");
         drop(first);
         ServingLock::take(&config).expect("the first has ended");

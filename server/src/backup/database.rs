@@ -131,7 +131,8 @@ fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
 /// Decodes the percent escapes of a part of a URL.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
-    let (mut plain, mut at) = (Vec::new(), 0);
+    let mut plain = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
         let escaped = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
         if let Some(byte) = escaped.and_then(|digits| hex::decode(digits).ok()) {

@@ -81,7 +81,10 @@ async fn restored(
     staged: &Path,
     store: &Store,
 ) -> Result<Report, BackupError> {
-    let (path, to, objects, handle) = (from.to_owned(), staged.to_owned(), store.clone(), Handle::current());
+    let path = from.to_owned();
+    let to = staged.to_owned();
+    let objects = store.clone();
+    let handle = Handle::current();
     let name = kind.name();
     let taken_out = tokio::task::spawn_blocking(move || take_out(&path, passphrase, name, &to, &objects, &handle));
     taken_out.await.map_err(|error| {
@@ -150,7 +153,9 @@ fn take_out(
     identity.set_max_work_factor(MOST_WORK);
     let opened = opening.decrypt(std::iter::once(&identity as _)).map_err(|error| sealed(&error))?;
     let mut archive = Archive::new(zstd::Decoder::new(opened).map_err(|error| sealed(&error))?);
-    let (mut contents, mut end, mut found) = (None::<BackupContents>, None::<BackupEnd>, BackupEnd::default());
+    let mut contents = None::<BackupContents>;
+    let mut end = None::<BackupEnd>;
+    let mut totals = BackupEnd::default();
     std::fs::create_dir(to.join("keys")).map_err(file_error(to))?;
     for member in archive.entries().map_err(|error| sealed(&error))? {
         let mut member = member.map_err(|error| sealed(&error))?;
@@ -164,10 +169,10 @@ fn take_out(
             copy(&mut member, &to.join("database")).map_err(file_error(to))?;
         } else if let Some(key) = name.strip_prefix("keys/").filter(|key| !key.contains('/') && !key.starts_with('.')) {
             copy(&mut member, &to.join("keys").join(key)).map_err(file_error(to))?;
-            found.keys += 1;
+            totals.keys += 1;
         } else if let Some(object) = name.strip_prefix("objects/") {
-            found.bytes += put(&mut member, object, store, handle, from)?;
-            found.objects += 1;
+            totals.bytes += put(&mut member, object, store, handle, from)?;
+            totals.objects += 1;
         } else if name == "end.json" {
             end = Some(serde_json::from_reader(&mut member).map_err(|_| wrong("end.json cannot be read"))?);
         } else {
@@ -175,7 +180,7 @@ fn take_out(
         }
     }
     let end = end.ok_or_else(|| wrong("its end is missing"))?;
-    if (BackupEnd { gone: end.gone, ..found }) == end && to.join("database").is_file() {
+    if (BackupEnd { gone: end.gone, ..totals }) == end && to.join("database").is_file() {
         return Ok(());
     }
     Err(wrong("members are missing"))
@@ -211,7 +216,8 @@ fn copy(from: &mut impl Read, to: &Path) -> std::io::Result<()> {
 
 fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &Path) -> Result<u64, BackupError> {
     let path = ObjectPath::from(name);
-    let (mut piece, mut size) = (vec![0; PIECE], 0);
+    let mut piece = vec![0; PIECE];
+    let mut size = 0;
     let mut writer = WriteMultipart::new(handle.block_on(store.put_multipart(&path))?);
     loop {
         let count = from.read(&mut piece).map_err(file_error(file))?;

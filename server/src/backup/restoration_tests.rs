@@ -162,7 +162,8 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 async fn lost_part_that_ended_gives_back_the_rest_at_once() {
     let restored = RestoredServer::new().await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
-    let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
+    let job = restored.job.summary.id.0;
+    let dataset = restored.dataset().0;
     let reserved = ledger::of(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
     assert!(restored.verify_ledger().await.holds());
@@ -226,7 +227,8 @@ on_both! {
             stated.push(state_restoration(&ctx.db, &ctx.signer, ctx.now(), reason).await.unwrap().unwrap());
         }
         world.set_budget(&world.sites[1], 21.0).await.unwrap();
-        let (head, key) = (newest_head(ctx).await, ctx.signer.verifying_key());
+        let head = newest_head(ctx).await;
+        let key = ctx.signer.verifying_key();
         let all = proofs(ctx, None, head.size).await.unwrap();
         let checked: Vec<_> = all.iter().map(|proof| proof.check(&key, &head).unwrap()).collect();
         assert_eq!(checked, stated);
@@ -250,7 +252,8 @@ on_both! {
     }
 
     async fn restoration_without_a_reason_is_refused(app: &TestApp) {
-        let (ctx, long) = (&app.ctx, "x".repeat(LONGEST_REASON + 1));
+        let ctx = &app.ctx;
+        let long = "x".repeat(LONGEST_REASON + 1);
         for reason in ["  ", &*long] {
             let refused = state_restoration(&ctx.db, &ctx.signer, ctx.now(), reason).await.unwrap_err();
             assert_eq!(refused.code(), Code::ValidationFailed);

@@ -121,7 +121,8 @@ async fn backup_and_restore_are_entries_of_the_audit_log() {
     let app = TestApp::sqlite().await;
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (file, secret) = (folder.path().join("server.backup"), folder.path().join("secret"));
+    let file = folder.path().join("server.backup");
+    let secret = folder.path().join("secret");
     fs::write(&secret, "a passphrase of a test").expect("the folder is writable");
     let options = super::command::BackupOptions::new(file.clone(), secret);
     super::command::backup(&app.ctx.config, &options).await.expect("made");

@@ -56,7 +56,9 @@ async fn sealed(
     passphrase: SecretString,
 ) -> Result<(BackupContents, BackupEnd), BackupError> {
     let store = object::open(config)?;
-    let (data_dir, staged, to) = (config.data_dir.clone(), staged.to_owned(), to.to_owned());
+    let data_dir = config.data_dir.clone();
+    let staged = staged.to_owned();
+    let to = to.to_owned();
     let database = if let DatabaseKind::Sqlite(path) = kind { Some(path.clone()) } else { None };
     let handle = Handle::current();
     let written = tokio::task::spawn_blocking(move || {

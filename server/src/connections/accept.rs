@@ -52,7 +52,9 @@ pub(super) async fn accept_until(
         match accepted {
             Ok((stream, peer)) => {
                 let Some(admission) = registry.admit(peer.ip()) else { continue };
-                let (driver, cut_off, running) = (driver.clone(), cut_off.clone(), running.clone());
+                let driver = driver.clone();
+                let cut_off = cut_off.clone();
+                let running = running.clone();
                 tokio::spawn(async move {
                     driver.drive(stream, peer, &admission.state, &cut_off).await;
                     drop((admission, running));

@@ -112,7 +112,8 @@ impl Driver {
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
-        let (mut is_closing, mut look_at) = (false, Instant::now());
+        let mut is_closing = false;
+        let mut look_at = Instant::now();
         loop {
             tokio::select! {
                 ended = connection.as_mut() => {
@@ -172,7 +173,8 @@ impl Driver {
         if is_closing {
             return Verdict::Close;
         }
-        let (now, activity) = (Instant::now(), state.activity());
+        let now = Instant::now();
+        let activity = state.activity();
         if activity.begun == 0 {
             let due = state.opened + self.limits.first_request;
             if now < due {

@@ -63,7 +63,8 @@ impl TestListener {
     async fn with_grace(limits: ConnectionLimits, grace: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+        let metrics = Metrics::new(Transactions::default());
+        let shutdown = CancellationToken::new();
         let registry = Arc::new(ConnectionRegistry::new("test", limits, metrics.clone()));
         let driver = Driver::new("test", limits, None, router(), metrics.clone(), shutdown.clone());
         let served = tokio::spawn(async move { accept_until(&listener, &registry, &driver, grace).await });
@@ -157,7 +158,8 @@ async fn idle_connection_is_closed_in_time() {
 #[tokio::test]
 async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
     let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() }).await;
-    let (mut stranger, mut member) = (server.connect().await, server.connect().await);
+    let mut stranger = server.connect().await;
+    let mut member = server.connect().await;
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
     assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     assert_eq!(receive(&mut stranger).await, "");
@@ -307,7 +309,8 @@ async fn unread_answers_of_strangers_make_room_for_others() {
 #[tokio::test]
 async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
     let server = TestListener::with_grace(small_limits(), SHORT * 10).await;
-    let (mut busy, mut idle) = (server.connect().await, server.connect().await);
+    let mut busy = server.connect().await;
+    let mut idle = server.connect().await;
     busy.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     assert!(ask(&mut idle, GET).await.contains("200 OK"));
     server.shutdown.cancel();
@@ -337,7 +340,8 @@ impl ConnectionSource for ExhaustedListener {
 
 #[tokio::test]
 async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
-    let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+    let metrics = Metrics::new(Transactions::default());
+    let shutdown = CancellationToken::new();
     let registry = Arc::new(ConnectionRegistry::new("test", small_limits(), metrics.clone()));
     let quiet = registry.admit([192, 0, 2, 1].into()).unwrap();
     let driver = Driver::new("test", small_limits(), None, router(), metrics.clone(), shutdown.clone());

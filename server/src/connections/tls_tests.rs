@@ -67,7 +67,8 @@ fn next_certificate_is_announced_thirty_days_in_advance() {
 fn late_server_announces_its_next_certificate_first() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    let (first, late) = (serve_fingerprint(&config, START), START + Duration::days(1000));
+    let first = serve_fingerprint(&config, START);
+    let late = START + Duration::days(1000);
     assert_eq!(serve_fingerprint(&config, late), first);
     let next = next_identity(&config).expect("read").expect("it is more than time to tell");
     assert_eq!(next.from, Some(late + Duration::days(30)));
@@ -90,9 +91,12 @@ fn power_cut_during_rotation_leaves_a_matching_pair() {
 
 #[test]
 fn operator_supplies_the_next_certificate() {
-    let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
-    let (_, follows) = (serve_fingerprint(&config, START), serve_fingerprint(&following, START));
+    let dir = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
+    let mut config = speaking(dir.path());
+    let following = speaking(other.path());
+    serve_fingerprint(&config, START);
+    let follows = serve_fingerprint(&following, START);
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
     assert_eq!(next_identity(&config).expect("read"), None);
@@ -136,10 +140,12 @@ async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
 
 #[tokio::test]
 async fn replaced_certificate_is_served_without_a_restart() {
-    let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let dir = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
     // Clients verify certificates by the real clock.
     let now = undertone_server_core::ctx::Clock::system().now();
-    let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
+    let mut config = speaking(dir.path());
+    let following = speaking(other.path());
     let first = TlsIdentity::of(&config, now).expect("made").expect("there is one").certificate;
     let second = TlsIdentity::of(&following, now).expect("made").expect("there is one").certificate;
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
@@ -189,7 +195,8 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
     let config = speaking(dir.path());
     let identity = Shown::begin(&config, now).expect("usable").expect("there is one");
     let trusted = TlsIdentity::of(&config, now).expect("read").expect("there is one").certificate;
-    let (handshake, long) = (std::time::Duration::from_millis(500), std::time::Duration::from_secs(30));
+    let handshake = std::time::Duration::from_millis(500);
+    let long = std::time::Duration::from_secs(30);
     let limits = ConnectionLimits {
         handshake,
         first_request: long,

@@ -88,7 +88,8 @@ on_both! {
     async fn tight_epsilon_is_positive_and_below_the_ledgers_epsilon(app: &TestApp) {
         let world = world(&app.ctx).await;
         for party in planned(&world, world.spec(20)).await.parties {
-            let (tight, alone) = (party.tight_epsilon.unwrap(), party.epsilon.unwrap());
+            let tight = party.tight_epsilon.unwrap();
+            let alone = party.epsilon.unwrap();
             assert!(0.5 * alone < tight && tight < alone, "{tight} of {alone}");
             assert!(alone < party.would_be.unwrap());
         }

@@ -92,7 +92,8 @@ impl fmt::Display for Examination {
                 writeln!(formatter, "      {:width$}  -> {remedy}", "")?;
             }
         }
-        let (warn, fail) = (self.count(CheckState::Warn), self.count(CheckState::Fail));
+        let warn = self.count(CheckState::Warn);
+        let fail = self.count(CheckState::Fail);
         write!(formatter, "{} ok, {warn} warnings, {fail} failed", self.count(CheckState::Ok))
     }
 }

@@ -226,7 +226,8 @@ impl control_server::Control for ControlService {
         let actor = self.caller(&request).await?;
         let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
         texts([&*signature])?;
-        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
         let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
         let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
         let job = approved.map_err(fail)?;
@@ -237,7 +238,8 @@ impl control_server::Control for ControlService {
         let actor = self.caller(&request).await?;
         let v1::RefuseJobRequest { job, dataset, reason } = request.into_inner();
         texts([&*reason])?;
-        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
         let job = approval::refuse(&self.ctx, &actor, job, dataset, &RefuseRequest { reason }).await.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
@@ -246,7 +248,8 @@ impl control_server::Control for ControlService {
         let actor = self.caller(&request).await?;
         let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
         texts([&*reason])?;
-        let (job, pause) = (id(&job, "job")?, PauseRequest { reason });
+        let job = id(&job, "job")?;
+        let pause = PauseRequest { reason };
         let outcome = match optional(&dataset, "dataset")? {
             Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
             None => job::pause(&self.ctx, &actor, job, &pause).await,
@@ -318,7 +321,8 @@ impl control_server::Control for ControlService {
     async fn update_draft(&self, request: Request<v1::UpdateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
         let v1::UpdateDraftRequest { draft, content, version } = request.into_inner();
-        let (draft, new) = (id(&draft, "draft")?, struct_of::<NewDraft>(content, "content")?);
+        let draft = id(&draft, "draft")?;
+        let new = struct_of::<NewDraft>(content, "content")?;
         let version = Some(version).filter(|version| *version != 0);
         let written = job::draft_update(&self.ctx, &actor, draft, &new, version, &Expected::Anything).await;
         Ok(Response::new(message::draft(&written.map_err(fail)?)))

@@ -144,11 +144,13 @@ pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request,
     };
     let charge = SharedCharge::new(budget.begin(sender));
     let is_streaming = gate.streaming.contains(request.uri().path());
-    let (time, metrics, held) = (gate.limits.time, gate.ctx.metrics.clone(), charge.clone());
+    let time = gate.limits.time;
+    let metrics = gate.ctx.metrics.clone();
+    let message_charge = charge.clone();
     let request = request.map(|body| Body::new(MeteredBody::new(body, charge, largest, time, is_streaming, metrics)));
     let answer = next.run(request).await;
     // The method holds a complete message until it ends.
-    drop(held);
+    drop(message_charge);
     answer
 }
 

@@ -117,10 +117,12 @@ fn submission_from(offset: usize, lease: &str, data: &[u8], receipts: Vec<v1::Si
 
 /// Returns the average of round 1, from an offset.
 async fn average(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AverageHeader, Vec<u8>) {
-    let (lease, series) = (lease.to_owned(), "private".to_owned());
+    let lease = lease.to_owned();
+    let series = "private".to_owned();
     let ask = v1::AverageRequest { lease, series, round: 1, wait_seconds: 0, offset };
     let mut answer = client.average(with(session, ask)).await.unwrap().into_inner();
-    let (mut header, mut data) = (None, Vec::new());
+    let mut header = None;
+    let mut data = Vec::new();
     while let Some(chunk) = answer.next().await {
         match chunk.unwrap().part {
             Some(average_chunk::Part::Header(first)) => header = Some(first),
@@ -257,7 +259,9 @@ on_both! {
         let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
         let digest = hex::encode(Sha256::digest(&data));
         let received = async |client: &mut Client| {
-            let (lease, series, digest) = (lease.clone(), "private".to_owned(), digest.clone());
+            let lease = lease.clone();
+            let series = "private".to_owned();
+            let digest = digest.clone();
             let ask = v1::ReceivedRequest { lease, series, round: 1, digest };
             client.received(with(&session, ask)).await.unwrap().into_inner().bytes
         };
@@ -276,7 +280,8 @@ on_both! {
         let chunks = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
         let (breaking, connection) = frail(address).await;
         let mut sender = connect(breaking).await;
-        let (before, request) = (tokio::time::Instant::now(), with(&session, chunks));
+        let before = tokio::time::Instant::now();
+        let request = with(&session, chunks);
         let sending = tokio::spawn(async move { sender.submit(request).await });
         asked.await.expect("the server takes all of it");
         connection.abort();
@@ -354,7 +359,8 @@ on_both! {
         };
         let lead = sign_in(&mut client, &world.sites[0]).await.unwrap();
         let other = sign_in(&mut client, &world.sites[1]).await.unwrap();
-        let (lead_lease, other_lease) = (work(&mut client, &lead).await.lease, work(&mut client, &other).await.lease);
+        let lead_lease = work(&mut client, &lead).await.lease;
+        let other_lease = work(&mut client, &other).await.lease;
         let refused = client.put_artifact(with(&other, put(&other_lease))).await.unwrap_err();
         assert_eq!(to_problem(&refused).code, Code::Forbidden);
         client.put_artifact(with(&lead, put(&lead_lease))).await.unwrap();

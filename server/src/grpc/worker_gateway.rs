@@ -47,7 +47,7 @@ impl GatewayService {
         self.ctx.metrics.reach(Limit::OrganizationWrites);
         let seconds = wait.as_secs() + 1;
         let detail = format!(
-            "the workers of your organization register, decide, ask, store and finish more often than `rates.by_organization` allows: come again in {seconds} s"
+            "the workers of your organization write more often than `rates.by_organization` allows: try again in {seconds} s"
         );
         Err(to_retry_status(&Problem::new(Code::RateLimited, detail), wait))
     }
@@ -420,7 +420,8 @@ impl WorkerGateway for GatewayService {
         let v1::LogRequest { lease, sent_at_unix, events } = request.into_inner();
         texts([&*lease])?;
         let to_entry = |event: v1::LogEvent| {
-            let (sequence, at_unix) = (event.sequence, event.at_unix);
+            let sequence = event.sequence;
+            let at_unix = event.at_unix;
             let event =
                 event.try_into().map_err(|_| malformed("an event of the log that this server does not know"))?;
             Ok(job_log::Said { sequence, at_unix, event })

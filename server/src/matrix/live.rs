@@ -118,7 +118,8 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
     let mut scene = TestScene::set(&app).await;
     let callers = std::mem::take(&mut scene.callers);
     let requests = RequestBuilder::new();
-    let (mut wrong, mut grid) = (Vec::new(), Vec::new());
+    let mut wrong = Vec::new();
+    let mut grid = Vec::new();
     let mut reached: BTreeMap<&str, BTreeSet<Operation>> = BTreeMap::new();
     for row in REST {
         let mut marks = String::new();
@@ -150,7 +151,8 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
             checks.iter().filter(|check| !is_expected(check)).map(|more| format!("{} also asks {more:?}", row.name)),
         );
     }
-    let (endpoints, kinds) = (REST.len(), callers.len());
+    let endpoints = REST.len();
+    let kinds = callers.len();
     println!("{endpoints} endpoints x {kinds} callers = {} requests", endpoints * kinds);
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     let mut legend = vec!["o open  ! 401  y admitted  - 403  . 404".to_owned()];

@@ -62,7 +62,9 @@ where
         let method = if self.layer.methods.contains(path) { path.to_owned() } else { "none".to_owned() };
         let span = tracing::info_span!("call", rpc.method = method, rpc.code = tracing::field::Empty);
         telemetry::follow(&span, request.headers());
-        let (metrics, began, within) = (self.layer.metrics.clone(), Instant::now(), span.clone());
+        let metrics = self.layer.metrics.clone();
+        let began = Instant::now();
+        let within = span.clone();
         let answer = self.inner.call(request);
         let response = async move {
             let answer = answer.await;

@@ -243,7 +243,8 @@ pub fn take_page<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) ->
             last.ok_or_else(wrong)? + 1
         }
     };
-    let (size, total) = (page.size() as usize, items.len());
+    let size = page.size() as usize;
+    let total = items.len();
     let items: Vec<T> = items.into_iter().skip(start).take(size).collect();
     let next = if start + items.len() < total { items.last().map(|item| id(item).to_string()) } else { None };
     Ok(Page { items, next })
@@ -259,16 +260,17 @@ mod tests {
     #[test]
     fn the_pages_of_a_list_are_the_list() {
         let all: Vec<Uuid> = (1..=7).map(Uuid::from_u128).collect();
-        let (mut seen, mut cursor) = (Vec::new(), None);
+        let mut items = Vec::new();
+        let mut cursor = None;
         loop {
             let page = take_page(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
-            seen.extend(page.items);
+            items.extend(page.items);
             cursor = page.next;
             if cursor.is_none() {
                 break;
             }
         }
-        assert_eq!(seen, all);
+        assert_eq!(items, all);
     }
 
     #[test]

@@ -102,7 +102,8 @@ mod tests {
 
     #[tokio::test]
     async fn health_is_checked_once_a_second() {
-        let (newest, start) = (Newest::default(), Instant::now());
+        let newest = Newest::default();
+        let start = Instant::now();
         assert_eq!(newest.refresh(start, ready(Some("the first look"))).await, Some("the first look"));
         for moment in [start, start + FRESH / 2] {
             assert_eq!(newest.refresh(moment, ready(None)).await, Some("the first look"));

@@ -116,7 +116,8 @@ pub(super) async fn approve(
     OptionalJson(body): OptionalJson<ApproveRequest>,
 ) -> Result<Json<Job>, Rejection> {
     let ApproveRequest { signature } = body.unwrap_or_default();
-    let (manifest, signature) = (manifest.as_deref(), signature.as_ref());
+    let manifest = manifest.as_deref();
+    let signature = signature.as_ref();
     Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
 }
 

@@ -60,8 +60,9 @@ pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -
         return next.run(request).await;
     };
     // The handler refuses an unauthenticated caller.
-    let (known, token) = (request.extensions().get::<Actor>().cloned(), bearer(&request));
-    let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
+    let actor = request.extensions().get::<Actor>().cloned();
+    let token = bearer(&request);
+    let Some(actor) = caller(&ctx, actor, token).await else { return next.run(request).await };
     recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
         Ok((request, Seen::Never(attempt))) => {

@@ -55,15 +55,16 @@ mod tests {
             server.get("/api/v1/me").add_header(header::AUTHORIZATION, bearer).await
         };
         // The bucket refills during the test: one request a second.
-        let (start, mut answered) = (std::time::Instant::now(), 0);
+        let start = std::time::Instant::now();
+        let mut answers = 0;
         let turned_away = loop {
             let answer = ask("one").await;
             if answer.status_code() != StatusCode::UNAUTHORIZED {
                 break answer;
             }
-            answered += 1;
+            answers += 1;
         };
-        assert!((60..=61 + start.elapsed().as_secs()).contains(&answered), "{answered}");
+        assert!((60..=61 + start.elapsed().as_secs()).contains(&answers), "{answers}");
         turned_away.assert_status(StatusCode::TOO_MANY_REQUESTS);
         let seconds: u64 = turned_away.header(header::RETRY_AFTER).to_str().expect("text").parse().expect("seconds");
         assert!((1..=2).contains(&seconds), "{seconds}");

@@ -65,7 +65,8 @@ mod tests {
     /// checked too.
     fn wrong(document: &Value) -> Option<String> {
         const AT: &str = "https://undertone.example/api/v1/schemas/certificate.json";
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        let mut schemas = Schemas::new();
+        let mut compiler = Compiler::new();
         compiler.enable_content_assertions();
         compiler.enable_format_assertions();
         compiler.add_resource(AT, super::certificate()).expect("the schema is JSON");

@@ -107,7 +107,8 @@ on_both! {
 
     async fn who_only_annotates_finds_the_jobs_that_ask_and_nothing_else(app: &TestApp) {
         let founded = app.founded().await;
-        let (id, admin) = (founded.consortium, founded.operator.bearer());
+        let id = founded.consortium;
+        let admin = founded.operator.bearer();
         let invite = json!({ "purpose": "annotator", "consortium": id, "label": "a linguist" });
         let invitations = app.server.post("/api/v1/invitations");
         problem(&invitations.add_header(header::AUTHORIZATION, founded.north.1.bearer()).json(&invite).await, Code::Forbidden);

@@ -76,7 +76,9 @@ pub fn run(options: &CertificateOptions) -> Result<Verdict, CommandError> {
 fn digest(path: &Path) -> Result<(u64, String), CommandError> {
     let in_file = |source| CommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;
-    let (mut hash, mut size, mut buffer) = (Sha256::new(), 0, vec![0; AT_ONCE]);
+    let mut hash = Sha256::new();
+    let mut size = 0;
+    let mut buffer = vec![0; AT_ONCE];
     loop {
         let read = file.read(&mut buffer).map_err(in_file)?;
         if read == 0 {

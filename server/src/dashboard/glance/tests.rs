@@ -132,7 +132,8 @@ async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
         spec.private = None;
         spec.participants.truncate(1);
         let job = world.propose(spec).await.unwrap().summary.id;
-        let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
+        let worker = world.sites[0].worker;
+        let lease = world.lease(0).await;
         let report = Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() });
         finish(ctx, worker, &lease, &Outcome::Done(Some(report)), &[]).await.unwrap();
         assert_eq!(world.job(job).await.summary.state, JobState::Finished);
@@ -147,12 +148,14 @@ async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
         let dataset = poll::queries(ctx, site, number).await.id;
         datasets.push(dataset);
         if number > 0 {
-            let (epsilon, delta) = (Epsilon::new(50.0).unwrap(), Delta::new(1e-5).unwrap());
+            let epsilon = Epsilon::new(50.0).unwrap();
+            let delta = Delta::new(1e-5).unwrap();
             let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta };
             budget::set(ctx, &site.steward, dataset, new).await.unwrap();
         }
     }
-    let (lead, spec) = (&world.sites[0].steward, poll::spec([datasets[0], datasets[1], datasets[2]], 1, 60));
+    let lead = &world.sites[0].steward;
+    let spec = poll::spec([datasets[0], datasets[1], datasets[2]], 1, 60);
     for _ in 0..count {
         let new = NewJob { title: "what people ask".to_owned(), spec: spec.clone() };
         let job = propose(ctx, lead, world.consortium, new).await.unwrap().summary.id;
@@ -183,10 +186,12 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
 
 on_both! {
     async fn no_page_asks_more_of_a_large_consortium_than_of_a_small_one(app: &TestApp) {
-        let (small, large) = (TestConsortium::new(app, 3).await, TestConsortium::new(app, 12).await);
+        let small = TestConsortium::new(app, 3).await;
+        let large = TestConsortium::new(app, 12).await;
         let mut wrong = Vec::new();
         for ((name, few), (_, many)) in small.pages().into_iter().zip(large.pages()) {
-            let (few, many) = (small.statements(app, &few).await, large.statements(app, &many).await);
+            let few = small.statements(app, &few).await;
+            let many = large.statements(app, &many).await;
             println!("{name}: {few} statements");
             assert!(few > 0, "{name}: nothing was counted");
             if many > few {

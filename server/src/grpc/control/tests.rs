@@ -116,7 +116,8 @@ on_both! {
         assert_eq!(problem(wrong, Code::ValidationFailed).violations[0].field, "job");
         let none = client.get_job(request_as(&researcher, v1::GetJobRequest { job: uuid::Uuid::nil().to_string() })).await;
         problem(none, Code::NotFound);
-        let (consortium, page) = (world.consortium.to_string(), Some(v1::PageRequest { cursor: String::new(), limit: 201 }));
+        let consortium = world.consortium.to_string();
+        let page = Some(v1::PageRequest { cursor: String::new(), limit: 201 });
         let ask = v1::ListJobsRequest { consortium: consortium.clone(), page, ..Default::default() };
         assert_eq!(problem(client.list_jobs(request_as(&researcher, ask)).await, Code::ValidationFailed).violations[0].field, "page.limit");
         let ask = v1::ListJobsRequest { consortium, state: "asleep".to_owned(), ..Default::default() };

@@ -79,7 +79,8 @@ on_both! {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[0].worker;
         let begin = async |size: u64| {
-            let (name, digest) = ("model.safetensors".to_owned(), "ab".repeat(32));
+            let name = "model.safetensors".to_owned();
+            let digest = "ab".repeat(32);
             let header = model::Header { lease: "none".to_owned(), name, size, digest };
             model::begin(&app.ctx, worker, header).await.err().expect("nobody has this lease").code()
         };

@@ -39,7 +39,8 @@ fn ask_chunks(lease: &str, bytes: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::A
 async fn fetch_pools(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AskedHeader, Vec<u8>) {
     let ask = v1::AskedRequest { lease: lease.to_owned(), wait_seconds: 0, offset };
     let mut answer = client.asked(with(session, ask)).await.unwrap().into_inner();
-    let (mut header, mut data) = (None, Vec::new());
+    let mut header = None;
+    let mut data = Vec::new();
     while let Some(chunk) = answer.next().await {
         match chunk.unwrap().part {
             Some(asked_chunk::Part::Header(first)) => header = Some(first),

@@ -63,14 +63,15 @@ async fn writes_of_an_organization_beyond_its_rate_are_refused() {
     let mut client = WorkerGatewayClient::new(connect(&app.ctx).await);
     let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
-    let (start, mut answered) = (Instant::now(), 0);
+    let start = Instant::now();
+    let mut answers = 0;
     let refused = loop {
         if let Some(refused) = decide(&mut client, &first).await {
             break refused;
         }
-        answered += 1;
+        answers += 1;
     };
-    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answered), "{answered}");
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answers), "{answers}");
     let problem = to_problem(&refused);
     assert!(problem.code == Code::RateLimited && problem.detail.contains("rates.by_organization"), "{problem:?}");
     assert!(retry_delay(&refused).is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(1)), "{refused:?}");
@@ -109,14 +110,15 @@ async fn calls_beyond_the_rate_are_refused_with_a_retry_time() {
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
 
     // The bucket refills during the test: one call a second.
-    let (start, mut answered) = (Instant::now(), 0);
+    let start = Instant::now();
+    let mut answers = 0;
     let refused = loop {
         if let Some(refused) = renew(&mut client, &first).await {
             break refused;
         }
-        answered += 1;
+        answers += 1;
     };
-    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answered), "{answered}");
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answers), "{answers}");
     assert_eq!(to_problem(&refused).code, Code::RateLimited);
     let wait = retry_delay(&refused).expect("it is told when to come again");
     assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "{wait:?}");

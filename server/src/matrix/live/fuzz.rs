@@ -62,7 +62,8 @@ async fn knock(
 ) {
     let rows = rows();
     let (caller, row, body) = decode_input(bytes);
-    let (caller, row) = (&callers[caller % callers.len()], rows[row % rows.len()]);
+    let caller = &callers[caller % callers.len()];
+    let row = rows[row % rows.len()];
     let token = caller.token(&app.ctx).await;
     let mut scene = scene.lock().await;
     scene.renew(app).await;

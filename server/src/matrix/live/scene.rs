@@ -50,7 +50,8 @@ impl TestScene {
         let poll = Poll::pooled(ctx, 1).await;
         let question = poll.id(1, "a");
         poll.chooses(1, &[question]).await.expect("the lead may choose");
-        let (own, peer) = (&poll.world.sites[1], &poll.world.sites[2]);
+        let own = &poll.world.sites[1];
+        let peer = &poll.world.sites[2];
         let organization = own.steward.organizations()[0];
         let account = dataset::get(ctx, &own.steward, own.dataset).await.expect("there").accounts[0].id;
         let id = poll.job.summary.id;
@@ -121,8 +122,11 @@ async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: Organi
     let ctx = &app.ctx;
     let elsewhere = World::new(ctx, 1, 1.0).await;
     let far = elsewhere.sites[1].steward.organizations()[0];
-    let (here, there) = (RoleScope::Consortium(world.consortium), RoleScope::Consortium(elsewhere.consortium));
-    let (own, peer, far) = (RoleScope::Organization(own), RoleScope::Organization(peer), RoleScope::Organization(far));
+    let here = RoleScope::Consortium(world.consortium);
+    let there = RoleScope::Consortium(elsewhere.consortium);
+    let own = RoleScope::Organization(own);
+    let peer = RoleScope::Organization(peer);
+    let far = RoleScope::Organization(far);
     let grants = |list: &[(RoleScope, Role)]| {
         list.iter().map(|(scope, role)| RoleGrant { scope: *scope, role: *role }).collect()
     };

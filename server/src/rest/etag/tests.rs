@@ -122,7 +122,8 @@ on_both! {
         let caller = TestCaller { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/approval-limits", world.sites[1].dataset);
         let limit = |epsilon: f64| {
-            let (epsilon, kinds) = (Epsilon::new(epsilon).expect("an ε"), vec!["dp_sgd".to_owned()]);
+            let epsilon = Epsilon::new(epsilon).expect("an ε");
+            let kinds = vec!["dp_sgd".to_owned()];
             let until = app.ctx.now() + time::Duration::days(30);
             json!(NewApprovalLimit { epsilon, total_epsilon: None, kinds, until })
         };

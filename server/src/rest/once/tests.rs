@@ -70,7 +70,8 @@ on_both! {
 
     async fn a_request_under_way_or_without_answer_is_not_done_again(app: &TestApp) {
         let operator = app.operator().await;
-        let (actor, bearer) = (operator.actor(app).await, operator.bearer());
+        let actor = operator.actor(app).await;
+        let bearer = operator.bearer();
         let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
         let attempt = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
         assert!(matches!(attempt, Seen::Never(_)));

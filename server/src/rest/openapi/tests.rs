@@ -67,7 +67,8 @@ fn every_reference_resolves() {
             _ => {}
         }
     }
-    let (document, mut broken) = (described(), Vec::new());
+    let document = described();
+    let mut broken = Vec::new();
     look(&document, &document, &mut broken);
     assert_eq!(broken, [""; 0]);
     // Two types with one name would replace each other.
@@ -98,18 +99,20 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
 
 #[test]
 fn stored_responses_contain_no_secret_fields() {
-    let (document, mut refused) = (described(), 0);
+    let document = described();
+    let mut refused = 0;
     for (path, method, operation) in operations(&document) {
         if method != "post" {
             continue;
         }
-        let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+        let mut visited = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for (status, response) in operation["responses"].as_object().expect("responses") {
             if status.starts_with('2') {
-                fields(&document, &response["content"], &mut seen, &mut found);
+                fields(&document, &response["content"], &mut visited, &mut names);
             }
         }
-        let secret = SHOWN_ONCE.into_iter().find(|name| found.contains(*name));
+        let secret = SHOWN_ONCE.into_iter().find(|name| names.contains(*name));
         let mut parameters = operation["parameters"].as_array().into_iter().flatten();
         let bears_a_key = parameters.any(|parameter| parameter["name"] == "Idempotency-Key");
         assert!(
@@ -194,10 +197,12 @@ fn bounds_are_those_that_the_text_states() {
 #[test]
 fn every_body_has_an_example_that_fits_its_schema() {
     let document = described();
-    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    let mut schemas = Schemas::new();
+    let mut compiler = Compiler::new();
     compiler.enable_format_assertions();
     compiler.add_resource(AT, document.clone()).expect("JSON");
-    let (mut wrong, mut looked) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut looked = 0;
     let mut look = |pointer: String| {
         let media = document.pointer(&pointer).expect("it is there");
         let Some(example) = media.get("example").or_else(|| media.get("examples")) else {
@@ -232,7 +237,8 @@ on_both! {
     /// Whatever the response, the server can read every example.
     async fn every_example_is_understood(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        let (mut sent, mut wrong) = (0, Vec::new());
+        let mut count = 0;
+        let mut wrong = Vec::new();
         for (path, method, operation) in operations(&described()) {
             let Some(media) = operation["requestBody"]["content"].get("application/json") else { continue };
             let address = path.split('/').map(|part| if part.starts_with('{') { "0193493b-5c00-7000-8000-000000000009" } else { part });
@@ -240,13 +246,13 @@ on_both! {
             let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
             let request = app.server.method(method.clone(), &address).add_header(header::AUTHORIZATION, &bearer);
             let response = request.json(&media["example"]).await;
-            sent += 1;
+            count += 1;
             let status = response.status_code();
             if status == StatusCode::BAD_REQUEST || status.is_server_error() {
                 wrong.push(format!("{method} {path}: {}", response.text()));
             }
         }
-        assert!(sent > 12, "{sent}");
+        assert!(count > 12, "{count}");
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -45,7 +45,8 @@ impl<'a> Operation<'a> {
 
     /// Writes its section.
     pub(super) fn section(&self, page: &mut String) {
-        let (id, path) = (escaped(self.id()), escaped(self.path));
+        let id = escaped(self.id());
+        let path = escaped(self.path);
         let method = self.method.to_uppercase();
         let _ = write!(
             page,

@@ -50,7 +50,8 @@ on_both! {
 
     async fn sessions_passwords_and_resets_go_by_rest(app: &TestApp) {
         let founded = app.founded().await;
-        let (operator, north) = (founded.operator.bearer(), founded.north.1.bearer());
+        let operator = founded.operator.bearer();
+        let north = founded.north.1.bearer();
         let with = |request: axum_test::TestRequest, bearer: &str| request.add_header(header::AUTHORIZATION, bearer);
         let credentials = json!({ "email": "northadmin@example.org", "password": PASSWORD });
         let other: Value = app.server.post("/api/v1/session").json(&credentials).await.json();
@@ -83,7 +84,8 @@ on_both! {
 
     async fn roles_and_links_go_by_rest(app: &TestApp) {
         let founded = app.founded().await;
-        let (north, admin) = (founded.north.0, founded.north.1.bearer());
+        let north = founded.north.0;
+        let admin = founded.north.1.bearer();
         let with = |request: axum_test::TestRequest| request.add_header(header::AUTHORIZATION, &admin);
         let own = founded.north.1.session.member.id;
         let last = with(app.server.delete(&format!("/api/v1/organizations/{north}/members/{own}"))).await;

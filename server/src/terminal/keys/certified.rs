@@ -106,7 +106,8 @@ pub(super) async fn request(
     now: OffsetDateTime,
     random: &Random,
 ) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_public_key(config)?);
+    let mut file = load(config)?;
+    let first = first_public_key(config)?;
     let own_root = file.root().map_err(CeremonyError::from)?;
     let root = options.root.clone().or(own_root);
     let root = root.ok_or_else(|| KeysError::Failed("set the root's public key with `--root`".to_owned()))?;
@@ -161,14 +162,16 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
 
 /// Installs certificates in the data folder.
 pub(super) fn install(config: &Config, options: &InstallOptions, now: OffsetDateTime) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_public_key(config)?);
+    let mut file = load(config)?;
+    let first = first_public_key(config)?;
     let grant: KeyGrant = read_json(&options.file)?;
     let installed = ceremony::install(&mut file, &grant, &first, now)?;
     file.store(&config.data_dir).map_err(in_file(&config.data_dir))?;
     let lines: Vec<_> = installed
         .iter()
         .map(|certificate| {
-            let (from, until) = (moment(certificate.from), moment(certificate.until));
+            let from = moment(certificate.from);
+            let until = moment(certificate.until);
             format!(
                 "{:<10} {} serial {}, {from} to {until}",
                 certificate.purpose.name(),

@@ -9,12 +9,12 @@ use crate::rest::member_of;
 use crate::testing::on_both;
 use undertone_server_core::service::world::World;
 
-struct TestCaller<'a> {
+struct EtagClient<'a> {
     server: &'a TestServer,
     bearer: String,
 }
 
-impl TestCaller<'_> {
+impl EtagClient<'_> {
     async fn ask(
         &self,
         method: Method,
@@ -48,7 +48,7 @@ fn is_stale(response: &TestResponse) {
 on_both! {
     async fn what_is_there_already_is_not_sent_again(app: &TestApp) {
         let world = app.founded().await;
-        let caller = TestCaller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}", world.consortium);
         let tag = caller.tag(&path).await;
         for same in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
@@ -69,7 +69,7 @@ on_both! {
 
     async fn two_who_edit_a_consortium_do_not_overwrite_each_other(app: &TestApp) {
         let world = app.founded().await;
-        let caller = TestCaller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}", world.consortium);
         let read = caller.tag(&path).await;
         let first = json!({ "name": "Speech in care" });
@@ -84,13 +84,13 @@ on_both! {
         let refused: Problem = caller.ask(Method::PATCH, &path, None, Some(&long)).await.json();
         let fields: Vec<&str> = refused.violations.iter().map(|violation| violation.field.as_str()).collect();
         assert_eq!(fields, ["name", "description"]);
-        let stranger = TestCaller { server: &app.server, bearer: world.north.1.bearer() };
+        let stranger = EtagClient { server: &app.server, bearer: world.north.1.bearer() };
         stranger.ask(Method::PATCH, &path, None, Some(&second)).await.assert_status(StatusCode::FORBIDDEN);
     }
 
     async fn two_who_declare_an_overlap_read_each_other_first(app: &TestApp) {
         let world = app.founded().await;
-        let caller = TestCaller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}/overlap", world.consortium);
         let read = caller.tag(&path).await;
         let rule = json!({ "overlap": "disjoint", "statement": "each serves a region of its own" });
@@ -103,7 +103,7 @@ on_both! {
     async fn a_budget_is_not_set_on_one_that_somebody_else_has_set(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 3.0).await;
         let steward = member_of(app, &world, 1).await;
-        let caller = TestCaller { server: &app.server, bearer: steward.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/budgets", world.sites[1].dataset);
         let read = caller.tag(&path).await;
         let limit = |epsilon: f64| json!({ "unit": "record", "epsilon": epsilon, "delta": 1e-5 });
@@ -119,7 +119,7 @@ on_both! {
     async fn job_between_reading_and_setting_a_limit_is_no_conflict(app: &TestApp) {
         let world = World::new(&app.ctx, 1, 50.0).await;
         let steward = member_of(app, &world, 1).await;
-        let caller = TestCaller { server: &app.server, bearer: steward.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/approval-limits", world.sites[1].dataset);
         let limit = |epsilon: f64| {
             let epsilon = Epsilon::new(epsilon).expect("an ε");

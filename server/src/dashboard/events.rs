@@ -18,7 +18,7 @@ use crate::rest::events::{last_event_id, stream};
 use crate::rest::extract::{CallerAddress, Query};
 use crate::rest::problem::Rejection;
 use undertone_server_core::auth::{Actor, Operation};
-use undertone_server_core::ctx::{Ctx, Subject};
+use undertone_server_core::ctx::{Ctx, StreamSubject};
 use undertone_server_core::error::Error;
 use undertone_server_core::service::event;
 
@@ -56,12 +56,14 @@ async fn begin(
 ) -> Result<Response, Error> {
     let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to continue"))?;
     let (subject, operation) = match query {
-        EventsQuery { job: Some(id), consortium: None, questions: None } => (Subject::Job(*id), Operation::ReadJob),
+        EventsQuery { job: Some(id), consortium: None, questions: None } => {
+            (StreamSubject::Job(*id), Operation::ReadJob)
+        }
         EventsQuery { job: None, consortium: Some(id), questions: None } => {
-            (Subject::Consortium(*id), Operation::ReadJob)
+            (StreamSubject::Consortium(*id), Operation::ReadJob)
         }
         EventsQuery { job: None, consortium: None, questions: Some(id) } => {
-            (Subject::Consortium(*id), Operation::FollowQuestions)
+            (StreamSubject::Consortium(*id), Operation::FollowQuestions)
         }
         _ => {
             let one = Violation::new("job", "name one of `job`, `consortium` and `questions`");

@@ -12,7 +12,7 @@ const CHECK: &str = "provider";
 /// Checks that each provider describes itself under its configured issuer.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
     let remedy = "check the issuer (exactly as the provider states it) and the network; passwords still work";
-    let providers = match Provider::all(config) {
+    let providers = match Provider::load_all(config) {
         Ok(providers) => providers,
         Err(error) => return report.fail(CHECK, error.to_string(), remedy),
     };

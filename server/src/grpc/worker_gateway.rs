@@ -20,7 +20,7 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::fairness::WorkOwner;
 use undertone_server_core::metrics::Limit;
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 use undertone_server_core::service::finish::Outcome;
 use undertone_server_core::service::offer::{Asking, Offer};
 use undertone_server_core::service::{
@@ -70,12 +70,12 @@ pub(super) fn fail(error: Error) -> Status {
 
 /// Refuses texts that no database can store or search for.
 pub(super) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Status> {
-    nul::refuse_in_texts(texts).map_err(fail)
+    nul_bytes::refuse_in_texts(texts).map_err(fail)
 }
 
 /// Refuses a document with such texts.
 pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
-    nul::refuse_in_json(document).map_err(fail)
+    nul_bytes::refuse_in_json(document).map_err(fail)
 }
 
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {

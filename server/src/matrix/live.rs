@@ -20,7 +20,7 @@ use self::scene::TestScene;
 use super::MatrixRow;
 use super::rest::REST;
 use crate::testing::TestApp;
-use undertone_server_core::auth::policy::asked::{self, Asked};
+use undertone_server_core::auth::policy::check_log::{self, PolicyCheck};
 use undertone_server_core::auth::{Actor, Operation, policy};
 use undertone_server_core::config::RateConfig;
 use undertone_server_core::service::session;
@@ -65,7 +65,7 @@ impl ExpectedAnswer {
     }
 
     /// Describes the difference between a response and this expectation; `None` if they agree.
-    fn differs(self, row: &MatrixRow, status: StatusCode, why: &str, checks: &[Asked]) -> Option<String> {
+    fn differs(self, row: &MatrixRow, status: StatusCode, why: &str, checks: &[PolicyCheck]) -> Option<String> {
         let right = match self {
             Self::Open => !status.is_server_error(),
             Self::Unknown => status == StatusCode::UNAUTHORIZED && checks.is_empty(),
@@ -93,10 +93,10 @@ async fn send(
     scene: &TestScene,
     row: &MatrixRow,
     caller: &TestCaller,
-) -> (StatusCode, String, Vec<Asked>) {
+) -> (StatusCode, String, Vec<PolicyCheck>) {
     let token = caller.token(&app.ctx).await;
     let request = requests.build(row, scene, token.as_deref());
-    let (response, checks) = asked::during(app.router.clone().oneshot(request)).await;
+    let (response, checks) = check_log::record_checks(app.router.clone().oneshot(request)).await;
     let response = response.expect("a router answers");
     let status = response.status();
     // A streaming response has begun with success; only errors are read.

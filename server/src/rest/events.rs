@@ -18,7 +18,7 @@ use undertone_api::problem::Problem;
 use super::extract::{Caller, CallerAddress, Path};
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
-use undertone_server_core::ctx::{Ctx, Seen, Subject};
+use undertone_server_core::ctx::{Ctx, StreamSubject, SubjectState};
 use undertone_server_core::service::event::{Events, watch};
 
 /// The interval of keep-alive messages, so that both ends detect a lost connection.
@@ -42,7 +42,8 @@ pub(super) async fn job(
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, address, Subject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
+    let events =
+        watch(&ctx, &actor, address, StreamSubject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -60,7 +61,8 @@ pub(super) async fn consortium(
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
     let events =
-        watch(&ctx, &actor, address, Subject::Consortium(id), Operation::ReadJob, last_event_id(&headers)).await?;
+        watch(&ctx, &actor, address, StreamSubject::Consortium(id), Operation::ReadJob, last_event_id(&headers))
+            .await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 

@@ -26,7 +26,7 @@ use undertone_api::problem::Code;
 use super::cookie;
 use super::extract::{CallerOrigin, Path, Query, SignedIn};
 use super::problem::Rejection;
-use undertone_server_core::auth::provider::{Attempt, ProviderError};
+use undertone_server_core::auth::provider::{ProviderError, SignInAttempt};
 use undertone_server_core::auth::{Actor, Origin, Provider};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ring::RingKey;
@@ -51,7 +51,7 @@ const LONGEST: usize = 1000;
 struct PendingSignIn {
     /// The id of the provider.
     provider: String,
-    attempt: Attempt,
+    attempt: SignInAttempt,
     /// The final address of the browser.
     to: String,
     /// The secret of an invitation to accept.

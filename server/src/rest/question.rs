@@ -16,7 +16,7 @@ use undertone_api::question::{
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 use undertone_server_core::service::question;
 
 /// The largest body of an import, bytes: 16 MiB.
@@ -156,6 +156,6 @@ pub(super) async fn import(
     Query(query): Query<ImportQuery>,
     text: String,
 ) -> Result<Json<ImportResult>, Rejection> {
-    nul::refuse_in_json(text.as_bytes())?;
+    nul_bytes::refuse_in_json(text.as_bytes())?;
     Ok(Json(question::import(&ctx, &actor, id, query.name.as_deref(), &text).await?))
 }

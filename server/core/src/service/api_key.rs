@@ -115,7 +115,7 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
             audit_log::record(ctx, tx, act(actor, AuditAction::KeyRevoked, id, json!({}))).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -163,7 +163,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
 async fn note_use(ctx: &Ctx, id: ApiKeyId) {
     let noted = ctx
         .db
-        .beside("use api key", async |tx| {
+        .write_concurrent("use api key", async |tx| {
             api_key::Entity::update_many()
                 .col_expr(api_key::Column::LastUsedAt, sea_orm::sea_query::Expr::value(ctx.now()))
                 .filter(api_key::Column::Id.eq(id.0))

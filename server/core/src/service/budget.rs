@@ -106,7 +106,7 @@ pub async fn set_if(
             held.save(tx).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     shown(&row)
 }
 

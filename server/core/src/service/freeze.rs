@@ -94,7 +94,7 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
         })
         .await?;
     tracing::warn!(dataset.id = %id, by = %actor.id(), "a frozen account was cleared");
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(shown(row))
 }
 

@@ -197,7 +197,7 @@ pub async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
         return Ok(());
     }
     ctx.db
-        .beside("renew lease", async |tx| {
+        .write_concurrent("renew lease", async |tx| {
             let extended = lease::Entity::update_many()
                 .col_expr(lease::Column::ExpiresAt, Expr::value(now + whole))
                 .filter(lease::Column::JobId.eq(held.job.0))

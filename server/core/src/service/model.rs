@@ -23,7 +23,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
-use crate::exchange::object::{self, Upload};
+use crate::exchange::object::{self, ObjectUpload};
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
@@ -56,7 +56,7 @@ pub struct Incoming {
     header: Header,
     worker: WorkerId,
     job: JobId,
-    upload: Upload,
+    upload: ObjectUpload,
     /// The storage reserved for its bytes, until a row counts them.
     _hold: StorageHold,
 }
@@ -93,7 +93,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     let header = Header { digest: header.digest.to_ascii_lowercase(), ..header };
     let (job, organization) = lead(ctx.db.read(), worker, &header.lease).await?;
     let hold = StorageHold::take(ctx, job, organization, &header.name, header.size).await?;
-    let upload = Upload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
+    let upload = ObjectUpload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
         .map_err(object_error)?;
     Ok(Incoming { header, worker, job, upload, _hold: hold })
@@ -125,7 +125,7 @@ impl Incoming {
             storage::remove_unnamed(ctx, job, &digest).await;
         }
         let (id, _) = accepted?;
-        ctx.wake().ring_in(job);
+        ctx.changes().notify_job(job);
         Ok(id)
     }
 }
@@ -176,7 +176,7 @@ pub async fn fetch(
 ) -> Result<Option<Stored>, Error> {
     let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;

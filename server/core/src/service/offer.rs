@@ -80,7 +80,7 @@ pub enum Offer {
 pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Error> {
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_for_offers();
+    let mut waiter = ctx.changes().subscribe_to_offers();
     state::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
     let mut since = Instant::now();
@@ -128,7 +128,7 @@ pub async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
         return Ok(row);
     }
     ctx.db
-        .beside("worker seen", async |tx| {
+        .write_concurrent("worker seen", async |tx| {
             let seen = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
             seen.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
             Ok(())
@@ -188,7 +188,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
             Err(Error::Problem(_)) => continue,
             Err(error) => return Err(error),
         };
-        ctx.wake().ring_in(job);
+        ctx.changes().notify_job(job);
         let steward = if part.steward_approved { part.approval_by } else { None };
         let approval = match &steward {
             Some(_) => consent::signed_approval(ctx.db.read(), job, dataset).await?.map(Box::new),

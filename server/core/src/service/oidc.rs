@@ -150,7 +150,7 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(())
 }
 
@@ -198,7 +198,7 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             Ok(Ok(()))
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(linked)
 }
 

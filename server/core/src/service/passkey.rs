@@ -133,7 +133,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     to_api(row)
 }
 
@@ -164,7 +164,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: PasskeyId) -> Result<(), Error
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use undertone_api::id::MemberId;
 use undertone_api::member::check_password;
 use undertone_api::problem::{Code, Violation};
 
-use crate::auth::{Actor, Door, Operation, Origin, Place, guessed_early, policy};
+use crate::auth::{Actor, Door, Operation, Origin, Place, is_easily_guessed, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -54,7 +54,7 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %actor.id(), "a password was changed");
     Ok(())
 }
@@ -63,7 +63,7 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
 pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_password(field, password, &mut violations);
-    if violations.is_empty() && guessed_early(password, known) {
+    if violations.is_empty() && is_easily_guessed(password, known) {
         let remedy = "this is among the passwords that are guessed first: use a sentence of your own";
         violations.push(Violation::new(field, remedy));
     }

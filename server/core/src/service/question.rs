@@ -28,7 +28,7 @@ use undertone_api::question::{Answer, QuestionPlan};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::exchange::annotate::Stored;
+use crate::exchange::annotate::StoredPool;
 use crate::service::code::from_json;
 use crate::service::entity::{job, participant, pool, question};
 use crate::service::job::state;
@@ -101,8 +101,8 @@ pub(crate) async fn can_go_on(
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
 }
 
-fn stored(rows: &[pool::Model]) -> Vec<Stored> {
-    rows.iter().map(|row| Stored { dataset: row.dataset_id.into(), object: row.object.as_str().into() }).collect()
+fn stored(rows: &[pool::Model]) -> Vec<StoredPool> {
+    rows.iter().map(|row| StoredPool { dataset: row.dataset_id.into(), object: row.object.as_str().into() }).collect()
 }
 
 /// Returns a job on whose questions the caller may perform the operation; not found if it has none.

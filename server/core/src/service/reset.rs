@@ -150,7 +150,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             credential::announce(ctx, tx, id, change).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %id, "a password was reset by a link");
     Ok(())
 }

@@ -214,7 +214,7 @@ async fn change(
             Ok(row)
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %member, "roles were changed");
     Ok(there(members::with_grants(ctx.db.read(), row).await?, scope))
 }

@@ -25,7 +25,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
-use crate::exchange::upload::{Place, Upload};
+use crate::exchange::upload::{UploadPlace, VectorUpload};
 use crate::service::code::from_json;
 use crate::service::entity::{job, round, submission};
 use crate::service::job::series::Planned;
@@ -70,8 +70,8 @@ pub struct Incoming {
     planned: Planned,
     form: VectorForm,
     object: Path,
-    place: Place,
-    upload: Upload,
+    place: UploadPlace,
+    upload: VectorUpload,
 }
 
 /// The response to an accepted submission.
@@ -129,12 +129,12 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     let round = format!("{}/{}/{}", held.job, header.series, header.round);
     // Not in a folder per round: a new folder and its parents would have to be synced.
     let object = Path::from(format!("submissions/{round}-{}-{name}", held.dataset));
-    let place = Place::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
-    let upload = Upload::go_on(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
+    let place = UploadPlace::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
+    let upload = VectorUpload::resume(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
     let mut upload = upload.map_err(object_error)?;
     if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
         // It was accepted before, so its bytes are not needed.
-        upload = Some(Upload::nothing_more(&ctx.store, place.clone(), header.size));
+        upload = Some(VectorUpload::new_complete(&ctx.store, place.clone(), header.size));
     }
     let upload = upload.ok_or_else(|| {
         Error::problem(
@@ -193,7 +193,7 @@ pub async fn received(
         return Ok(u64::MAX);
     }
     let folder = Path::from(format!("uploads/{}/{series}/{round}/{}", held.job, held.dataset));
-    Place::new(folder, &digest).received(&ctx.store, ctx.now()).await.map_err(object_error)
+    UploadPlace::new(folder, &digest).received(&ctx.store, ctx.now()).await.map_err(object_error)
 }
 
 impl Incoming {
@@ -254,7 +254,7 @@ impl Incoming {
             Accepted::New => {
                 // Workers that wait for the round are notified of its end, not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring_watched_in(held.job);
+                ctx.changes().notify_job_display(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => {

@@ -226,7 +226,7 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
             Ok(())
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -281,7 +281,7 @@ fn confirms_renewal(ctx: &Ctx, row: &session::Model, access: &Access) -> bool {
 async fn confirm_renewal(ctx: &Ctx, row: &session::Model) {
     let confirmed = ctx
         .db
-        .beside("confirm a renewal", async |tx| {
+        .write_concurrent("confirm a renewal", async |tx| {
             session::Entity::update_many()
                 .col_expr(session::Column::Previous, Expr::value(Option::<String>::None))
                 .filter(session::Column::Id.eq(row.id))

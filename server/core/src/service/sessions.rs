@@ -61,7 +61,7 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
             audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -82,7 +82,7 @@ pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
             Ok(ended)
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(ended)
 }
 

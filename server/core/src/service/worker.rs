@@ -30,7 +30,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, retirement as retirement_row, worker};
 use crate::service::retirement::{self, SubjectKind};
 use crate::service::{presence, restoration, site_key, stuck};
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 
 /// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
@@ -114,7 +114,7 @@ async fn make_token(
         .await?;
     let token = EnrolmentToken {
         server: ctx.addresses.grpc.clone(),
-        certificate: ctx.tls.as_ref().map(Shown::fingerprint),
+        certificate: ctx.tls.as_ref().map(ServedCertificate::fingerprint),
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
         server_root: ctx.signer.root_in_force(ctx.now()),
         secret,

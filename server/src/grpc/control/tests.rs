@@ -209,7 +209,7 @@ on_both! {
         let mut watch = client.watch_job(request_as(&researcher, v1::WatchJobRequest { job })).await.unwrap().into_inner();
         watch.next().await.unwrap().unwrap();
         undertone_server_core::service::session::sign_out(&app.ctx, &researcher.actor(app).await).await.unwrap();
-        app.ctx.wake().ring();
+        app.ctx.changes().notify();
         problem(watch.next().await.unwrap(), Code::Unauthenticated);
         assert!(watch.next().await.is_none());
     }

@@ -81,10 +81,10 @@ async fn slow_program_is_answered_with_unavailable() {
     let program = TestProgram::new();
     let slow = SignerConfig { seconds: 1, ..program.signer_of("exec sleep 60\n") };
     let app = TestApp::sqlite_with(|config| config.signer = slow).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let refused = pins::pins(&app.ctx, CHALLENGE).await.expect_err("nothing is signed in time");
     assert_eq!(refused.code(), Code::Unavailable);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     app.close().await;
 }
 
@@ -107,8 +107,8 @@ fn server_signs_with_a_hardware_module() {
         .env("UNDERTONE_SOFTHSM", module)
         .output()
         .expect("it starts");
-    let told = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let output_text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
+    assert!(output.status.success() && output_text.contains("1 passed"), "{output_text}");
 }
 
 #[ignore = "server_signs_with_a_hardware_module runs it with a place for tokens"]
@@ -150,8 +150,8 @@ async fn token_signs_for_a_server() {
 
 /// Returns SoftHSM's module, when this machine has one.
 fn softhsm() -> Option<PathBuf> {
-    let named = std::env::var_os("UNDERTONE_SOFTHSM").map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from(SOFTHSM)).filter(|path| path.exists()))
+    let path = std::env::var_os("UNDERTONE_SOFTHSM").map(PathBuf::from);
+    path.or_else(|| Some(PathBuf::from(SOFTHSM)).filter(|path| path.exists()))
 }
 
 /// Makes a token with an Ed25519 key pair.

@@ -89,7 +89,7 @@ on_both! {
         let report = judged(&app.ctx, kept(&app.ctx).await).await;
         assert!(report.holds(), "{report}");
         let leaves = value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await as u64;
-        assert_eq!((report.leaves, report.kept, report.receipts, report.accounts), (leaves, Some(leaves), 4, 2));
+        assert_eq!((report.leaves, report.pinned_size, report.receipts, report.accounts), (leaves, Some(leaves), 4, 2));
         assert_eq!(report.entries, value(&app.ctx, "SELECT COUNT(*) FROM ledger_entry").await as u64);
 
         let mut bytes = Vec::new();

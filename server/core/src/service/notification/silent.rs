@@ -36,7 +36,7 @@ pub async fn look(ctx: &Ctx) -> Result<(), Error> {
             if told.is_none() {
                 let notice = Notice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
                 ctx.db.write("tell of a silent worker", async |tx| tell(ctx, tx, notice).await).await?;
-                ctx.wake().ring();
+                ctx.changes().notify();
             }
         }
     }

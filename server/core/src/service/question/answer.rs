@@ -65,7 +65,7 @@ pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotat
         Ok(recorded)
     });
     let recorded = recorded.await?;
-    ctx.wake().ring_in(found.job_id.into());
+    ctx.changes().notify_job(found.job_id.into());
     match recorded {
         Recorded::Taken(row) | Recorded::Repeated(row) => shown(&row, false),
         Recorded::Other => {
@@ -98,7 +98,7 @@ pub async fn take_back(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<Annot
         Ok(last)
     });
     let undone = undone.await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     shown(&undone, true)
 }
 

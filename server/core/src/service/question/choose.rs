@@ -17,7 +17,7 @@ use super::{ROWS, close, led, pools, stored};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Found};
+use crate::exchange::annotate::{self, PoolQuestion};
 use crate::service::entity::{asking, job, question, tally};
 use crate::service::lease;
 use crate::service::round::object_error;
@@ -70,7 +70,7 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
             Ok(false)
         })
         .await?;
-    ctx.wake().ring_in(held.job);
+    ctx.changes().notify_job(held.job);
     Ok(repeated)
 }
 
@@ -136,7 +136,7 @@ async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32)
 async fn strange(
     connection: &impl ConnectionTrait,
     chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    found: &HashMap<QuestionId, PoolQuestion>,
 ) -> Result<Vec<Violation>, Error> {
     let mut asked = HashSet::new();
     for some in chosen.chunks(ROWS) {
@@ -164,7 +164,7 @@ async fn insert(
     questions: &QuestionPlan,
     round: i32,
     chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    found: &HashMap<QuestionId, PoolQuestion>,
 ) -> Result<(), Error> {
     let now = ctx.now();
     let open = asking::Model {

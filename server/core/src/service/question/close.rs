@@ -52,7 +52,7 @@ pub async fn answers(
 ) -> Result<Result<Answers, (u64, u64)>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -174,7 +174,7 @@ pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> R
             close_in(ctx, tx, row, round, needed).await
         })
         .await?;
-    ctx.wake().ring_in(job);
+    ctx.changes().notify_job(job);
     Ok(closed)
 }
 

@@ -66,7 +66,7 @@ pub async fn import(
         imported.unknown_texts += counts.unknown_texts;
         imported.unknown_labels += counts.unknown_labels;
         imported.too_late += counts.too_late;
-        ctx.wake().ring_in(id);
+        ctx.changes().notify_job(id);
     }
     let act = Act {
         by: By::from(actor),

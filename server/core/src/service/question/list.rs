@@ -19,7 +19,7 @@ use super::{POOLS, askable, close, of, pools, stored};
 use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Found};
+use crate::exchange::annotate::{self, PoolQuestion};
 use crate::service::entity::{asking, job, question, tally};
 use crate::service::job::state;
 use crate::service::round::object_error;
@@ -194,7 +194,7 @@ async fn waiting(
     let chosen: Vec<_> = chosen.into_iter().map(QuestionId).collect();
     let rest =
         annotate::rest(&ctx.store, ctx.readings(), job, &here, &chosen, after, limit).await.map_err(object_error)?;
-    let show = |Found { id, dataset, text, count }| Question {
+    let show = |PoolQuestion { id, dataset, text, count }| Question {
         id,
         job,
         dataset,

@@ -19,8 +19,8 @@ use super::{POOLS, led, of, pools};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Stored};
-use crate::exchange::object::{self, Upload};
+use crate::exchange::annotate::{self, StoredPool};
+use crate::exchange::object::{self, ObjectUpload};
 use crate::service::code::word;
 use crate::service::entity::{asking, job, participant, pool};
 use crate::service::job::state;
@@ -56,7 +56,7 @@ pub struct Incoming {
     worker: WorkerId,
     held: Held,
     object: Path,
-    upload: Upload,
+    upload: ObjectUpload,
 }
 
 /// An accepted pool.
@@ -116,7 +116,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     }
     lease::extend(ctx, &held, &header.lease).await?;
     let object = annotate::path(held.job, held.dataset, ctx.id::<Uuid>());
-    let upload = Upload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
+    let upload = ObjectUpload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
     Ok(Incoming { header, worker, held, object, upload })
 }
 
@@ -150,7 +150,7 @@ impl Incoming {
         let (accepted, countersignatures) = taken?;
         match accepted {
             Accepted::New => {
-                ctx.wake().ring_in(held.job);
+                ctx.changes().notify_job(held.job);
                 Ok(Taken { repeated: false, countersignatures })
             }
             Accepted::Repeated => Ok(Taken { repeated: true, countersignatures }),
@@ -176,7 +176,7 @@ async fn take(
     held: &Held,
     object: &Path,
 ) -> Result<(Accepted, Vec<Signed>), Error> {
-    let pool = Stored { dataset: held.dataset, object: object.clone() };
+    let pool = StoredPool { dataset: held.dataset, object: object.clone() };
     let questions = annotate::count(&ctx.store, ctx.readings(), held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {
@@ -239,7 +239,7 @@ pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &
 pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -319,7 +319,7 @@ async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) -> 
             Ok(true)
         })
         .await?;
-    ctx.wake().ring_in(row.id.into());
+    ctx.changes().notify_job(row.id.into());
     Ok(closed)
 }
 

@@ -96,7 +96,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) ->
     if request.is_complete {
         tracing::info!(worker.id = %caller, head.known = head.map(|head| head.size), "a site has reconciled with this server");
     }
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(countersigned)
 }
 

@@ -16,7 +16,7 @@ use super::{find, object_error, open};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::average::{self, Part};
+use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
 use crate::service::audit_log::By;
 use crate::service::code::from_json;
@@ -36,7 +36,7 @@ static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 struct Due {
     open: round::Model,
     submissions: Vec<submission::Model>,
-    parts: Vec<Part>,
+    parts: Vec<MeanPart>,
     length: u64,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         if closed {
             tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
             // First notify the waiting workers, then clean up.
-            ctx.wake().ring_in(id);
+            ctx.changes().notify_job(id);
             for submission in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
             }
@@ -141,7 +141,7 @@ async fn due(
     let (mut submissions, mut parts) = (Vec::new(), Vec::new());
     for (dataset, weight) in &series.weights {
         if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
-            parts.push(Part { path: Path::from(submission.object.clone()), weight: *weight });
+            parts.push(MeanPart { path: Path::from(submission.object.clone()), weight: *weight });
             submissions.push(submission.clone());
         }
     }

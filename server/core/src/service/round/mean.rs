@@ -47,7 +47,7 @@ pub async fn average(
 ) -> Result<Option<Mean>, Error> {
     let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::held(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;

@@ -5,13 +5,13 @@ use undertone_api::problem::Code;
 use undertone_api::worker::{Enrolment, EnrolmentToken, NewEnrolment};
 
 use super::{ONLINE, TOKEN_LIFETIME, enrol, invite, list};
-use crate::testing::{Founded, TestApp, on_both};
+use crate::testing::{FoundedConsortium, TestApp, on_both};
 
 fn key(seed: u8) -> String {
     hex::encode(SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes())
 }
 
-async fn token(app: &TestApp, founded: &Founded) -> EnrolmentToken {
+async fn token(app: &TestApp, founded: &FoundedConsortium) -> EnrolmentToken {
     let new = NewEnrolment { name: "beside the data".to_owned() };
     let actor = founded.north.1.actor(app).await;
     opened(&invite(&app.ctx, &actor, founded.north.0, &new).await.expect("may enrol"))

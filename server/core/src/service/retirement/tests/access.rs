@@ -12,14 +12,14 @@ use undertone_api::session::SignIn;
 
 use super::{code, reason};
 use crate::auth::{Operation, Place, policy};
-use crate::ctx::Subject;
+use crate::ctx::StreamSubject;
 use crate::service::retirement::{
     list_accounts, list_retired_members, restore_account, restore_member, restore_organization, retire_account,
     retire_member, retire_organization,
 };
 use crate::service::session::{Entered, authenticate, sign_in};
 use crate::service::{api_key, event, invitation, organization, role};
-use crate::testing::{Founded, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
+use crate::testing::{FoundedConsortium, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
 
 fn credentials(person: &Person) -> SignIn {
     SignIn { email: person.session.member.email.clone(), password: PASSWORD.to_owned() }
@@ -44,7 +44,7 @@ async fn confirm(app: &TestApp, at: &(OrganizationId, Person), person: &Person) 
     role::confirm_address(&app.ctx, &by, at.0, person.session.member.id).await.unwrap();
 }
 
-async fn retires(app: &TestApp, founded: &Founded, person: &Person) {
+async fn retires(app: &TestApp, founded: &FoundedConsortium, person: &Person) {
     let (north, admin) = &founded.north;
     let by = admin.actor(app).await;
     retire_member(&app.ctx, &by, *north, person.session.member.id, &reason()).await.unwrap();
@@ -85,7 +85,7 @@ on_both! {
     async fn retired_member_has_open_streams_ended_at_once(app: &TestApp) {
         let founded = app.founded().await;
         let ann = researcher(app, &founded.north, "Ann").await;
-        let subject = Subject::Consortium(founded.consortium);
+        let subject = StreamSubject::Consortium(founded.consortium);
         let actor = ann.actor(app).await;
         let mut stream = event::watch(&app.ctx, &actor, HERE, subject, Operation::ReadJob, None).await.unwrap();
         assert!(stream.next().await.is_some());

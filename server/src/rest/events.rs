@@ -72,7 +72,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Returns a stream of events, each formatted by `to_event`.
-pub(crate) fn stream(events: Events, to_event: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
+pub(crate) fn stream(events: Events, to_event: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
     let items = futures::stream::unfold((events, to_event), |(mut events, to_event)| async move {
         let update = events.next().await?;
         let event = to_event(&update).id(&update.version).retry(RETRY);

@@ -25,7 +25,7 @@ impl Insight for Desk {
         page: PageQuery,
     ) -> Answer<Page<LedgerEntry>> {
         let EntryFilter { kind, job, since, until } = wanted;
-        let filter = ledger::Wanted { kind, job, since, until };
+        let filter = ledger::EntryFilter { kind, job, since, until };
         ledger::search(self.ctx(), self.actor()?, dataset, &filter, &page).await.map_err(Error::into_problem)
     }
 

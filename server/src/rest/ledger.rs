@@ -50,7 +50,7 @@ pub(super) async fn entries(
     Query(query): Query<EntryQuery>,
 ) -> Result<Json<Page<LedgerEntry>>, Rejection> {
     let EntryQuery { cursor, limit, kind, job, since, until } = query;
-    let filter = ledger::Wanted { kind, job, since, until };
+    let filter = ledger::EntryFilter { kind, job, since, until };
     Ok(Json(ledger::search(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 

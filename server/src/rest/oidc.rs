@@ -31,7 +31,7 @@ use undertone_server_core::auth::{Actor, Origin, Provider};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ring::RingKey;
 use undertone_server_core::service::oidc;
-use undertone_server_core::service::session::Entered;
+use undertone_server_core::service::session::SignInResult;
 
 /// The path where a sign-in at the provider begins.
 const START: &str = "/oidc/start";
@@ -197,8 +197,8 @@ async fn finish(
         };
     }
     match oidc::enter(ctx, origin, &identity, pending.invitation.as_deref()).await {
-        Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
-        Ok(Ok(Entered::Half(half))) => {
+        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
+        Ok(Ok(SignInResult::Half(half))) => {
             leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&pending.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),

@@ -75,7 +75,7 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Question>>, Rejection> {
     let ListQuery { cursor, limit, state, round, dataset } = query;
-    let filter = question::Wanted { state, round, dataset };
+    let filter = question::QuestionFilter { state, round, dataset };
     Ok(Json(question::list(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
@@ -132,7 +132,8 @@ pub(super) async fn export(
     Path(id): Path<JobId>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, Rejection> {
-    let question::Export { name, content_type, body } = question::export(&ctx, &actor, id, query.format).await?;
+    let question::QuestionExport { name, content_type, body } =
+        question::export(&ctx, &actor, id, query.format).await?;
     let headers = [
         (header::CONTENT_TYPE, content_type.to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),

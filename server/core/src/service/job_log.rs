@@ -66,7 +66,7 @@ pub struct Last {
 /// or one is about a round that the job does not have.
 pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
     // The lease of an ended job is accepted too: the events around its end are the most useful.
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
     if !(1..=MOST_EVENTS).contains(&said.len()) {
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));

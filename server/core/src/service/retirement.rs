@@ -200,7 +200,7 @@ impl From<retirement::Model> for Retirement {
 
 /// Removes roles; returns them for the retirement's row.
 async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, Error> {
-    let mut taken = Vec::with_capacity(rows.len());
+    let mut roles = Vec::with_capacity(rows.len());
     for row in rows {
         let scope = match row.scope.as_str() {
             "consortium" => RoleScope::Consortium(row.scope_id.into()),
@@ -208,11 +208,11 @@ async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, 
             other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
         };
         let role = crate::service::code::from_word(&row.role)?;
-        taken.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
+        roles.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
         let key = (row.member_id, row.scope, row.scope_id, row.role);
         role::Entity::delete_by_id(key).exec(tx).await?;
     }
-    Ok(taken)
+    Ok(roles)
 }
 
 /// Grants the roles again that a retirement removed.

@@ -16,29 +16,29 @@ use crate::testing::{TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::finish::{Outcome, finish};
 use undertone_server_core::service::job::{cancel, propose, state};
-use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::world::poll;
-use undertone_server_core::service::world::{World, people};
+use undertone_server_core::service::world::{TestConsortium, people};
 use undertone_server_core::service::{approval, budget, freeze, session};
 
 /// The number of requests of each page. Concurrent work of the server only adds statements to some of them.
 const TIMES: usize = 3;
 
 /// A consortium, and a member with every role.
-struct TestConsortium {
-    world: World,
+struct LoadedConsortium {
+    world: TestConsortium,
     running: JobId,
     proposed: JobId,
     cookies: String,
 }
 
-impl TestConsortium {
+impl LoadedConsortium {
     /// Makes a consortium with this many private datasets, each of its own organization: one job running on all of
     /// them, one that waits for all of their owners, one frozen dataset, and as many auditors. It also has as many jobs
     /// with a model, as many with questions, and as many limits of one dataset, each of which approved a job.
     async fn new(app: &TestApp, private: usize) -> Self {
         let ctx = &app.ctx;
-        let mut world = World::new(ctx, private, 50.0).await;
+        let mut world = TestConsortium::new(ctx, private, 50.0).await;
         leave_models(ctx, &world, private).await;
         ask_questions(ctx, &world, private).await;
         let steward_name = format!("steward of {private}");
@@ -126,7 +126,7 @@ impl TestConsortium {
 }
 
 /// Makes finished jobs on public data, each with a file.
-async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
+async fn leave_models(ctx: &Ctx, world: &TestConsortium, count: usize) {
     for _ in 0..count {
         let mut spec = world.spec(1);
         spec.private = None;
@@ -142,7 +142,7 @@ async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
 }
 
 /// Makes jobs with questions for annotators, and cancels them.
-async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
+async fn ask_questions(ctx: &Ctx, world: &TestConsortium, count: usize) {
     let mut datasets = Vec::new();
     for (number, site) in world.sites[..3].iter().enumerate() {
         let dataset = poll::queries(ctx, site, number).await.id;
@@ -165,7 +165,7 @@ async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
 
 /// Sets limits for the first private dataset, each replacing the previous one, each with a job that it approves;
 /// withdraws the last.
-async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
+async fn set_limits(ctx: &Ctx, world: &TestConsortium, steward: MemberId, count: usize) {
     let steward = session::authenticate(ctx, &people::token(ctx, steward).await).await.unwrap();
     let dataset = world.sites[1].dataset;
     for _ in 0..count {
@@ -175,7 +175,7 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
             kinds: vec!["dp_sgd".to_owned()],
             until: ctx.now() + time::Duration::days(30),
         };
-        approval::limit_set(ctx, &steward, dataset, &new, &Expected::Anything).await.unwrap();
+        approval::limit_set(ctx, &steward, dataset, &new, &ExpectedVersion::Anything).await.unwrap();
         let job = world.propose(world.spec(1)).await.unwrap();
         assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
         cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
@@ -186,8 +186,8 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
 
 on_both! {
     async fn no_page_asks_more_of_a_large_consortium_than_of_a_small_one(app: &TestApp) {
-        let small = TestConsortium::new(app, 3).await;
-        let large = TestConsortium::new(app, 12).await;
+        let small = LoadedConsortium::new(app, 3).await;
+        let large = LoadedConsortium::new(app, 12).await;
         let mut wrong = Vec::new();
         for ((name, few), (_, many)) in small.pages().into_iter().zip(large.pages()) {
             let few = small.statements(app, &few).await;
@@ -202,7 +202,7 @@ on_both! {
     }
 
     async fn all_of_a_large_consortium_is_on_its_pages(app: &TestApp) {
-        let ground = TestConsortium::new(app, 12).await;
+        let ground = LoadedConsortium::new(app, 12).await;
         let home = format!("/c/{}", ground.world.consortium);
         let overview = ground.page(app, &home).await;
         assert_eq!(overview.matches("Approve or refuse").count(), 12, "one for each dataset that is asked about");

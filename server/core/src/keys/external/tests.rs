@@ -16,7 +16,7 @@ use undertone_api::signed::{KeyPurpose, Manifest, Signed, SignedError};
 use super::ExternalSigner;
 use crate::config::{SignerConfig, SignerKind};
 use crate::keys::write_secret;
-use crate::service::world::{self, World};
+use crate::service::world::{self, TestConsortium};
 use crate::service::{bundle, pins};
 use crate::testing::TestApp;
 use crate::testing::signer::TestProgram;
@@ -38,7 +38,7 @@ async fn check_signatures(app: &TestApp, key: VerifyingKey) {
     assert_eq!(app.ctx.signer.verifying_key(), key);
     let file = std::fs::read_to_string(app.data_dir().join("signing.key")).expect("made");
     assert_eq!(file, format!("public {}", hex::encode(key.as_bytes())), "no private key is in the folder");
-    let world = World::new(&app.ctx, 1, 8.0).await;
+    let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
     let job = world.propose(world.spec(2)).await.expect("signed");
     let row = world::row(&app.ctx, job.summary.id).await;
     let manifest = Signed { payload: row.manifest, signature: row.signature };

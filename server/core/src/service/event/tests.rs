@@ -15,14 +15,14 @@ use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, StreamSubject, SubjectState};
 use crate::service::entity::{member, role};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{api_key, approval, job, session};
 use crate::testing::{HERE, TestApp, on_both};
 
 const READ: Operation = Operation::ReadJob;
 
 /// Signs in the steward of a site as a member with the steward's roles: a stream rechecks them.
-async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
+async fn signed_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor {
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let steward = &world.sites[site].steward;
     let (id, organization) = (steward.id(), steward.organizations()[0]);
@@ -69,7 +69,7 @@ async fn state_of(events: &mut Events) -> (String, JobState) {
 
 on_both! {
     async fn a_stream_tells_the_present_first_and_then_every_other_state(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let subject = StreamSubject::Job(proposed.summary.id);
@@ -103,7 +103,7 @@ on_both! {
 
     /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
@@ -116,7 +116,7 @@ on_both! {
     }
 
     async fn a_consortium_tells_its_jobs_and_notices_what_else_its_pages_show(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let subject = StreamSubject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
@@ -132,7 +132,7 @@ on_both! {
     }
 
     async fn a_stream_ends_with_the_session_with_the_right_and_with_the_server(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let mut first = watch(&app.ctx, &one, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
@@ -153,7 +153,7 @@ on_both! {
     }
 
     async fn a_key_watches_only_while_its_owner_has_the_second_factor_that_everybody_is_asked_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let owner = signed_in(app, &world, 1).await;
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
         let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
@@ -169,8 +169,8 @@ on_both! {
     }
 
     async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
-        let stranger = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let stranger = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let code = async |actor: &Actor, subject| watch(&app.ctx, actor, HERE, subject, READ, None).await.err().map(|error| error.code());

@@ -36,15 +36,16 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     // The process may already have a default provider, which is also ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match open_files::raise_limit() {
-        Ok(files) => tracing::debug!(files, "the process may open so many files"),
-        Err(error) => tracing::warn!(%error, "the number of files that the process may open stays as it is"),
+        Ok(files) => tracing::debug!(files, "raised the limit of open files"),
+        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
     data_folder(&config)?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     let tls = ServedCertificate::begin(&config, clock.now())?;
-    let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
+    let http = listen(config.http)?;
+    let grpc = listen(config.grpc)?;
     let metrics = config.metrics.map(listen).transpose()?;
     let addresses = Addresses {
         http: address(config.public_url.as_deref(), &http, tls.is_some())?,
@@ -123,7 +124,7 @@ async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io:
     tokio::select! {
         served = served => served,
         () = late => {
-            tracing::warn!("calls that had not ended were cut off");
+            tracing::warn!("aborted unfinished calls at shutdown");
             Ok(())
         }
     }

@@ -37,7 +37,7 @@ pub const SHORTEST_PASSPHRASE: usize = 12;
 
 /// The first member: a description of the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Contents {
+pub struct BackupContents {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
@@ -57,7 +57,7 @@ pub struct Contents {
 
 /// The last member: without it a backup is incomplete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct BackupEnd {
     /// The number of files of the data folder.
     pub keys: u64,
     /// The number of objects.
@@ -82,11 +82,11 @@ pub enum BackupError {
     },
     /// The passphrase is too short.
     #[error(
-        "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: give it by --passphrase-file, or in UNDERTONE_BACKUP_PASSPHRASE"
+        "the passphrase needs at least {SHORTEST_PASSPHRASE} characters: set it with --passphrase-file or UNDERTONE_BACKUP_PASSPHRASE"
     )]
     Passphrase,
     /// The passphrase is wrong, or the file was modified.
-    #[error("{path} cannot be opened: {why}")]
+    #[error("cannot open {path}: {why}")]
     Sealed {
         /// The file.
         path: PathBuf,
@@ -94,7 +94,7 @@ pub enum BackupError {
         why: String,
     },
     /// The file is not a backup that this program can restore.
-    #[error("{path} is no backup that this program can restore: {why}")]
+    #[error("cannot restore {path}: {why}")]
     Contents {
         /// The file.
         path: PathBuf,
@@ -102,13 +102,15 @@ pub enum BackupError {
         why: String,
     },
     /// A server already exists there.
-    #[error("{place} is not empty: restore into an empty data folder, database and store; move away what is there")]
+    #[error(
+        "{place} is not empty: restore into an empty data folder, database and object store, or move the existing data away"
+    )]
     Occupied {
         /// The place that is not empty.
         place: String,
     },
     /// A program of PostgreSQL cannot be run, or failed.
-    #[error("{program} did not do its work: {why}")]
+    #[error("{program} failed: {why}")]
     Program {
         /// The program.
         program: &'static str,
@@ -116,17 +118,17 @@ pub enum BackupError {
         why: String,
     },
     /// The database cannot be reached.
-    #[error("the database cannot be used: {0}")]
+    #[error("cannot use the database: {0}")]
     Database(#[from] sea_orm::DbErr),
     /// The tables cannot be read.
-    #[error("the tables cannot be read: {0}")]
+    #[error("cannot read the tables: {0}")]
     Read(#[source] undertone_server_core::error::Error),
     /// The object store does not work.
-    #[error("the object store cannot be used: {0}")]
+    #[error("cannot use the object store: {0}")]
     Store(#[from] object_store::Error),
 }
 
 /// Returns a function that adds the path to an I/O error.
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BackupError + '_ {
+fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> BackupError + '_ {
     move |source| BackupError::File { path: path.to_owned(), source }
 }

@@ -32,7 +32,7 @@ use undertone_app::{Backend, shell};
 use crate::rest::problem::Rejection;
 use crate::rest::{cookie, extract};
 use desk::Desk;
-use files::Files;
+use files::AssetFiles;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::nul_bytes;
@@ -46,7 +46,7 @@ const LARGEST_FORM: usize = 1 << 20;
 /// # Errors
 /// If the bundle cannot be read.
 pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
-    let files = Arc::new(Files::read(dist)?);
+    let files = Arc::new(AssetFiles::read(dist)?);
     // Generating the list also sets the executor of leptos.
     let pages = leptos_axum::generate_route_list(undertone_app::App);
     let people = pages.iter().fold(Router::new(), |router, route| router.route(route.path(), get(page)));
@@ -92,7 +92,8 @@ pub(crate) fn pages() -> std::collections::BTreeSet<String> {
 
 /// Returns a function that provides a request's `Desk`.
 fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
-    let (ctx, actor) = (ctx.clone(), request.extensions().get::<Actor>().cloned());
+    let ctx = ctx.clone();
+    let actor = request.extensions().get::<Actor>().cloned();
     let from = extract::origin(&ctx, request.headers(), request.extensions());
     let half = cookie::half(&ctx, request.headers());
     let from = from.with_device(cookie::device(&ctx, request.headers()));

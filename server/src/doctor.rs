@@ -87,7 +87,7 @@ fn check_configuration(config: &Config, report: &mut Examination) {
         [("public_url", config.http, &config.public_url), ("public_grpc", config.grpc, &config.public_grpc)];
     for (key, address, public) in listeners {
         if public.is_none() && address.ip().is_unspecified() {
-            let detail = format!("`{key}` is not set, and {address} is no address that others can use");
+            let detail = format!("`{key}` is not set, and {address} is not reachable from other machines");
             report.warn(CHECK, detail, format!("set `{key}` to the address by which the server is reached"));
         }
     }

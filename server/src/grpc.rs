@@ -33,10 +33,10 @@ use undertone_proto::DESCRIPTOR;
 use undertone_proto::v1::control_server::ControlServer;
 use undertone_proto::v1::worker_gateway_server::WorkerGatewayServer;
 
-use self::control::Control;
+use self::control::ControlService;
 use self::messages::{MessageGate, MessageLimits};
 use self::rate::RateLayer;
-use self::worker_gateway::Gateway;
+use self::worker_gateway::GatewayService;
 use crate::app::GRACE;
 use crate::connections::{ConnectionLimits, ServedListener};
 use crate::metrics::CallLayer;
@@ -78,12 +78,12 @@ pub(crate) async fn serve_with(
 /// Returns all services, with the layers around each call.
 async fn router(ctx: &Ctx, messages: MessageLimits) -> io::Result<Router> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<WorkerGatewayServer<Gateway>>().await;
-    health.set_serving::<ControlServer<Control>>().await;
+    health.set_serving::<WorkerGatewayServer<GatewayService>>().await;
+    health.set_serving::<ControlServer<ControlService>>().await;
     let reflection = described().build_v1().map_err(io::Error::other)?;
     let reflection_alpha = described().build_v1alpha().map_err(io::Error::other)?;
-    let gateway = WorkerGatewayServer::new(Gateway::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
-    let control = ControlServer::new(Control::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
+    let gateway = WorkerGatewayServer::new(GatewayService::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
+    let control = ControlServer::new(ControlService::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
     let services = Routes::new(health_service)
         .add_service(reflection)
         .add_service(reflection_alpha)

@@ -318,10 +318,11 @@ fn documented() -> Vec<(&'static str, &'static str)> {
 
 #[test]
 fn every_limit_stands_in_the_table_as_it_is() {
-    let (known, told) = (rows(), documented());
-    assert!(told.len() > 20, "{} rows", told.len());
-    for (what, limit) in &known {
-        let row = told.iter().find(|(of, _)| of == what);
+    let limits = rows();
+    let documented = documented();
+    assert!(documented.len() > 20, "{} rows", documented.len());
+    for (what, limit) in &limits {
+        let row = documented.iter().find(|(of, _)| of == what);
         assert_eq!(row.map(|(_, limit)| *limit), Some(limit.as_str()), "{what}");
     }
 }
@@ -329,9 +330,9 @@ fn every_limit_stands_in_the_table_as_it_is() {
 /// A new row is a new limit: it needs a line above, so that its constant and the table cannot diverge.
 #[test]
 fn no_row_of_the_table_is_unknown() {
-    let known = rows();
+    let limits = rows();
     for (what, _) in documented() {
-        assert!(known.iter().any(|(of, _)| *of == what), "`{what}` is in OPERATION.md and not in limits.rs");
+        assert!(limits.iter().any(|(of, _)| *of == what), "`{what}` is in OPERATION.md and not in limits.rs");
     }
 }
 

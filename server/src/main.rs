@@ -22,73 +22,73 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: ServerCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ServerCommand {
     /// Serve REST, dashboard and workers until interrupted.
     Serve,
-    /// Bring the database up to date and stop.
+    /// Apply pending database migrations and exit.
     Migrate,
-    /// What concerns certificates.
+    /// Verify certificates.
     #[command(subcommand)]
-    Certificate(Certificate),
-    /// Write everything that this server consists of into one sealed file; it may run meanwhile.
-    Backup(backup::command::Options),
-    /// Make a server of a backup, in an empty data folder, database and store, and examine its ledger.
-    Restore(backup::command::Restoring),
-    /// State that the database was put back to an earlier state by other means than `restore`, such as point-in-time recovery. Run it
-    /// before the server starts on that database: the sites then give back the receipts that it lacks.
+    Certificate(CertificateCommand),
+    /// Write an encrypted backup of the database, keys and objects to one file. The server may be running.
+    Backup(backup::command::BackupOptions),
+    /// Restore a backup into an empty data folder, database and object store, and verify its ledger.
+    Restore(backup::command::RestoreOptions),
+    /// Record that the database was restored without `restore`, for example by point-in-time recovery. Run this before the server
+    /// starts on that database; the sites then resend the receipts that it lacks.
     StateRestoration {
-        /// The reason, stated to every site: 1 to 500 characters.
+        /// The reason, which is sent to every site: 1 to 500 characters.
         #[arg(long, value_name = "TEXT")]
         reason: String,
     },
-    /// Show the configuration in force and where each value comes from; secrets are masked.
-    Config(Shown),
-    /// Examine the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
-    Verify(verify::Options),
-    /// Examine what this server needs, from its configuration to its alarms, and name a remedy for each fault. Works beside the
-    /// running server. The exit status is 1 when a check failed.
+    /// Show the effective configuration and the source of each value, with secrets masked.
+    Config(ConfigOptions),
+    /// Verify the whole ledger, in the database or in a bundle: every chain, signature, head, price and sum. Writes nothing.
+    Verify(verify::VerifyOptions),
+    /// Check the configuration, data folder, database, object store, keys and alarms, and suggest a remedy for each fault. The server
+    /// may be running. The exit status is 1 if a check failed.
     Doctor(doctor::DoctorOptions),
-    /// What concerns the ledger.
+    /// Export the ledger.
     #[command(subcommand)]
-    Ledger(Ledger),
-    /// Let an operator in when none can sign in. Logged, and announced to the operators.
+    Ledger(LedgerCommand),
+    /// Restore access for an operator who cannot sign in. Each use is logged, and the operators are notified.
     #[command(subcommand)]
     Operator(terminal::OperatorCommand),
-    /// Replace the server's keys: those of tokens, of second factors and of signatures.
+    /// Manage the server's keys for tokens, second factors and signatures.
     #[command(subcommand)]
     Keys(terminal::keys::KeysCommand),
 }
 
 #[derive(clap::Args)]
-struct Shown {
-    /// As one JSON document.
+struct ConfigOptions {
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Every key with what is built in and what it means, as a table of Markdown, instead.
+    /// Print a Markdown table of the configuration keys with their defaults and descriptions.
     #[arg(long, conflicts_with = "json")]
     table: bool,
-    /// Every metric that `/metrics` has, as a table of Markdown, instead.
+    /// Print a Markdown table of the metrics that `/metrics` reports.
     #[arg(long, conflicts_with_all = ["json", "table"])]
     metrics: bool,
 }
 
 #[derive(Subcommand)]
-enum Ledger {
-    /// Write everything that somebody elsewhere needs to verify the ledger into a file.
+enum LedgerCommand {
+    /// Write a bundle to verify the ledger on another machine.
     Export {
-        /// The bundle: JSON lines.
+        /// The bundle file (JSON lines).
         file: PathBuf,
     },
 }
 
 #[derive(Subcommand)]
-enum Certificate {
-    /// Check a certificate's file: signatures, receipts, counts, every figure. Needs no server, database or network.
-    Verify(undertone_server::terminal::certificate::Options),
+enum CertificateCommand {
+    /// Verify a certificate file: signatures, receipts, counts and every figure. Needs no server, database or network.
+    Verify(undertone_server::terminal::certificate::CertificateOptions),
 }
 
 #[tokio::main]
@@ -104,7 +104,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
     // Before the configuration is read, because its errors are findings too.
-    if let Command::Doctor(options) = &arguments.command {
+    if let ServerCommand::Doctor(options) = &arguments.command {
         return Ok(examine(arguments.config.as_deref(), options).await);
     }
     let built_in = Config::default();
@@ -113,7 +113,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
     // Lives until the end, when the last traces are sent.
     let _traces = telemetry::start(&config.log)?;
     match arguments.command {
-        Command::Serve => {
+        ServerCommand::Serve => {
             let mut lock = ServingLock::take(&config)?;
             let app = build(config, Clock::system(), Random::system()).await?;
             lock.describe(&app.ctx.addresses.http)?;
@@ -122,61 +122,63 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             if let Some(link) = setup::operator_link(&app.ctx).await? {
                 let place = terminal::announce_first_link(&app.ctx.config.data_dir, &link)?;
                 println!(
-                    "This server has no operator yet. Its first operator comes in by a link, once, within 7 days:\n    {place}"
+                    "This server has no operator yet. The first operator registers with this link, which is valid once, for 7 days:\n    {place}"
                 );
             }
             app.serve().await?;
         }
-        Command::Operator(command) => println!("{}", terminal::run(config, &command).await?),
-        Command::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
-        Command::Certificate(Certificate::Verify(options)) => {
+        ServerCommand::Operator(command) => println!("{}", terminal::run(config, &command).await?),
+        ServerCommand::Keys(command) => println!("{}", terminal::keys::run(&config, &command).await?),
+        ServerCommand::Certificate(CertificateCommand::Verify(options)) => {
             let verdict = undertone_server::terminal::certificate::run(&options)?;
             print!("{verdict}");
             if !verdict.holds() {
                 return Ok(ExitCode::from(UNSOUND));
             }
         }
-        Command::Migrate => {
+        ServerCommand::Migrate => {
             let db = undertone_server_core::db::Db::connect(&config.database()).await?;
             db.migrate().await?;
             db.close().await?;
             println!("The database is up to date.");
         }
-        Command::Config(Shown { table: true, .. }) => print!("{}", config::keys::table()),
-        Command::Config(Shown { metrics: true, .. }) => print!("{}", undertone_server_core::metrics::table()),
-        Command::Config(Shown { json: true, .. }) => {
+        ServerCommand::Config(ConfigOptions { table: true, .. }) => print!("{}", config::keys::table()),
+        ServerCommand::Config(ConfigOptions { metrics: true, .. }) => {
+            print!("{}", undertone_server_core::metrics::table())
+        }
+        ServerCommand::Config(ConfigOptions { json: true, .. }) => {
             println!("{}", serde_json::to_string_pretty(&built_in.settings(file)?)?);
         }
-        Command::Config(_) => {
+        ServerCommand::Config(_) => {
             for config::Setting { key, value, source } in built_in.settings(file)? {
                 println!("{key:<26} {source:<12} {value}");
             }
         }
-        Command::Backup(options) => println!("{}", backup::command::backup(&config, &options).await?),
-        Command::Restore(options) => {
+        ServerCommand::Backup(options) => println!("{}", backup::command::backup(&config, &options).await?),
+        ServerCommand::Restore(options) => {
             let report = backup::command::restore(&config, &options).await?;
             println!("{report}");
             if !report.holds() {
                 eprintln!(
-                    "The ledger does not hold: the keys were not put in place, and no server starts with this copy."
+                    "The ledger failed verification. The keys were not installed, so no server starts with this copy."
                 );
                 return Ok(ExitCode::from(UNSOUND));
             }
             println!(
-                "The server is restored to this state, and its log states that. Each site gives back the receipts that this state \
-                 lacks when it next reaches the server; until then its datasets take part in no new job."
+                "The server is restored to this state, and its log records the restoration. Each site resends the receipts that this \
+                 state lacks when it next connects; until then its datasets take part in no new job."
             );
         }
-        Command::StateRestoration { reason } => {
+        ServerCommand::StateRestoration { reason } => {
             let _lock = ServingLock::take(&config)?;
             let stated = restoration::command(&config, &reason).await?;
             println!(
-                "The log states that it was put back to {} entries. Start the server: each site gives back the receipts that this \
-                 state lacks when it next reaches the server.",
+                "The log records a restoration to {} entries. Start the server: each site resends the receipts that this state lacks \
+                 when it next connects.",
                 stated.size
             );
         }
-        Command::Verify(options) => {
+        ServerCommand::Verify(options) => {
             let report = verify::verify(&config, &options).await?;
             println!("{report}");
             if !report.holds() {
@@ -184,12 +186,12 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             }
         }
         // Handled above.
-        Command::Doctor(_) => {}
-        Command::Ledger(Ledger::Export { file }) => {
+        ServerCommand::Doctor(_) => {}
+        ServerCommand::Ledger(LedgerCommand::Export { file }) => {
             let changed = verify::export(&config, &file).await?;
-            println!("The ledger is in {}.", file.display());
+            println!("The ledger was exported to {}.", file.display());
             if changed > 0 {
-                eprintln!("{changed} rows are not those that were written: run `undertone-server verify`");
+                eprintln!("{changed} rows were modified after they were written: run `undertone-server verify`");
                 return Ok(ExitCode::from(UNSOUND));
             }
         }

@@ -20,7 +20,7 @@ use undertone_server_core::auth::Operation;
 
 /// The place of a check, by the caller's relation to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum CheckScope {
     /// The server itself.
     Server,
     /// The consortium in the address, or the consortium of its job.
@@ -31,11 +31,11 @@ pub(crate) enum At {
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
+pub(crate) struct MatrixRow {
     /// Method and address, and a word if one address has several lines.
     pub(crate) name: &'static str,
     /// The policy checks, in order; all of them must succeed.
-    pub(crate) asks: &'static [(Operation, At)],
+    pub(crate) asks: &'static [(Operation, CheckScope)],
     /// Checks that occur for some callers, and whose failure does not refuse the request.
     pub(crate) then: &'static [Operation],
     /// The reason why no authentication is required.
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) only: Option<&'static str>,
 }
 
-impl Row {
+impl MatrixRow {
     /// Returns method and address, without the word.
     pub(crate) fn route(&self) -> &'static str {
         self.name.split(" (").next().unwrap_or(self.name)
@@ -67,9 +67,9 @@ const fn first(list: &[&'static str]) -> Option<&'static str> {
 macro_rules! table {
     ($($name:literal: $(! $open:literal)? $($operation:ident @ $at:ident)&&*
         $(, then $($then:ident)|+)? $(, only $only:literal)?;)*) => {
-        &[$($crate::matrix::Row {
+        &[$($crate::matrix::MatrixRow {
             name: $name,
-            asks: &[$((undertone_server_core::auth::Operation::$operation, $crate::matrix::At::$at)),*],
+            asks: &[$((undertone_server_core::auth::Operation::$operation, $crate::matrix::CheckScope::$at)),*],
             then: &[$($(undertone_server_core::auth::Operation::$then),+)?],
             open: $crate::matrix::first(&[$($open)?]),
             only: $crate::matrix::first(&[$($only)?]),

@@ -43,7 +43,8 @@ async fn show(State(ctx): State<Ctx>) -> Response {
 /// Counts a request with the time until its response began.
 pub async fn count(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let (method, began) = (method(request.method()), Instant::now());
+    let method = method(request.method());
+    let began = Instant::now();
     let response = next.run(request).await;
     ctx.metrics.record_request(method, route, response.status().as_u16(), began.elapsed());
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {

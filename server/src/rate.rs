@@ -26,17 +26,21 @@ const MANY: usize = 50_000;
 
 /// The buckets of one interface.
 #[derive(Clone)]
-pub(crate) struct Rates {
-    callers: Option<Arc<Buckets<[u8; 32]>>>,
-    addresses: Option<Arc<Buckets<IpAddr>>>,
-    workers: Option<Arc<Buckets<WorkerId>>>,
+pub(crate) struct RateLimits {
+    callers: Option<Arc<TokenBuckets<[u8; 32]>>>,
+    addresses: Option<Arc<TokenBuckets<IpAddr>>>,
+    workers: Option<Arc<TokenBuckets<WorkerId>>>,
 }
 
-impl Rates {
+impl RateLimits {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
         let RateConfig { by_caller, by_address, by_worker, .. } = rates;
-        Self { callers: Buckets::of(by_caller), addresses: Buckets::of(by_address), workers: Buckets::of(by_worker) }
+        Self {
+            callers: TokenBuckets::with_rate(by_caller),
+            addresses: TokenBuckets::with_rate(by_address),
+            workers: TokenBuckets::with_rate(by_worker),
+        }
     }
 
     /// Returns the time that an unauthenticated caller must wait, if any.
@@ -55,12 +59,12 @@ impl Rates {
 
 /// The buckets of the writes by organizations' workers.
 #[derive(Clone)]
-pub(crate) struct OrganizationRates(Option<Arc<Buckets<OrganizationId>>>);
+pub(crate) struct OrganizationRates(Option<Arc<TokenBuckets<OrganizationId>>>);
 
 impl OrganizationRates {
     /// Makes full buckets.
     pub(crate) fn new(rates: RateConfig) -> Self {
-        Self(Buckets::of(rates.by_organization))
+        Self(TokenBuckets::with_rate(rates.by_organization))
     }
 
     /// Counts one write. Returns the time that its organization must wait, if any.
@@ -70,26 +74,26 @@ impl OrganizationRates {
 }
 
 /// One bucket for each key.
-struct Buckets<K: Hash + Eq + Clone> {
+struct TokenBuckets<K: Hash + Eq + Clone> {
     all: RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>,
     /// The number at which full buckets are removed. A removal at each request, with all buckets in use, would be
     /// expensive.
-    kept: AtomicUsize,
+    sweep_size: AtomicUsize,
 }
 
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn of(per_minute: u32) -> Option<Arc<Self>> {
+impl<K: Hash + Eq + Clone> TokenBuckets<K> {
+    fn with_rate(per_minute: u32) -> Option<Arc<Self>> {
         let quota = Quota::per_minute(NonZeroU32::new(per_minute)?);
         Some(Arc::new(Self {
             all: RateLimiter::hashmap_with_clock(quota, MonotonicClock),
-            kept: AtomicUsize::new(MANY),
+            sweep_size: AtomicUsize::new(MANY),
         }))
     }
 
     fn wait(&self, key: &K) -> Option<Duration> {
-        if self.all.len() > self.kept.load(Ordering::Relaxed) {
+        if self.all.len() > self.sweep_size.load(Ordering::Relaxed) {
             self.all.retain_recent();
-            self.kept.store(MANY.max(2 * self.all.len()), Ordering::Relaxed);
+            self.sweep_size.store(MANY.max(2 * self.all.len()), Ordering::Relaxed);
         }
         self.all.check_key(key).err().map(|until| until.wait_time_from(MonotonicClock.now()))
     }
@@ -98,8 +102,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 /// Returns the key of the caller: the named session or key, valid or not, or else the address. A caller that invents a
 /// new one for each request is still limited by its address.
 fn caller(address: IpAddr, headers: &HeaderMap) -> [u8; 32] {
-    let named = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
-    match named {
+    let credential = headers.get(header::AUTHORIZATION).or_else(|| headers.get(header::COOKIE));
+    match credential {
         Some(value) => Sha256::digest(value.as_bytes()).into(),
         None => Sha256::digest(address.to_string()).into(),
     }
@@ -114,7 +118,7 @@ mod tests {
     use undertone_api::id::{OrganizationId, WorkerId};
     use uuid::Uuid;
 
-    use super::{Buckets, MANY, OrganizationRates, Rates};
+    use super::{MANY, OrganizationRates, RateLimits, TokenBuckets};
     use undertone_server_core::config::RateConfig;
     use undertone_server_core::network::network_of;
 
@@ -124,7 +128,7 @@ mod tests {
         RateConfig { by_caller, by_address, by_worker, ..RateConfig::default() }
     }
 
-    fn named(key: &str) -> HeaderMap {
+    fn credential_header(key: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, HeaderValue::from_str(key).expect("visible characters"));
         headers
@@ -132,11 +136,11 @@ mod tests {
 
     /// Calls `ask` until it is refused; returns bounds on the number of accepted calls, and the stated wait.
     fn emptied(most: u32, ask: impl Fn() -> Option<Duration>) -> (u32, u32, Duration) {
-        let begun = Instant::now();
+        let start = Instant::now();
         for answered in 0..=2 * most {
             if let Some(wait) = ask() {
                 // The bucket refills evenly during the test.
-                let filled = (begun.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
+                let filled = (start.elapsed().as_secs_f64() * f64::from(most) / 60.0).ceil() as u32;
                 return (answered.saturating_sub(filled + 1), answered, wait);
             }
         }
@@ -144,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_minutes_worth_is_answered_at_once_and_one_more_is_told_when_to_come_again() {
-        let rates = Rates::new(limits(60, 240, 120));
-        let (least, most, wait) = emptied(60, || rates.wait(HERE, &named("one")));
+    fn calls_beyond_the_rate_wait_for_the_stated_time() {
+        let rates = RateLimits::new(limits(60, 240, 120));
+        let (least, most, wait) = emptied(60, || rates.wait(HERE, &credential_header("one")));
         assert!(least <= 60 && most >= 60, "{least} to {most}");
         assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "one a second: {wait:?}");
-        assert_eq!(rates.wait(HERE, &named("two")), None, "another caller has a bucket of their own");
+        assert_eq!(rates.wait(HERE, &credential_header("two")), None, "another caller has a bucket of their own");
         let worker = WorkerId(Uuid::from_u128(1));
         let (least, most, wait) = emptied(120, || rates.wait_of_worker(worker));
         assert!(least <= 120 && most >= 120, "{least} to {most}");
@@ -169,32 +173,32 @@ mod tests {
     }
 
     #[test]
-    fn who_invents_names_has_but_one_address_and_of_version_6_but_one_network() {
-        let rates = Rates::new(limits(60, 60, 60));
+    fn invented_credentials_share_the_bucket_of_their_network() {
+        let rates = RateLimits::new(limits(60, 60, 60));
         let address = |last: u128| IpAddr::from(std::net::Ipv6Addr::from_bits((0x2001_0db8 << 96) + last));
         let count = std::cell::Cell::new(0_u128);
         let (_, most, _) = emptied(60, || {
             count.set(count.get() + 1);
-            rates.wait(address(count.get()), &named(&format!("invented {}", count.get())))
+            rates.wait(address(count.get()), &credential_header(&format!("invented {}", count.get())))
         });
         assert!(most >= 60);
-        assert_eq!(rates.wait(address(1 << 64), &named("elsewhere")), None, "another network");
+        assert_eq!(rates.wait(address(1 << 64), &credential_header("elsewhere")), None, "another network");
     }
 
     #[test]
-    fn addresses_of_version_4_are_told_apart_on_a_socket_of_version_6() {
+    fn ipv4_addresses_on_an_ipv6_socket_have_separate_buckets() {
         let plain = |last| std::net::Ipv4Addr::new(192, 0, 2, last);
         let mapped = |last| IpAddr::from(plain(last).to_ipv6_mapped());
         assert_eq!(network_of(mapped(1)), IpAddr::from(plain(1)));
-        let rates = Rates::new(limits(60, 60, 60));
-        let (_, most, _) = emptied(60, || rates.wait(mapped(1), &named("one")));
+        let rates = RateLimits::new(limits(60, 60, 60));
+        let (_, most, _) = emptied(60, || rates.wait(mapped(1), &credential_header("one")));
         assert!(most >= 60);
-        assert_eq!(rates.wait(mapped(2), &named("two")), None, "another address has a bucket of its own");
+        assert_eq!(rates.wait(mapped(2), &credential_header("two")), None, "another address has a bucket of its own");
     }
 
     #[test]
-    fn two_hundred_workers_behind_one_address_do_not_count_against_it_or_one_another() {
-        let rates = Rates::new(limits(60, 60, 60));
+    fn workers_behind_one_address_have_separate_buckets() {
+        let rates = RateLimits::new(limits(60, 60, 60));
         for number in 0..200 {
             for _ in 0..60 {
                 assert_eq!(rates.wait_of_worker(WorkerId(Uuid::from_u128(number))), None, "worker {number}");
@@ -206,9 +210,10 @@ mod tests {
     /// A participant makes its calls in sequence. With rounds at intervals of 10 ms, each with the vector, its result,
     /// the mean, a figure, the log and its proofs, besides the renewal of its lease, it makes about 600 calls a second.
     #[test]
-    fn what_is_built_in_is_more_than_a_worker_ever_sends() {
+    fn default_rates_exceed_the_calls_of_a_worker() {
         let RateConfig { by_caller, by_address, by_worker, .. } = RateConfig::default();
-        let (calls_a_round, rounds_a_second) = (6, 100);
+        let calls_a_round = 6;
+        let rounds_a_second = 100;
         assert!(by_worker / 60 > calls_a_round * rounds_a_second);
         assert!(by_worker > by_address && by_address > by_caller);
         // After a restart of the server, all workers behind one address request a challenge, answer it and request the
@@ -220,17 +225,17 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_are_all_in_use_are_not_looked_through_at_each_request() {
-        let buckets = Buckets::of(1).expect("there is a limit");
+    fn full_buckets_are_not_swept_at_each_request() {
+        let buckets = TokenBuckets::with_rate(1).expect("there is a limit");
         for key in 0..=MANY + 1 {
             assert_eq!(buckets.wait(&key), None);
         }
-        assert_eq!(buckets.kept.load(std::sync::atomic::Ordering::Relaxed), 2 * (MANY + 1));
+        assert_eq!(buckets.sweep_size.load(std::sync::atomic::Ordering::Relaxed), 2 * (MANY + 1));
     }
 
     #[test]
     fn zero_is_no_limit() {
-        let rates = Rates::new(limits(0, 0, 0));
+        let rates = RateLimits::new(limits(0, 0, 0));
         assert!((0..10_000).all(|_| rates.wait(HERE, &HeaderMap::new()).is_none()));
         assert!((0..10_000).all(|_| rates.wait_of_worker(WorkerId(Uuid::from_u128(1))).is_none()));
     }

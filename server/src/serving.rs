@@ -19,8 +19,8 @@ pub struct ServingLock {
 pub enum ServingError {
     /// Another server is serving.
     #[error(
-        "{holder} serves from the SQLite file already (lock {path}): stop it first, or give this server another `data_dir`; several \
-         servers at once need PostgreSQL",
+        "{holder} already uses the SQLite file (lock {path}): stop it first, or set another `data_dir`; several \
+         servers need PostgreSQL",
         path = path.display()
     )]
     Held {
@@ -107,7 +107,8 @@ mod tests {
         first.describe("http://127.0.0.1:8420").expect("written");
         let refused = ServingLock::take(&config).expect_err("the first serves");
         assert!(matches!(refused, ServingError::Held { .. }));
-        let (text, process) = (refused.to_string(), format!("process {} at http://127.0.0.1:8420", std::process::id()));
+        let text = refused.to_string();
+        let process = format!("process {} at http://127.0.0.1:8420", std::process::id());
         assert!(text.contains(&process) && text.contains("undertone.sqlite.lock"), "{text}");
         drop(first);
         ServingLock::take(&config).expect("the first has ended");

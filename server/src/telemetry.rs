@@ -36,24 +36,24 @@ const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORT
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
-    #[error("log.filter cannot be read: {0}")]
+    #[error("cannot parse log.filter: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
     /// The collector's address cannot be used.
-    #[error("OTEL_EXPORTER_OTLP_ENDPOINT cannot be used: {0}")]
+    #[error("cannot use OTEL_EXPORTER_OTLP_ENDPOINT: {0}")]
     Collector(#[from] opentelemetry_otlp::ExporterBuildError),
 }
 
 /// The running trace exporter; dropping it sends the remaining traces.
 #[derive(Debug, Default)]
 #[must_use = "dropped, it ends the traces"]
-pub struct Traces(Option<SdkTracerProvider>);
+pub struct TraceExporter(Option<SdkTracerProvider>);
 
-impl Drop for Traces {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         if let Some(provider) = self.0.take()
             && let Err(error) = provider.shutdown()
         {
-            eprintln!("the last traces were not sent: {error}");
+            eprintln!("cannot send the last traces: {error}");
         }
     }
 }
@@ -63,9 +63,9 @@ impl Drop for Traces {
 ///
 /// # Errors
 /// [`TelemetryError`].
-pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
+pub fn start(config: &LogConfig) -> Result<TraceExporter, TelemetryError> {
     let filter = EnvFilter::try_new(&config.filter)?;
-    let provider = if wanted(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
+    let provider = if is_collector_configured(|name| std::env::var(name).ok()) { Some(provider(None)?) } else { None };
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let logs = if config.json {
         logs.json().flatten_event(true).boxed()
@@ -76,11 +76,11 @@ pub fn start(config: &LogConfig) -> Result<Traces, TelemetryError> {
     let all = tracing_subscriber::registry().with(logs.with_filter(filter)).with(provider.as_ref().map(layer));
     // An existing logger (of a test harness) stays installed.
     let _ = all.try_init();
-    Ok(Traces(provider))
+    Ok(TraceExporter(provider))
 }
 
 /// Returns whether the environment names a collector.
-fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
+fn is_collector_configured(read: impl Fn(&str) -> Option<String>) -> bool {
     let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
 }

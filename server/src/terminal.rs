@@ -23,16 +23,16 @@ use undertone_server_core::{StartError, open_tables};
 /// The commands.
 #[derive(Subcommand)]
 pub enum OperatorCommand {
-    /// Make a one-time link by which another operator comes in.
+    /// Create a one-time link that registers another operator.
     Invite(InviteOptions),
-    /// Make a one-time link by which an operator sets a new password.
+    /// Create a one-time link that lets an operator set a new password.
     Reset(ResetOptions),
 }
 
 /// The options of `invite`.
 #[derive(Args)]
 pub struct InviteOptions {
-    /// For whom the link is, as the list of links shows it.
+    /// A label for the list of links, such as the name of the recipient.
     #[arg(long, value_name = "TEXT", default_value = "made at the terminal")]
     label: String,
 }
@@ -40,10 +40,10 @@ pub struct InviteOptions {
 /// The options of `reset`.
 #[derive(Args)]
 pub struct ResetOptions {
-    /// The operator's e-mail.
+    /// The operator's e-mail address.
     #[arg(long, value_name = "EMAIL")]
     email: String,
-    /// Whether the link also takes the second factor away.
+    /// Also remove the second factor.
     #[arg(long)]
     clear_second_factor: bool,
 }
@@ -99,7 +99,7 @@ pub fn announce_first_link(data_dir: &Path, link: &str) -> std::io::Result<Strin
     }
     let path = data_dir.join(LINK_FILE);
     write_link(&path, link)?;
-    Ok(format!("it stands in {}", path.display()))
+    Ok(format!("the link is in {}", path.display()))
 }
 
 /// Writes a link to a file for its owner only.
@@ -126,11 +126,14 @@ pub(crate) async fn execute(ctx: &Ctx, command: &OperatorCommand) -> Result<Stri
     match command {
         OperatorCommand::Invite(options) => {
             let link = operator::invite_at_terminal(ctx, &options.label).await?;
-            Ok(format!("Another operator comes in by this link, once, within 7 days:\n    {link}"))
+            Ok(format!("Another operator registers with this link, which is valid once, for 7 days:\n    {link}"))
         }
         OperatorCommand::Reset(options) => {
             let reset = operator::reset_at_terminal(ctx, &options.email, options.clear_second_factor).await?;
-            Ok(format!("The operator sets a new password by this link, once, within 24 hours:\n    {}", reset.link))
+            Ok(format!(
+                "The operator sets a new password with this link, which is valid once, for 24 hours:\n    {}",
+                reset.link
+            ))
         }
     }
 }
@@ -180,11 +183,11 @@ mod tests {
         async fn operator_command_refuses_tables_of_another_program(app: &TestApp) {
             let missing = "DELETE FROM seaql_migrations WHERE version = (SELECT MAX(version) FROM seaql_migrations)";
             let later = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m99991231_000000_later', 1)";
-            for (change, told) in [(later, "later program"), (missing, "earlier program")] {
+            for (change, message) in [(later, "later program"), (missing, "earlier program")] {
                 tamper(&app.ctx, "seaql_migrations", change).await;
                 let before = app.ctx.db.migrations().await.expect("read");
                 let refused = invite_at(app, app.ctx.config.clone()).await.expect_err("other tables").to_string();
-                assert!(refused.contains(told), "{refused}");
+                assert!(refused.contains(message), "{refused}");
                 assert_eq!(app.ctx.db.migrations().await.expect("read"), before, "nothing was migrated");
                 let undo = "DELETE FROM seaql_migrations WHERE version = 'm99991231_000000_later'";
                 tamper(&app.ctx, "seaql_migrations", undo).await;

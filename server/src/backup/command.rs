@@ -8,42 +8,42 @@ use age::secrecy::SecretString;
 use clap::Args;
 use serde_json::json;
 
-use super::{BackupError, Contents, End, SHORTEST_PASSPHRASE, at, read, write};
+use super::{BackupContents, BackupEnd, BackupError, SHORTEST_PASSPHRASE, file_error, read, write};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
 use undertone_server_core::service::audit_log::{self, AuditAction};
 use undertone_server_core::verify::Report;
 
-/// Where a backup is, and what opens it.
+/// A backup file and the source of its passphrase.
 #[derive(Args)]
-pub struct Options {
-    /// The backup.
+pub struct BackupOptions {
+    /// The backup file.
     pub file: PathBuf,
-    /// A file whose first line is the passphrase; `-` for the standard input.
+    /// A file whose first line is the passphrase; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
-    /// The passphrase, where no file names it.
+    /// The passphrase, if there is no passphrase file.
     #[arg(long, hide = true, env = "UNDERTONE_BACKUP_PASSPHRASE", hide_env_values = true)]
     passphrase: Option<String>,
 }
 
-/// What is restored, and what is known from elsewhere.
+/// The options of `restore`.
 #[derive(Args)]
-pub struct Restoring {
-    /// Where the backup is.
+pub struct RestoreOptions {
+    /// The backup.
     #[command(flatten)]
-    pub backup: Options,
-    /// A signed head that a site kept (JSON: `payload` and `signature`), which the restored log must continue; may be given more than
-    /// once. Without one an older backup passes for the newest, until the first site looks.
+    pub backup: BackupOptions,
+    /// A signed head from a site (JSON: `payload` and `signature`) that the restored log must continue; may be repeated. Without a
+    /// head, an outdated backup is accepted until the first site connects.
     #[arg(long, value_name = "FILE")]
     pub head: Vec<PathBuf>,
-    /// The reason, stated to every site: 1 to 500 characters.
+    /// The reason, which is sent to every site: 1 to 500 characters.
     #[arg(long, value_name = "TEXT", default_value = "restored from a backup")]
     pub reason: String,
 }
 
-impl Options {
+impl BackupOptions {
     /// Makes the options of a backup at `file`, encrypted with the first line of another file.
     #[cfg(test)]
     pub(super) const fn new(file: PathBuf, passphrase_file: PathBuf) -> Self {
@@ -54,10 +54,10 @@ impl Options {
         let text = match &self.passphrase_file {
             Some(path) if path.as_os_str() == "-" => {
                 let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text).map_err(at(path))?;
+                std::io::stdin().read_to_string(&mut text).map_err(file_error(path))?;
                 text
             }
-            Some(path) => std::fs::read_to_string(path).map_err(at(path))?,
+            Some(path) => std::fs::read_to_string(path).map_err(file_error(path))?,
             None => self.passphrase.clone().unwrap_or_default(),
         };
         let first = text.lines().next().unwrap_or_default().trim_end();
@@ -72,32 +72,39 @@ impl Options {
 ///
 /// # Errors
 /// [`BackupError`]; in that case there is no file.
-pub async fn backup(config: &Config, options: &Options) -> Result<String, BackupError> {
+pub async fn backup(config: &Config, options: &BackupOptions) -> Result<String, BackupError> {
     let passphrase = options.passphrase()?;
     let (contents, end) = write::write(config, &options.file, passphrase).await?;
-    let mut said = format!(
-        "The backup is in {}: the tables, {} files of the data folder, {} objects of {} bytes.",
+    let mut summary = format!(
+        "Backup written to {}: the tables, {} files of the data folder, {} objects of {} bytes.",
         options.file.display(),
         end.keys,
         end.objects,
         end.bytes
     );
     if end.gone > 0 {
-        let _ =
-            write!(said, "\n{} objects of rounds that closed meanwhile are not in it; nothing needs them.", end.gone);
+        let _ = write!(
+            summary,
+            "\n{} objects of rounds that closed during the backup are omitted; they are not needed.",
+            end.gone
+        );
     }
     if let Err(error) = note(config, &contents, end).await {
-        let _ = write!(said, "\nThe audit log does not have it: {error}");
+        let _ = write!(summary, "\nCannot record the backup in the audit log: {error}");
     }
     if let Some(head) = contents.head {
-        let _ = write!(said, "\nIts ledger ends with {}", head.payload);
+        let _ = write!(summary, "\nIts ledger ends with {}", head.payload);
     }
-    Ok(said)
+    Ok(summary)
 }
 
 /// Records a backup in the audit log. A backup is also made if the database accepts no more writes, when it is needed
 /// most.
-async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), undertone_server_core::error::Error> {
+async fn note(
+    config: &Config,
+    contents: &BackupContents,
+    end: BackupEnd,
+) -> Result<(), undertone_server_core::error::Error> {
     let db = Db::connect(&config.database()).await?;
     let detail = json!({ "objects": end.objects, "bytes": end.bytes, "program": contents.program });
     let noted = audit_log::note_command(&db, Clock::system().now(), AuditAction::BackupMade, detail).await;
@@ -110,27 +117,27 @@ async fn note(config: &Config, contents: &Contents, end: End) -> Result<(), unde
 ///
 /// # Errors
 /// [`BackupError`] if it cannot be restored. The report contains the failed checks.
-pub async fn restore(config: &Config, options: &Restoring) -> Result<Report, BackupError> {
+pub async fn restore(config: &Config, options: &RestoreOptions) -> Result<Report, BackupError> {
     let passphrase = options.backup.passphrase()?;
     read::read(config, &options.backup.file, passphrase, &options.head, &options.reason).await
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Options;
+    use super::BackupOptions;
     use crate::backup::{BackupError, SHORTEST_PASSPHRASE};
 
     #[test]
-    fn a_passphrase_has_twelve_characters_at_least_whatever_their_bytes() {
+    fn passphrase_under_twelve_characters_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let given = |text: String| {
+        let read_passphrase = |text: String| {
             let file = dir.path().join("secret");
             std::fs::write(&file, text + "\nanother line, which is not read\n").expect("the folder is writable");
-            Options { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
+            BackupOptions { file: "server.backup".into(), passphrase_file: Some(file), passphrase: None }.passphrase()
         };
-        assert!(given("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
-        assert!(matches!(given("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));
+        assert!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE)).is_ok());
+        assert!(matches!(read_passphrase("é".repeat(SHORTEST_PASSPHRASE - 1)), Err(BackupError::Passphrase)));
         let blanks = "x".repeat(SHORTEST_PASSPHRASE - 1) + "  ";
-        assert!(matches!(given(blanks), Err(BackupError::Passphrase)), "blanks at the end are not counted");
+        assert!(matches!(read_passphrase(blanks), Err(BackupError::Passphrase)), "blanks at the end are not counted");
     }
 }

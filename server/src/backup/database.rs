@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use super::{BackupError, at};
+use super::{BackupError, file_error};
 use undertone_server_core::config::Config;
 use undertone_server_core::db::Db;
 
 /// The database of the configuration.
-pub(super) enum Kind {
+pub(super) enum DatabaseKind {
     /// A SQLite file.
     Sqlite(PathBuf),
     /// PostgreSQL, at this address.
     Postgres(String),
 }
 
-impl Kind {
+impl DatabaseKind {
     /// Returns the configured database.
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn from_config(config: &Config) -> Self {
         let url = config.database();
         match url.strip_prefix("sqlite:") {
             Some(rest) => {
@@ -42,7 +42,7 @@ impl Kind {
     /// it.
     pub(super) async fn copy(&self, to: &Path) -> Result<(), BackupError> {
         // The file is created first, with its mode; the database's tools would create it with the default mode.
-        drop(private(to).map_err(at(to))?);
+        drop(private(to).map_err(file_error(to))?);
         match self {
             Self::Sqlite(path) => {
                 let db = Db::connect(&format!("sqlite://{}?mode=rw", path.display())).await?;
@@ -90,14 +90,14 @@ impl Kind {
         match self {
             Self::Sqlite(path) => {
                 if let Some(folder) = path.parent() {
-                    std::fs::create_dir_all(folder).map_err(at(folder))?;
+                    std::fs::create_dir_all(folder).map_err(file_error(folder))?;
                 }
                 // The part that was not written back when the copy was closed; usually there is none.
                 let beside = |path: &Path| PathBuf::from(format!("{}-wal", path.display()));
                 if beside(copy).exists() {
-                    std::fs::rename(beside(copy), beside(path)).map_err(at(path))?;
+                    std::fs::rename(beside(copy), beside(path)).map_err(file_error(path))?;
                 }
-                std::fs::rename(copy, path).map_err(at(path))
+                std::fs::rename(copy, path).map_err(file_error(path))
             }
             Self::Postgres(_) => Ok(()),
         }
@@ -120,7 +120,7 @@ fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
     let mut address = url::Url::parse(url).map_err(|error| wrong(format!("database_url cannot be read: {error}")))?;
     let password = address.password().map(decoded);
     let _ = address.set_password(None);
-    let mut command = Command::new(found(name));
+    let mut command = Command::new(find_program(name));
     if let Some(password) = password {
         command.env("PGPASSWORD", password);
     }
@@ -131,7 +131,8 @@ fn program(name: &'static str, url: &str) -> Result<Command, BackupError> {
 /// Decodes the percent escapes of a part of a URL.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
-    let (mut plain, mut at) = (Vec::new(), 0);
+    let mut plain = Vec::new();
+    let mut at = 0;
     while at < bytes.len() {
         let escaped = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
         if let Some(byte) = escaped.and_then(|digits| hex::decode(digits).ok()) {
@@ -146,7 +147,7 @@ fn decoded(text: &str) -> String {
 }
 
 /// Returns the path of the newest version in Debian's folders, which are not in `PATH`; otherwise the bare name.
-fn found(name: &str) -> PathBuf {
+fn find_program(name: &str) -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut all: Vec<(u32, PathBuf)> = versions
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin").join(name))))

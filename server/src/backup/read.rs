@@ -14,8 +14,8 @@ use tar::Archive;
 use time::OffsetDateTime;
 use tokio::runtime::Handle;
 
-use super::database::Kind;
-use super::{BackupError, Contents, End, FORMAT, VERSION, at};
+use super::database::DatabaseKind;
+use super::{BackupContents, BackupEnd, BackupError, FORMAT, VERSION, file_error};
 use crate::terminal::verify as command;
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
@@ -43,8 +43,9 @@ pub async fn read(
     heads: &[PathBuf],
     reason: &str,
 ) -> Result<Report, BackupError> {
-    let (kind, heads) = (Kind::of(config), heads.iter().map(|path| head(path)).collect::<Result<Vec<_>, _>>()?);
-    std::fs::create_dir_all(&config.data_dir).map_err(at(&config.data_dir))?;
+    let (kind, heads) =
+        (DatabaseKind::from_config(config), heads.iter().map(|path| head(path)).collect::<Result<Vec<_>, _>>()?);
+    std::fs::create_dir_all(&config.data_dir).map_err(file_error(&config.data_dir))?;
     vacant(config, &kind).await?;
     let store = object::open(&with_folder(config)?)?;
     if store.list(None).try_next().await?.is_some() {
@@ -53,8 +54,9 @@ pub async fn read(
     let staged = config.data_dir.join("restoring.part");
     // The remains of an interrupted attempt.
     let _ = std::fs::remove_dir_all(&staged);
-    std::fs::create_dir(&staged).map_err(at(&staged))?;
-    let restored = restored(config, &kind, from, passphrase, &Stated { heads: &heads, reason }, &staged, &store).await;
+    std::fs::create_dir(&staged).map_err(file_error(&staged))?;
+    let restored =
+        restored(config, &kind, from, passphrase, &OperatorStatement { heads: &heads, reason }, &staged, &store).await;
     if !restored.as_ref().is_ok_and(Report::holds) {
         let _ = object::remove_all(&store, &ObjectPath::default()).await;
     }
@@ -63,7 +65,7 @@ pub async fn read(
 }
 
 /// The operator's statements about the backup.
-struct Stated<'a> {
+struct OperatorStatement<'a> {
     /// Heads that sites have stored; the restored log must continue them.
     heads: &'a [Pins],
     /// The reason of the restoration.
@@ -72,14 +74,17 @@ struct Stated<'a> {
 
 async fn restored(
     config: &Config,
-    kind: &Kind,
+    kind: &DatabaseKind,
     from: &Path,
     passphrase: SecretString,
-    stated: &Stated<'_>,
+    stated: &OperatorStatement<'_>,
     staged: &Path,
     store: &Store,
 ) -> Result<Report, BackupError> {
-    let (path, to, objects, handle) = (from.to_owned(), staged.to_owned(), store.clone(), Handle::current());
+    let path = from.to_owned();
+    let to = staged.to_owned();
+    let objects = store.clone();
+    let handle = Handle::current();
     let name = kind.name();
     let taken_out = tokio::task::spawn_blocking(move || take_out(&path, passphrase, name, &to, &objects, &handle));
     taken_out.await.map_err(|error| {
@@ -114,13 +119,13 @@ async fn restored(
 fn with_folder(config: &Config) -> Result<Config, BackupError> {
     if config.store.url.is_none() {
         let objects = config.data_dir.join("objects");
-        std::fs::create_dir_all(&objects).map_err(at(&objects))?;
+        std::fs::create_dir_all(&objects).map_err(file_error(&objects))?;
     }
     Ok(config.clone())
 }
 
 /// Refuses to overwrite an existing server.
-async fn vacant(config: &Config, kind: &Kind) -> Result<(), BackupError> {
+async fn vacant(config: &Config, kind: &DatabaseKind) -> Result<(), BackupError> {
     let key = config.data_dir.join("signing.key");
     if key.exists() {
         return Err(BackupError::Occupied { place: config.data_dir.display().to_string() });
@@ -142,54 +147,56 @@ fn take_out(
 ) -> Result<(), BackupError> {
     let sealed = |error: &dyn std::fmt::Display| BackupError::Sealed { path: from.to_owned(), why: error.to_string() };
     let wrong = |why: &str| BackupError::Contents { path: from.to_owned(), why: why.to_owned() };
-    let file = BufReader::new(File::open(from).map_err(at(from))?);
+    let file = BufReader::new(File::open(from).map_err(file_error(from))?);
     let opening = age::Decryptor::new_buffered(file).map_err(|error| sealed(&error))?;
     let mut identity = age::scrypt::Identity::new(passphrase);
     identity.set_max_work_factor(MOST_WORK);
     let opened = opening.decrypt(std::iter::once(&identity as _)).map_err(|error| sealed(&error))?;
     let mut archive = Archive::new(zstd::Decoder::new(opened).map_err(|error| sealed(&error))?);
-    let (mut contents, mut end, mut found) = (None::<Contents>, None::<End>, End::default());
-    std::fs::create_dir(to.join("keys")).map_err(at(to))?;
+    let mut contents = None::<BackupContents>;
+    let mut end = None::<BackupEnd>;
+    let mut totals = BackupEnd::default();
+    std::fs::create_dir(to.join("keys")).map_err(file_error(to))?;
     for member in archive.entries().map_err(|error| sealed(&error))? {
         let mut member = member.map_err(|error| sealed(&error))?;
         let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
         if contents.is_none() {
-            let read: Contents =
+            let read: BackupContents =
                 serde_json::from_reader(&mut member).map_err(|_| wrong("it does not begin with backup.json"))?;
             check(&read, database).map_err(|why| wrong(&why))?;
             contents = Some(read);
         } else if name == "database" {
-            copy(&mut member, &to.join("database")).map_err(at(to))?;
+            copy(&mut member, &to.join("database")).map_err(file_error(to))?;
         } else if let Some(key) = name.strip_prefix("keys/").filter(|key| !key.contains('/') && !key.starts_with('.')) {
-            copy(&mut member, &to.join("keys").join(key)).map_err(at(to))?;
-            found.keys += 1;
+            copy(&mut member, &to.join("keys").join(key)).map_err(file_error(to))?;
+            totals.keys += 1;
         } else if let Some(object) = name.strip_prefix("objects/") {
-            found.bytes += put(&mut member, object, store, handle, from)?;
-            found.objects += 1;
+            totals.bytes += put(&mut member, object, store, handle, from)?;
+            totals.objects += 1;
         } else if name == "end.json" {
             end = Some(serde_json::from_reader(&mut member).map_err(|_| wrong("end.json cannot be read"))?);
         } else {
-            return Err(wrong(&format!("nobody knows what its member {name} is")));
+            return Err(wrong(&format!("it has an unknown member {name}")));
         }
     }
     let end = end.ok_or_else(|| wrong("its end is missing"))?;
-    if (End { gone: end.gone, ..found }) == end && to.join("database").is_file() {
+    if (BackupEnd { gone: end.gone, ..totals }) == end && to.join("database").is_file() {
         return Ok(());
     }
     Err(wrong("members are missing"))
 }
 
 /// Checks that a backup can be restored here.
-fn check(contents: &Contents, database: &str) -> Result<(), String> {
+fn check(contents: &BackupContents, database: &str) -> Result<(), String> {
     if contents.format != FORMAT || contents.version != VERSION {
         return Err(format!("its format is {} {}, not {FORMAT} {VERSION}", contents.format, contents.version));
     }
     if contents.database != database {
-        return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
+        return Err(format!("its tables are from {}, but database_url names {database}", contents.database));
     }
-    let known = Db::list_migrations();
+    let own_migrations = Db::list_migrations();
     let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
-    match applied.iter().find(|migration| !known.contains(migration)) {
+    match applied.iter().find(|migration| !own_migrations.contains(migration)) {
         Some(newer) => {
             Err(format!("its tables are newer than this program ({newer}): use {} or later", contents.program))
         }
@@ -209,10 +216,11 @@ fn copy(from: &mut impl Read, to: &Path) -> std::io::Result<()> {
 
 fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &Path) -> Result<u64, BackupError> {
     let path = ObjectPath::from(name);
-    let (mut piece, mut size) = (vec![0; PIECE], 0);
+    let mut piece = vec![0; PIECE];
+    let mut size = 0;
     let mut writer = WriteMultipart::new(handle.block_on(store.put_multipart(&path))?);
     loop {
-        let count = from.read(&mut piece).map_err(at(file))?;
+        let count = from.read(&mut piece).map_err(file_error(file))?;
         if count == 0 {
             break;
         }
@@ -226,14 +234,14 @@ fn put(from: &mut impl Read, name: &str, store: &Store, handle: &Handle, file: &
 
 /// Returns the key that verifies the ledger: the backup's own.
 fn own_key(folder: &Path, from: &Path) -> Result<VerifyingKey, BackupError> {
-    let key = keys::verifying_key(folder).map_err(at(folder))?;
+    let key = keys::verifying_key(folder).map_err(file_error(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 
 /// Returns the key that signs the statement of the restoration: the backup's own.
 fn own_signer(config: &Config, folder: &Path, from: &Path, now: OffsetDateTime) -> Result<ServerSigner, BackupError> {
-    let external = ExternalSigner::open(&config.signer).map_err(at(folder))?;
-    let key = ServerSigner::load_existing(folder, external, now).map_err(at(folder))?;
+    let external = ExternalSigner::open(&config.signer).map_err(file_error(folder))?;
+    let key = ServerSigner::load_existing(folder, external, now).map_err(file_error(folder))?;
     key.ok_or_else(|| BackupError::Contents { path: from.to_owned(), why: "it has no signing.key".to_owned() })
 }
 
@@ -251,19 +259,19 @@ async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupEr
     let key =
         if key.is_some() { "were sealed by another factor.key" } else { "cannot be opened: it has no factor.key" };
     Err(wrong(format!(
-        "{locked} of {all} second factors {key}; put the right one into the data folder and make the backup again"
+        "{locked} of {all} second factors {key}; install the right key in the data folder and repeat the backup"
     )))
 }
 
 /// Moves the files of the data folder into place. The signing key is last, because no server exists without it.
 fn place_keys(from: &Path, to: &Path) -> Result<(), BackupError> {
     let mut names: Vec<_> = std::fs::read_dir(from)
-        .map_err(at(from))?
+        .map_err(file_error(from))?
         .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
         .collect();
     names.sort_by_key(|name| name == "signing.key");
     for name in names {
-        std::fs::rename(from.join(&name), to.join(&name)).map_err(at(to))?;
+        std::fs::rename(from.join(&name), to.join(&name)).map_err(file_error(to))?;
     }
     Ok(())
 }

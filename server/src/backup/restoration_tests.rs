@@ -37,7 +37,7 @@ fn passphrase() -> SecretString {
 }
 
 /// A server with a backup from before its last job, and the server restored from the backup.
-struct Restored {
+struct RestoredServer {
     world: TestConsortium,
     /// The job that the backup lacks, with one receipt of the first private site.
     job: Job,
@@ -48,7 +48,7 @@ struct Restored {
     _folders: [TempDir; 2],
 }
 
-impl Restored {
+impl RestoredServer {
     async fn new() -> Self {
         let app = TestApp::sqlite().await;
         let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
@@ -98,14 +98,14 @@ impl Restored {
         waiting(self.ctx().db.read(), [worker]).await.unwrap() == BTreeSet::from([worker])
     }
 
-    async fn shown(&self) -> Worker {
+    async fn worker(&self) -> Worker {
         let site = &self.world.sites[1];
         let organization = site.steward.organizations()[0];
         worker::list(self.ctx(), &site.steward, organization).await.unwrap().remove(0)
     }
 
-    async fn judged(&self) -> Report {
-        judged(self.ctx()).await
+    async fn verify_ledger(&self) -> Report {
+        verify_ledger(self.ctx()).await
     }
 
     async fn close(self) {
@@ -114,33 +114,33 @@ impl Restored {
     }
 }
 
-async fn judged(ctx: &Ctx) -> Report {
+async fn verify_ledger(ctx: &Ctx) -> Report {
     bundle::examine(&ctx.db, &ctx.signer.verifying_key(), Pins::default(), ctx.now()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restored_server_offers_nothing_before_a_site_returns() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     assert!(restored.is_waiting().await);
     let refused = restored.world.propose(restored.world.spec(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ValidationFailed);
     let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &OfferRequest::default()).await.unwrap();
     assert_eq!(offered, WorkOffer::Nothing);
-    let state = restored.shown().await.reconciliation.unwrap();
+    let state = restored.worker().await.reconciliation.unwrap();
     assert_eq!((state.receipts, state.finished_at), (0, None));
     restored.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_receipt_is_charged_again_and_its_job_ended() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
     // The response was lost, and the site sends it again.
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
     restored.complete().await;
     restored.complete().await;
     assert!(!restored.is_waiting().await);
-    let state = restored.shown().await.reconciliation.unwrap();
+    let state = restored.worker().await.reconciliation.unwrap();
     assert!(state.receipts == 1 && state.finished_at.is_some(), "{state:?}");
 
     let ctx = restored.ctx();
@@ -153,25 +153,26 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
     finish::finish(ctx, restored.world.sites[1].worker, &lease, &gave_up, &[]).await.unwrap();
     let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
-    let report = restored.judged().await;
+    let report = restored.verify_ledger().await;
     assert!(report.holds() && report.restorations == 1 && report.receipts == 1, "{report}");
     restored.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_part_that_ended_gives_back_the_rest_at_once() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
-    let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
+    let job = restored.job.summary.id.0;
+    let dataset = restored.dataset().0;
     let reserved = ledger::find_reservation(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
-    assert!(restored.judged().await.holds());
+    assert!(restored.verify_ledger().await.holds());
     restored.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifest_of_another_signer_or_worker_is_refused() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let manifest: Manifest = serde_json::from_str(&restored.manifest.payload).unwrap();
     let stranger = SigningKey::from_bytes(&[9; 32]);
     let mut forged = restored.batch(false);
@@ -186,7 +187,7 @@ async fn manifest_of_another_signer_or_worker_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_receipts_or_parts_than_the_bound_are_refused() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let batch = restored.batch(false);
     let many = ReturnedReceipts { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
@@ -197,7 +198,7 @@ async fn more_receipts_or_parts_than_the_bound_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn head_of_the_lost_log_is_not_relayed() {
-    let restored = Restored::new().await;
+    let restored = RestoredServer::new().await;
     let site = &restored.world.sites[1];
     let observe = |head: Signed| {
         let observation = HeadObservation { worker: site.worker, head, observed_at: restored.ctx().now() };
@@ -226,14 +227,15 @@ on_both! {
             stated.push(state_restoration(&ctx.db, &ctx.signer, ctx.now(), reason).await.unwrap().unwrap());
         }
         world.set_budget(&world.sites[1], 21.0).await.unwrap();
-        let (head, key) = (newest_head(ctx).await, ctx.signer.verifying_key());
+        let head = newest_head(ctx).await;
+        let key = ctx.signer.verifying_key();
         let all = proofs(ctx, None, head.size).await.unwrap();
         let checked: Vec<_> = all.iter().map(|proof| proof.check(&key, &head).unwrap()).collect();
         assert_eq!(checked, stated);
         let accepted = all[0].statement.digest();
         assert_eq!(proofs(ctx, Some(&accepted), head.size).await.unwrap(), all[1..]);
         assert_eq!(proofs(ctx, Some("unknown"), head.size).await.unwrap(), all);
-        let report = judged(ctx).await;
+        let report = verify_ledger(ctx).await;
         assert!(report.holds() && report.restorations == 2, "{report}");
     }
 
@@ -242,7 +244,7 @@ on_both! {
         let ctx = &app.ctx;
         state_restoration(&ctx.db, &ctx.signer, ctx.now(), "the disk was lost").await.unwrap();
         tamper(ctx, "restoration", "UPDATE restoration SET payload = replace(payload, 'disk', 'dish')").await;
-        let report = judged(ctx).await;
+        let report = verify_ledger(ctx).await;
         assert!(!report.holds());
         let first = &report.findings[0];
         assert!(first.place.contains("statement of a restoration"), "{report}");
@@ -250,7 +252,8 @@ on_both! {
     }
 
     async fn restoration_without_a_reason_is_refused(app: &TestApp) {
-        let (ctx, long) = (&app.ctx, "x".repeat(LONGEST_REASON + 1));
+        let ctx = &app.ctx;
+        let long = "x".repeat(LONGEST_REASON + 1);
         for reason in ["  ", &*long] {
             let refused = state_restoration(&ctx.db, &ctx.signer, ctx.now(), reason).await.unwrap_err();
             assert_eq!(refused.code(), Code::ValidationFailed);
@@ -270,8 +273,8 @@ on_both! {
         let site = &world.sites[1];
         let organization = site.steward.organizations()[0];
         let reason = StatedReason { reason: "the clinic closed".to_owned() };
-        let shown = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
-        assert_eq!(shown.write_off.unwrap().reason, "the clinic closed");
+        let worker = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap();
+        assert_eq!(worker.write_off.unwrap().reason, "the clinic closed");
         let again = write_off_worker(&app.ctx, &site.steward, organization, site.worker, &reason).await.unwrap_err();
         assert_eq!(again.code(), Code::WrongState);
         let stranger = &world.sites[2].steward;
@@ -285,8 +288,8 @@ on_both! {
 
         let complete = ReturnedReceipts { is_complete: true, ..ReturnedReceipts::default() };
         reconcile(&app.ctx, site.worker, &complete).await.unwrap();
-        let shown = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
-        assert_eq!(shown.write_off, None);
+        let worker = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
+        assert_eq!(worker.write_off, None);
         world.propose(world.spec(2)).await.unwrap();
         drop(lease);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use age::secrecy::SecretString;
 use tempfile::TempDir;
 
-use super::database::Kind;
+use super::database::DatabaseKind;
 use super::{BackupError, read, write};
 use crate::testing::{Person, TestApp};
 use undertone_server_core::config::Config;
@@ -35,8 +35,8 @@ async fn restore(app: &TestApp, file: &Path) -> (TempDir, Result<(), BackupError
     let place = tempfile::tempdir().expect("a temporary folder");
     let config = Config { data_dir: place.path().to_owned(), ..app.ctx.config.clone() };
     let restored = read::read(&config, file, passphrase(), &[], "a test").await;
-    let held = restored.map(|report| assert!(report.holds(), "{report}"));
-    (place, held)
+    let verdict = restored.map(|report| assert!(report.holds(), "{report}"));
+    (place, verdict)
 }
 
 fn why(refused: Result<(), BackupError>) -> String {
@@ -47,7 +47,7 @@ fn why(refused: Result<(), BackupError>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it_is_refused() {
+async fn backup_with_another_second_factor_key_is_refused() {
     let (app, _operator, folder) = server().await;
     let good = backup(&app, folder.path(), "good").await;
     let key = app.data_dir().join("factor.key");
@@ -62,21 +62,21 @@ async fn a_backup_with_another_key_of_second_factors_locks_nobody_out_because_it
     let (place, restored) = restore(&app, &good).await;
     restored.expect("its own key opens what is stored");
     assert_eq!(fs::read_to_string(place.path().join("factor.key")).expect("it is there"), own);
-    for (file, named) in [
+    for (file, name) in [
         (&other, "1 of 1 second factors were sealed by another factor.key"),
         (&without, "1 of 1 second factors"),
         (&broken, "factor.key is not a key file"),
     ] {
         let (place, refused) = restore(&app, file).await;
         let why = why(refused);
-        assert!(why.contains(named), "{why}");
+        assert!(why.contains(name), "{why}");
         assert!(!place.path().join("signing.key").exists(), "no server starts with it");
     }
     app.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_factors_only_when_there_are_some() {
+async fn backup_without_a_required_key_is_refused() {
     let app = TestApp::sqlite().await;
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -98,17 +98,17 @@ async fn a_backup_needs_the_keys_of_tokens_and_signatures_and_that_of_second_fac
 /// new files readable by all.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_that_wait_for_their_seal_are_for_nobody_else_to_read_and_take_no_files_place() {
+async fn unsealed_copy_of_the_tables_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let app = TestApp::sqlite().await;
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let copy = folder.path().join("tables");
-    Kind::of(&app.ctx.config).copy(&copy).await.expect("it is written");
-    let kept = fs::metadata(&copy).expect("it is there");
-    assert!(kept.len() > 0);
-    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
-    let again = Kind::of(&app.ctx.config).copy(&copy).await;
+    DatabaseKind::from_config(&app.ctx.config).copy(&copy).await.expect("it is written");
+    let metadata = fs::metadata(&copy).expect("it is there");
+    assert!(metadata.len() > 0);
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let again = DatabaseKind::from_config(&app.ctx.config).copy(&copy).await;
     assert!(matches!(again, Err(BackupError::File { .. })), "{again:?}");
     app.close().await;
 }
@@ -121,9 +121,10 @@ async fn backup_and_restore_are_entries_of_the_audit_log() {
     let app = TestApp::sqlite().await;
     app.operator().await;
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (file, secret) = (folder.path().join("server.backup"), folder.path().join("secret"));
+    let file = folder.path().join("server.backup");
+    let secret = folder.path().join("secret");
     fs::write(&secret, "a passphrase of a test").expect("the folder is writable");
-    let options = super::command::Options::new(file.clone(), secret);
+    let options = super::command::BackupOptions::new(file.clone(), secret);
     super::command::backup(&app.ctx.config, &options).await.expect("made");
     assert_eq!(count(&app.ctx.db, AuditAction::BackupMade).await, 1);
     let (place, restored) = restore(&app, &file).await;

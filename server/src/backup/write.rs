@@ -10,8 +10,8 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use tar::{Builder, Header};
 use tokio::runtime::Handle;
 
-use super::database::Kind;
-use super::{BackupError, Contents, End, FORMAT, VERSION, at, tree};
+use super::database::DatabaseKind;
+use super::{BackupContents, BackupEnd, BackupError, FORMAT, VERSION, file_error, tree};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
 use undertone_server_core::db::Db;
@@ -27,10 +27,14 @@ const WORK: u8 = 17;
 ///
 /// # Errors
 /// [`BackupError`].
-pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Result<(Contents, End), BackupError> {
-    let kind = Kind::of(config);
+pub async fn write(
+    config: &Config,
+    to: &Path,
+    passphrase: SecretString,
+) -> Result<(BackupContents, BackupEnd), BackupError> {
+    let kind = DatabaseKind::from_config(config);
     let db = Db::inspect(&config.database()).await?;
-    let staged = beside(to);
+    let staged = staged_copy_path(to);
     // The head is read before the tables are copied, so that the copy contains at least this head.
     let contents = contents(&kind, &db).await;
     db.close().await?;
@@ -45,22 +49,24 @@ pub async fn write(config: &Config, to: &Path, passphrase: SecretString) -> Resu
 
 async fn sealed(
     config: &Config,
-    kind: &Kind,
-    contents: Contents,
+    kind: &DatabaseKind,
+    contents: BackupContents,
     staged: &Path,
     to: &Path,
     passphrase: SecretString,
-) -> Result<(Contents, End), BackupError> {
+) -> Result<(BackupContents, BackupEnd), BackupError> {
     let store = object::open(config)?;
-    let (data_dir, staged, to) = (config.data_dir.clone(), staged.to_owned(), to.to_owned());
-    let database = if let Kind::Sqlite(path) = kind { Some(path.clone()) } else { None };
+    let data_dir = config.data_dir.clone();
+    let staged = staged.to_owned();
+    let to = to.to_owned();
+    let database = if let DatabaseKind::Sqlite(path) = kind { Some(path.clone()) } else { None };
     let handle = Handle::current();
     let written = tokio::task::spawn_blocking(move || {
         let part = to.with_extension("part");
         let keys = tree::files(&data_dir, database.as_deref())?;
         let members = |archive: &mut Builder<_>| members(archive, &contents, &staged, &keys, &store, &handle, &part);
         let written = seal(&part, passphrase, members);
-        let placed = written.and_then(|end| std::fs::rename(&part, &to).map_err(at(&to)).map(|()| end));
+        let placed = written.and_then(|end| std::fs::rename(&part, &to).map_err(file_error(&to)).map(|()| end));
         if placed.is_err() {
             let _ = std::fs::remove_file(&part);
         }
@@ -77,25 +83,25 @@ type Sealing = zstd::Encoder<'static, age::stream::StreamWriter<BufWriter<File>>
 fn seal(
     part: &Path,
     passphrase: SecretString,
-    members: impl FnOnce(&mut Builder<Sealing>) -> Result<End, BackupError>,
-) -> Result<End, BackupError> {
-    let file = private(part).map_err(at(part))?;
+    members: impl FnOnce(&mut Builder<Sealing>) -> Result<BackupEnd, BackupError>,
+) -> Result<BackupEnd, BackupError> {
+    let file = private(part).map_err(file_error(part))?;
     let mut recipient = age::scrypt::Recipient::new(passphrase);
     recipient.set_work_factor(WORK);
     let sealing = age::Encryptor::with_recipients(std::iter::once(&recipient as _))
         .map_err(|error| BackupError::Sealed { path: part.to_owned(), why: error.to_string() })?;
-    let sealing = sealing.wrap_output(BufWriter::new(file)).map_err(at(part))?;
-    let mut archive = Builder::new(zstd::Encoder::new(sealing, LEVEL).map_err(at(part))?);
+    let sealing = sealing.wrap_output(BufWriter::new(file)).map_err(file_error(part))?;
+    let mut archive = Builder::new(zstd::Encoder::new(sealing, LEVEL).map_err(file_error(part))?);
     let end = members(&mut archive)?;
-    let sealing = archive.into_inner().and_then(zstd::Encoder::finish).map_err(at(part))?;
+    let sealing = archive.into_inner().and_then(zstd::Encoder::finish).map_err(file_error(part))?;
     let file = sealing.finish().and_then(|file| file.into_inner().map_err(io::IntoInnerError::into_error));
-    file.and_then(|file| file.sync_all()).map_err(at(part))?;
+    file.and_then(|file| file.sync_all()).map_err(file_error(part))?;
     Ok(end)
 }
 
 /// Returns the description of a backup that is made now.
-async fn contents(kind: &Kind, db: &Db) -> Result<Contents, BackupError> {
-    Ok(Contents {
+async fn contents(kind: &DatabaseKind, db: &Db) -> Result<BackupContents, BackupError> {
+    Ok(BackupContents {
         format: FORMAT.to_owned(),
         version: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -108,41 +114,42 @@ async fn contents(kind: &Kind, db: &Db) -> Result<Contents, BackupError> {
 
 fn members<W: Write>(
     archive: &mut Builder<W>,
-    contents: &Contents,
+    contents: &BackupContents,
     database: &Path,
     keys: &[PathBuf],
     store: &Store,
     handle: &Handle,
     part: &Path,
-) -> Result<End, BackupError> {
-    json(archive, "backup.json", contents).map_err(at(part))?;
-    let mut end = End::default();
+) -> Result<BackupEnd, BackupError> {
+    json(archive, "backup.json", contents).map_err(file_error(part))?;
+    let mut end = BackupEnd::default();
     for (path, name) in std::iter::once((database, "database".to_owned())).chain(
         keys.iter()
             .map(|path| (path.as_path(), format!("keys/{}", path.file_name().unwrap_or_default().to_string_lossy()))),
     ) {
-        let file = File::open(path).map_err(at(path))?;
-        let size = file.metadata().map_err(at(path))?.len();
-        append(archive, &name, size, file.take(size)).map_err(at(path))?;
+        let file = File::open(path).map_err(file_error(path))?;
+        let size = file.metadata().map_err(file_error(path))?.len();
+        append(archive, &name, size, file.take(size)).map_err(file_error(path))?;
     }
     end.keys = keys.len() as u64;
     let listed: Vec<_> = handle.block_on(store.list(None).try_collect())?;
     for object in listed {
-        let found = match handle.block_on(store.get(&object.location)) {
-            Ok(found) => found,
+        let stored = match handle.block_on(store.get(&object.location)) {
+            Ok(stored) => stored,
             Err(object_store::Error::NotFound { .. }) => {
                 end.gone += 1;
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let size = found.meta.size;
-        let bytes = Pieces { stream: found.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
-        append(archive, &format!("objects/{}", object.location), size, bytes).map_err(at(part))?;
+        let size = stored.meta.size;
+        let bytes =
+            ChunkReader { stream: stored.into_stream().boxed(), piece: Vec::new(), at: 0, handle: handle.clone() };
+        append(archive, &format!("objects/{}", object.location), size, bytes).map_err(file_error(part))?;
         end.objects += 1;
         end.bytes += size;
     }
-    json(archive, "end.json", &end).map_err(at(part))?;
+    json(archive, "end.json", &end).map_err(file_error(part))?;
     Ok(end)
 }
 
@@ -155,20 +162,20 @@ fn append<W: Write>(archive: &mut Builder<W>, name: &str, size: u64, mut data: i
     let mut header = Header::new_gnu();
     header.set_size(size);
     header.set_mode(0o600);
-    let mut counted = Counted { inner: &mut data, read: 0 };
-    archive.append_data(&mut header, name, &mut counted)?;
-    if counted.read == size {
+    let mut reader = CountingReader { inner: &mut data, read: 0 };
+    archive.append_data(&mut header, name, &mut reader)?;
+    if reader.read == size {
         return Ok(());
     }
-    Err(io::Error::other(format!("{name} became shorter while it was read: make the backup again")))
+    Err(io::Error::other(format!("{name} became shorter during the backup: repeat the backup")))
 }
 
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     inner: &'a mut R,
     read: u64,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.read += count as u64;
@@ -177,14 +184,14 @@ impl<R: Read> Read for Counted<'_, R> {
 }
 
 /// The chunks of an object as one reader.
-struct Pieces<S> {
+struct ChunkReader<S> {
     stream: S,
     piece: Vec<u8>,
     at: usize,
     handle: Handle,
 }
 
-impl<S, B> Read for Pieces<S>
+impl<S, B> Read for ChunkReader<S>
 where
     S: Stream<Item = object_store::Result<B>> + Unpin,
     B: AsRef<[u8]>,
@@ -216,6 +223,6 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the path of the temporary copy of the tables: next to the backup, where there is enough space.
-fn beside(to: &Path) -> PathBuf {
+fn staged_copy_path(to: &Path) -> PathBuf {
     to.with_extension(format!("{}.database", std::process::id()))
 }

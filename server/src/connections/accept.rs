@@ -52,7 +52,9 @@ pub(super) async fn accept_until(
         match accepted {
             Ok((stream, peer)) => {
                 let Some(admission) = registry.admit(peer.ip()) else { continue };
-                let (driver, cut_off, running) = (driver.clone(), cut_off.clone(), running.clone());
+                let driver = driver.clone();
+                let cut_off = cut_off.clone();
+                let running = running.clone();
                 tokio::spawn(async move {
                     driver.drive(stream, peer, &admission.state, &cut_off).await;
                     drop((admission, running));
@@ -63,7 +65,7 @@ pub(super) async fn accept_until(
     }
     drop(running);
     if tokio::time::timeout(grace, ended.recv()).await.is_err() {
-        tracing::warn!(listener = driver.name, "requests that had not ended were cut off");
+        tracing::warn!(listener = driver.name, "aborted unfinished requests at shutdown");
         cut_off.cancel();
         ended.recv().await;
     }
@@ -86,11 +88,11 @@ async fn recover(error: &io::Error, registry: &Arc<ConnectionRegistry>, driver: 
             tracing::error!(
                 listener = driver.name,
                 %error,
-                "too many open files: no connection can be accepted; raise LimitNOFILE of the service"
+                "too many open files, cannot accept connections: raise LimitNOFILE of the service"
             );
         }
     } else if is_due {
-        tracing::warn!(listener = driver.name, %error, "a connection cannot be accepted");
+        tracing::warn!(listener = driver.name, %error, "cannot accept a connection");
     }
     tokio::time::sleep(BACK_OFF).await;
 }

@@ -35,7 +35,7 @@ impl StreamProgress {
         *self.lock() = None;
     }
 
-    fn handed_out(&self) -> Option<Instant> {
+    fn delivery_start(&self) -> Option<Instant> {
         *self.lock()
     }
 
@@ -87,8 +87,8 @@ impl<F: Future<Output = ()>> Future for BoundedStream<F> {
         if self.stream.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let Some(handed_out) = self.progress.handed_out() else { return Poll::Pending };
-        let due = handed_out + self.patience;
+        let Some(start) = self.progress.delivery_start() else { return Poll::Pending };
+        let due = start + self.patience;
         if self.deadline.deadline() != due {
             self.deadline.as_mut().reset(due);
         }

@@ -92,7 +92,7 @@ impl Driver {
             Ok(Err(error)) => tracing::debug!(listener = self.name, %error, "a handshake failed"),
             Err(_) => {
                 self.metrics.reach(Limit::Handshake);
-                tracing::debug!(listener = self.name, "a handshake took too long");
+                tracing::debug!(listener = self.name, "a handshake timed out");
             }
         }
     }
@@ -112,7 +112,8 @@ impl Driver {
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
-        let (mut is_closing, mut look_at) = (false, Instant::now());
+        let mut is_closing = false;
+        let mut look_at = Instant::now();
         loop {
             tokio::select! {
                 ended = connection.as_mut() => {
@@ -172,7 +173,8 @@ impl Driver {
         if is_closing {
             return Verdict::Close;
         }
-        let (now, activity) = (Instant::now(), state.activity());
+        let now = Instant::now();
+        let activity = state.activity();
         if activity.begun == 0 {
             let due = state.opened + self.limits.first_request;
             if now < due {
@@ -216,7 +218,7 @@ impl Driver {
         let answer = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
         let mut answer = answer.unwrap_or_else(|never| match never {});
         if guard.is_over_budget() {
-            let detail = "too many bytes of requests are under way: try again in a moment";
+            let detail = "too many request bytes in transit: try again in a moment";
             answer = Rejection::new(Code::Unavailable, detail).into_response();
         }
         Ok(answer.map(|body| AnswerBody::new(body, guard)))

@@ -55,7 +55,7 @@ pub(super) enum ReceiveError {
     #[error(transparent)]
     Connection(#[from] hyper::Error),
     /// Too many bytes are in memory.
-    #[error("too many bytes of requests are under way: try again in a moment")]
+    #[error("too many request bytes in transit: try again in a moment")]
     TooMany,
 }
 
@@ -95,11 +95,11 @@ impl http_body::Body for ReceivedBody {
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                let charged = self.charge(bytes);
+                let charge = self.charge(bytes);
                 if self.inner.is_end_stream() {
                     self.guard.complete();
                 }
-                Some(charged.map(|()| frame))
+                Some(charge.map(|()| frame))
             }
             Some(Err(error)) => Some(Err(error.into())),
             None => {

@@ -117,7 +117,7 @@ impl ConnectionRegistry {
                 listener = self.listener,
                 limit = limit.label(),
                 connections = open.by_id.len(),
-                "a limit of connections is reached; connections of strangers are closed, quiet ones first"
+                "connection limit reached; closing connections of unrecognized callers, idle ones first"
             );
         }
     }

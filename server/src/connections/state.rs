@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn unread_answer_is_quiet_for_a_stranger_and_busy_for_a_member() {
         let state = Arc::new(ConnectionState::new(IpAddr::V4(Ipv4Addr::LOCALHOST)));
-        let (read, unread) = (state.begin_request(), state.begin_request());
+        let read = state.begin_request();
+        let unread = state.begin_request();
         unread.hand_out();
         assert_eq!(state.activity().unread, 0, "an answer before the request is whole keeps nobody");
         read.complete();

@@ -55,7 +55,7 @@ impl<I> DeadlineStream<I> {
                 }
                 ready!(self.deadline.as_mut().poll(context));
                 self.metrics.reach(Limit::UnreadAnswer);
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end does not read")))
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
             }
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn write_that_nobody_reads_fails_in_time() {
+    async fn write_to_a_stalled_reader_fails_in_time() {
         let (here, _there) = tokio::io::duplex(1 << 10);
         let began = Instant::now();
         let error = stream(here).write_all(&[0; 4 << 10]).await.expect_err("the other end never reads");

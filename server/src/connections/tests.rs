@@ -63,7 +63,8 @@ impl TestListener {
     async fn with_grace(limits: ConnectionLimits, grace: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+        let metrics = Metrics::new(Transactions::default());
+        let shutdown = CancellationToken::new();
         let registry = Arc::new(ConnectionRegistry::new("test", limits, metrics.clone()));
         let driver = Driver::new("test", limits, None, router(), metrics.clone(), shutdown.clone());
         let served = tokio::spawn(async move { accept_until(&listener, &registry, &driver, grace).await });
@@ -89,12 +90,12 @@ fn router() -> Router {
         let piece = Bytes::from(vec![0; 64 << 10]);
         Body::from_stream(futures::stream::repeat(piece).map(Ok::<_, io::Error>))
     };
-    let known = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
+    let recognize = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
     let slow = || async { tokio::time::sleep(SHORT * 2).await };
     let length = |body: Bytes| async move { body.len().to_string() };
     Router::new()
         .route("/fast", get(|| async { "fast" }))
-        .route("/known", get(known))
+        .route("/known", get(recognize))
         .route("/slow", get(slow))
         .route("/large", get(large))
         .route("/length", post(length))
@@ -119,13 +120,14 @@ async fn ask_path(stream: &mut TcpStream, path: &str) -> String {
 #[tokio::test]
 async fn silent_connection_is_closed_in_time() {
     let server = TestListener::new(ConnectionLimits { first_request: SHORT, ..small_limits() }).await;
-    for begun in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+    for opening in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"]
+    {
         let mut stream = server.connect().await;
         let began = Instant::now();
-        stream.write_all(begun.as_bytes()).await.unwrap();
+        stream.write_all(opening.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
         let _ = timeout(LONG, stream.read_to_end(&mut rest)).await.expect("it is closed");
-        assert!(began.elapsed() < LONG / 2, "{begun:?}");
+        assert!(began.elapsed() < LONG / 2, "{opening:?}");
     }
     assert_eq!(server.metrics.reached(Limit::FirstRequest), 4);
 }
@@ -156,43 +158,44 @@ async fn idle_connection_is_closed_in_time() {
 #[tokio::test]
 async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
     let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() }).await;
-    let (mut stranger, mut known) = (server.connect().await, server.connect().await);
+    let mut stranger = server.connect().await;
+    let mut member = server.connect().await;
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     assert_eq!(receive(&mut stranger).await, "");
     server.reach(Limit::StrangerAge).await;
     tokio::time::sleep(SHORT).await;
-    assert!(ask(&mut known, GET).await.contains("200 OK"));
+    assert!(ask(&mut member, GET).await.contains("200 OK"));
 }
 
 #[tokio::test]
 async fn flood_of_idle_connections_leaves_room_for_a_request() {
     let server = TestListener::new(ConnectionLimits { total: 8, ..small_limits() }).await;
-    let mut known = server.connect().await;
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut member = server.connect().await;
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut idle = Vec::new();
     for _ in 0..50 {
         idle.push(server.connect().await);
         assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
     }
-    assert!(ask(&mut known, GET).await.contains("200 OK"), "a known caller outlives the flood");
+    assert!(ask(&mut member, GET).await.contains("200 OK"), "a known caller outlives the flood");
     assert!(server.metrics.reached(Limit::Connections) >= 30);
 }
 
 #[tokio::test]
 async fn address_has_its_number_of_connections_and_no_more() {
     let server = TestListener::new(ConnectionLimits { by_address: Some(3), ..small_limits() }).await;
-    let mut known = Vec::new();
+    let mut members = Vec::new();
     for _ in 0..3 {
         let mut stream = server.connect().await;
         assert!(ask_path(&mut stream, "/known").await.contains("200 OK"));
-        known.push(stream);
+        members.push(stream);
     }
     let mut fourth = server.connect().await;
     let _ = fourth.write_all(GET).await;
     assert_eq!(receive(&mut fourth).await, "", "it was refused");
     assert_eq!(server.metrics.reached(Limit::ConnectionsOfAddress), 1);
-    drop(known.pop());
+    drop(members.pop());
     for _ in 0..100 {
         let mut next = server.connect().await;
         let _ = next.write_all(GET).await;
@@ -290,8 +293,8 @@ async fn closed_window_resets_its_stream_and_no_other() {
 #[tokio::test]
 async fn unread_answers_of_strangers_make_room_for_others() {
     let server = TestListener::new(ConnectionLimits { total: 4, ..small_limits() }).await;
-    let mut known = server.connect().await;
-    assert!(ask_path(&mut known, "/known").await.contains("200 OK"));
+    let mut member = server.connect().await;
+    assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut unread = Vec::new();
     for _ in 0..8 {
         let (sender, response) = closed_window(server.address, "/fast").await;
@@ -299,14 +302,15 @@ async fn unread_answers_of_strangers_make_room_for_others() {
         unread.push((sender, head));
         assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"), "a newcomer is served");
     }
-    assert!(ask(&mut known, GET).await.contains("200 OK"), "a quiet member outlives them");
+    assert!(ask(&mut member, GET).await.contains("200 OK"), "a quiet member outlives them");
     assert_eq!(server.metrics.reached(Limit::UnreadAnswer), 0, "nobody waited for that");
 }
 
 #[tokio::test]
 async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
     let server = TestListener::with_grace(small_limits(), SHORT * 10).await;
-    let (mut busy, mut idle) = (server.connect().await, server.connect().await);
+    let mut busy = server.connect().await;
+    let mut idle = server.connect().await;
     busy.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     assert!(ask(&mut idle, GET).await.contains("200 OK"));
     server.shutdown.cancel();
@@ -336,7 +340,8 @@ impl ConnectionSource for ExhaustedListener {
 
 #[tokio::test]
 async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
-    let (metrics, shutdown) = (Metrics::new(Transactions::default()), CancellationToken::new());
+    let metrics = Metrics::new(Transactions::default());
+    let shutdown = CancellationToken::new();
     let registry = Arc::new(ConnectionRegistry::new("test", small_limits(), metrics.clone()));
     let quiet = registry.admit([192, 0, 2, 1].into()).unwrap();
     let driver = Driver::new("test", small_limits(), None, router(), metrics.clone(), shutdown.clone());

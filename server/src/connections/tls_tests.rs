@@ -24,7 +24,7 @@ fn speaking(dir: &std::path::Path) -> Config {
     config
 }
 
-fn shown(config: &Config, now: OffsetDateTime) -> String {
+fn serve_fingerprint(config: &Config, now: OffsetDateTime) -> String {
     TlsIdentity::load(config, now).expect("usable").expect("there is one").fingerprint
 }
 
@@ -33,63 +33,71 @@ fn a_generated_certificate_stays_the_same() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut config = speaking(dir.path());
     config.public_url = Some("https://undertone.example.org".to_owned());
-    let first = shown(&config, START);
-    assert_eq!(first, shown(&config, START + Duration::days(69)));
+    let first = serve_fingerprint(&config, START);
+    assert_eq!(first, serve_fingerprint(&config, START + Duration::days(69)));
     assert_eq!(first.len(), 64);
     assert_eq!(next_identity(&config).expect("read"), None);
 }
 
 #[test]
-fn there_is_none_on_loopback() {
+fn loopback_listener_has_no_certificate() {
     assert!(TlsIdentity::load(&Config::default(), START).expect("nothing to make").is_none());
 }
 
 #[test]
-fn the_next_certificate_is_known_for_thirty_days_before_it_is_shown() {
+fn next_certificate_is_announced_thirty_days_in_advance() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    let first = shown(&config, START);
-    assert_eq!(shown(&config, START + Duration::days(70)), first);
+    let first = serve_fingerprint(&config, START);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(70)), first);
     let next = next_identity(&config).expect("read").expect("it is time to tell");
     assert_eq!(next.from, Some(START + Duration::days(100)));
     assert_ne!(next.fingerprint, first);
-    assert_eq!(shown(&config, START + Duration::days(99)), first);
-    assert_eq!(shown(&config, START + Duration::days(100)), next.fingerprint);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(99)), first);
+    assert_eq!(serve_fingerprint(&config, START + Duration::days(100)), next.fingerprint);
     assert_eq!(next_identity(&config).expect("read"), None);
-    assert_eq!(shown(&config, START + Duration::days(169)), next.fingerprint, "its own time begins with its place");
+    assert_eq!(
+        serve_fingerprint(&config, START + Duration::days(169)),
+        next.fingerprint,
+        "its own time begins with its place"
+    );
 }
 
 #[test]
-fn a_server_that_was_off_for_years_still_tells_its_sites_first() {
+fn late_server_announces_its_next_certificate_first() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    let (first, late) = (shown(&config, START), START + Duration::days(1000));
-    assert_eq!(shown(&config, late), first);
+    let first = serve_fingerprint(&config, START);
+    let late = START + Duration::days(1000);
+    assert_eq!(serve_fingerprint(&config, late), first);
     let next = next_identity(&config).expect("read").expect("it is more than time to tell");
     assert_eq!(next.from, Some(late + Duration::days(30)));
-    assert_eq!(shown(&config, late + Duration::days(29)), first);
-    assert_eq!(shown(&config, late + Duration::days(30)), next.fingerprint);
+    assert_eq!(serve_fingerprint(&config, late + Duration::days(29)), first);
+    assert_eq!(serve_fingerprint(&config, late + Duration::days(30)), next.fingerprint);
 }
 
 #[test]
-fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
+fn power_cut_during_rotation_leaves_a_matching_pair() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = speaking(dir.path());
-    shown(&config, START);
-    shown(&config, START + Duration::days(70));
+    serve_fingerprint(&config, START);
+    serve_fingerprint(&config, START + Duration::days(70));
     let next = next_identity(&config).expect("read").expect("made").fingerprint;
     // The first step was done, the others were not.
     std::fs::rename(dir.path().join("next-certificate.key"), dir.path().join("certificate.key")).expect("renamed");
-    let held =
+    let identity =
         ServedCertificate::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
-    assert_eq!(held.expect("there is one").fingerprint(), next);
+    assert_eq!(identity.expect("there is one").fingerprint(), next);
 }
 
 #[test]
-fn the_operator_names_the_certificate_that_will_follow_theirs() {
-    let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
-    let (_, follows) = (shown(&config, START), shown(&following, START));
+fn operator_supplies_the_next_certificate() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
+    let mut config = speaking(dir.path());
+    let following = speaking(other.path());
+    serve_fingerprint(&config, START);
+    let follows = serve_fingerprint(&following, START);
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
     assert_eq!(next_identity(&config).expect("read"), None);
@@ -132,27 +140,29 @@ async fn gets(address: std::net::SocketAddr, trusted: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken_one_is_not() {
-    let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+async fn replaced_certificate_is_served_without_a_restart() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let other = tempfile::tempdir().expect("a folder");
     // Clients verify certificates by the real clock.
     let now = undertone_server_core::ctx::Clock::system().now();
-    let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
+    let mut config = speaking(dir.path());
+    let following = speaking(other.path());
     let first = TlsIdentity::load(&config, now).expect("made").expect("there is one").certificate;
     let second = TlsIdentity::load(&following, now).expect("made").expect("there is one").certificate;
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
-    let shown = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
+    let identity = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
     let limits = ConnectionLimits::new(config.connections, false, true);
-    let TlsListener { address, stop, .. } = TlsListener::new(&shown, limits);
+    let TlsListener { address, stop, .. } = TlsListener::new(&identity, limits);
 
     assert!(gets(address, &first).await);
     std::fs::copy(other.path().join("certificate.pem"), dir.path().join("certificate.pem")).expect("copied");
-    assert!(shown.look_again(&config, now).is_err(), "the key is still the old one's");
+    assert!(identity.look_again(&config, now).is_err(), "the key is still the old one's");
     assert!(gets(address, &first).await, "and so the old one stays");
     std::fs::copy(other.path().join("certificate.key"), dir.path().join("certificate.key")).expect("copied");
-    assert!(shown.look_again(&config, now).expect("usable"));
+    assert!(identity.look_again(&config, now).expect("usable"));
     assert!(gets(address, &second).await && !gets(address, &first).await);
-    assert!(!shown.look_again(&config, now).expect("usable"), "nothing has changed since");
+    assert!(!identity.look_again(&config, now).expect("usable"), "nothing has changed since");
     stop.cancel();
 }
 
@@ -161,10 +171,10 @@ const HELLO: [u8; 11] = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 
 /// Sends the beginning of a handshake, then, if `is_slow`, single bytes at intervals, until the peer closes. Returns
 /// the time until the close.
-async fn time_to_close(address: std::net::SocketAddr, begun: &[u8], is_slow: bool) -> std::time::Duration {
+async fn time_to_close(address: std::net::SocketAddr, opening: &[u8], is_slow: bool) -> std::time::Duration {
     let (mut reader, mut writer) = TcpStream::connect(address).await.expect("connected").into_split();
     let connected = Instant::now();
-    writer.write_all(begun).await.expect("sent");
+    writer.write_all(opening).await.expect("sent");
     let trickle = async {
         while is_slow && writer.write_all(&[0]).await.is_ok() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -184,22 +194,23 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let now = undertone_server_core::ctx::Clock::system().now();
     let config = speaking(dir.path());
-    let shown = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
+    let identity = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
     let trusted = TlsIdentity::load(&config, now).expect("read").expect("there is one").certificate;
-    let (handshake, long) = (std::time::Duration::from_millis(500), std::time::Duration::from_secs(30));
+    let handshake = std::time::Duration::from_millis(500);
+    let long = std::time::Duration::from_secs(30);
     let limits = ConnectionLimits {
         handshake,
         first_request: long,
         idle: long,
         ..ConnectionLimits::new(config.connections, false, true)
     };
-    let server = TlsListener::new(&shown, limits);
-    for (count, (begun, is_slow)) in
+    let server = TlsListener::new(&identity, limits);
+    for (count, (opening, is_slow)) in
         [(&b""[..], false), (&HELLO[..3], false), (&HELLO[..], false), (&HELLO[..], true)].into_iter().enumerate()
     {
-        let closed = tokio::time::timeout(long, time_to_close(server.address, begun, is_slow)).await;
+        let closed = tokio::time::timeout(long, time_to_close(server.address, opening, is_slow)).await;
         let closed = closed.expect("it is closed");
-        assert!(closed >= handshake / 2 && closed < long / 2, "{begun:?}: {closed:?}");
+        assert!(closed >= handshake / 2 && closed < long / 2, "{opening:?}: {closed:?}");
         assert_eq!(server.metrics.reached(Limit::Handshake), count as u64 + 1);
     }
     assert!(gets(server.address, &trusted).await, "others are served");

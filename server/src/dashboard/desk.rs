@@ -64,7 +64,7 @@ impl Desk {
     }
 
     pub(super) fn actor(&self) -> Answer<&Actor> {
-        self.actor.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "sign in to go on"))
+        self.actor.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "sign in to continue"))
     }
 }
 

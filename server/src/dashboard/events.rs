@@ -14,8 +14,8 @@ use undertone_api::event::ChangeNotice;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::{Code, Violation};
 
-use crate::rest::events::{known, stream};
-use crate::rest::extract::{From, Query};
+use crate::rest::events::{last_event_id, stream};
+use crate::rest::extract::{CallerAddress, Query};
 use crate::rest::problem::Rejection;
 use undertone_server_core::auth::{Actor, Operation};
 use undertone_server_core::ctx::{Ctx, StreamSubject};
@@ -24,7 +24,7 @@ use undertone_server_core::service::event;
 
 /// The subjects of a page.
 #[derive(Debug, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct EventsQuery {
     /// A job.
     job: Option<JobId>,
     /// A consortium, its jobs and its budgets.
@@ -36,12 +36,12 @@ pub(super) struct Shown {
 /// Streams the versions of a page's subjects.
 pub(super) async fn events(
     State(ctx): State<Ctx>,
-    Query(shown): Query<Shown>,
+    Query(query): Query<EventsQuery>,
     actor: Option<Extension<Actor>>,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     headers: HeaderMap,
 ) -> Response {
-    match begin(&ctx, &shown, actor.as_deref(), from, known(&headers)).await {
+    match begin(&ctx, &query, actor.as_deref(), address, last_event_id(&headers)).await {
         Ok(response) => response,
         Err(error) => Rejection::from(error).into_response(),
     }
@@ -49,18 +49,20 @@ pub(super) async fn events(
 
 async fn begin(
     ctx: &Ctx,
-    shown: &Shown,
+    query: &EventsQuery,
     actor: Option<&Actor>,
-    from: IpAddr,
+    address: IpAddr,
     known: Option<String>,
 ) -> Result<Response, Error> {
-    let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to go on"))?;
-    let (subject, operation) = match shown {
-        Shown { job: Some(id), consortium: None, questions: None } => (StreamSubject::Job(*id), Operation::ReadJob),
-        Shown { job: None, consortium: Some(id), questions: None } => {
+    let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to continue"))?;
+    let (subject, operation) = match query {
+        EventsQuery { job: Some(id), consortium: None, questions: None } => {
+            (StreamSubject::Job(*id), Operation::ReadJob)
+        }
+        EventsQuery { job: None, consortium: Some(id), questions: None } => {
             (StreamSubject::Consortium(*id), Operation::ReadJob)
         }
-        Shown { job: None, consortium: None, questions: Some(id) } => {
+        EventsQuery { job: None, consortium: None, questions: Some(id) } => {
             (StreamSubject::Consortium(*id), Operation::FollowQuestions)
         }
         _ => {
@@ -68,7 +70,7 @@ async fn begin(
             return Err(Error::validation(vec![one]));
         }
     };
-    let events = event::watch(ctx, actor, from, subject, operation, known).await?;
+    let events = event::watch(ctx, actor, address, subject, operation, known).await?;
     Ok(stream(events, |seen| {
         let changed = ChangeNotice { version: seen.version.clone() };
         // Two short fields always have a JSON form.

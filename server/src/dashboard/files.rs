@@ -17,7 +17,7 @@ use crate::rest::problem::Rejection;
 
 /// Every file by its address.
 #[derive(Debug, Default)]
-pub(super) struct Files(HashMap<String, File>);
+pub(super) struct AssetFiles(HashMap<String, File>);
 
 #[derive(Debug)]
 struct File {
@@ -36,7 +36,7 @@ impl File {
     }
 }
 
-impl Files {
+impl AssetFiles {
     /// Reads the bundle and the compiled files.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Files {
 }
 
 /// Responds with a file, in an encoding that the browser accepts, or with 304 if the browser has it.
-pub(super) async fn serve(State(files): State<Arc<Files>>, uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn serve(State(files): State<Arc<AssetFiles>>, uri: Uri, headers: HeaderMap) -> Response {
     let Some(file) = files.0.get(uri.path()) else {
         return Rejection::new(Code::NotFound, "there is no such file").into_response();
     };
@@ -76,10 +76,10 @@ pub(super) async fn serve(State(files): State<Arc<Files>>, uri: Uri, headers: He
         (header::VARY, HeaderValue::from_static("accept-encoding")),
         (header::CONTENT_TYPE, HeaderValue::from_static(file.content_type)),
     ];
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| {
-        known.to_str().is_ok_and(|known| known.split(',').any(|one| one.trim().trim_start_matches("W/") == file.etag))
+    let is_current = headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
+        value.to_str().is_ok_and(|tags| tags.split(',').any(|one| one.trim().trim_start_matches("W/") == file.etag))
     });
-    if known {
+    if is_current {
         return (StatusCode::NOT_MODIFIED, common).into_response();
     }
     let packed = file.packed.iter().find(|(encoding, _)| takes(&headers, encoding));

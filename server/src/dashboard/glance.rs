@@ -23,13 +23,13 @@ const ROWS: u64 = 50;
 impl Glance for Desk {
     async fn waiting(&self, consortium: ConsortiumId) -> Answer<Vec<Waiting>> {
         let waiting = approval::waiting(self.ctx(), self.actor()?, consortium).await.map_err(Error::into_problem)?;
-        let told = |one: approval::WaitingApproval| Waiting {
+        let to_waiting = |one: approval::WaitingApproval| Waiting {
             job: one.job,
             title: one.title,
             dataset: one.dataset,
             dataset_name: one.dataset_name,
         };
-        Ok(waiting.into_iter().map(told).collect())
+        Ok(waiting.into_iter().map(to_waiting).collect())
     }
 
     async fn frozen(&self, consortium: ConsortiumId) -> Answer<Vec<(DatasetId, Freeze)>> {
@@ -38,8 +38,8 @@ impl Glance for Desk {
 
     async fn newest_entries(&self, consortium: ConsortiumId, wanted: EntryFilter) -> Answer<Newest> {
         let EntryFilter { kind, job, since, until } = wanted;
-        let wanted = ledger::EntryFilter { kind, job, since, until };
-        let newest = ledger::newest(self.ctx(), self.actor()?, consortium, &wanted, ROWS).await;
+        let filter = ledger::EntryFilter { kind, job, since, until };
+        let newest = ledger::newest(self.ctx(), self.actor()?, consortium, &filter, ROWS).await;
         let ledger::NewestEntries { rows, closed } = newest.map_err(Error::into_problem)?;
         Ok(Newest { rows, closed })
     }
@@ -58,9 +58,9 @@ impl Glance for Desk {
         datasets: Vec<DatasetId>,
     ) -> Answer<Vec<(DatasetId, Vec<Standing>)>> {
         let standings = budget::standings(self.ctx(), self.actor()?, consortium, &datasets).await;
-        let told = |(unit, adjacency, balance)| Standing { unit, adjacency, balance };
+        let to_standing = |(unit, adjacency, balance)| Standing { unit, adjacency, balance };
         let standings = standings.map_err(Error::into_problem)?.into_iter();
-        Ok(standings.map(|(dataset, accounts)| (dataset, accounts.into_iter().map(told).collect())).collect())
+        Ok(standings.map(|(dataset, accounts)| (dataset, accounts.into_iter().map(to_standing).collect())).collect())
     }
 
     async fn models(&self, consortium: ConsortiumId, page: PageQuery) -> Answer<Page<JobModel>> {

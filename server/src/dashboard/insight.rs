@@ -25,8 +25,8 @@ impl Insight for Desk {
         page: PageQuery,
     ) -> Answer<Page<LedgerEntry>> {
         let EntryFilter { kind, job, since, until } = wanted;
-        let wanted = ledger::EntryFilter { kind, job, since, until };
-        ledger::search(self.ctx(), self.actor()?, dataset, &wanted, &page).await.map_err(Error::into_problem)
+        let filter = ledger::EntryFilter { kind, job, since, until };
+        ledger::search(self.ctx(), self.actor()?, dataset, &filter, &page).await.map_err(Error::into_problem)
     }
 
     async fn explain(&self, account: AccountId, sequence: u64) -> Answer<EntryProof> {

@@ -32,7 +32,8 @@ impl Life for Desk {
         manifest: &str,
         signature: Option<SignedApproval>,
     ) -> Answer<Job> {
-        let (actor, signature) = (self.actor()?, signature.as_ref());
+        let actor = self.actor()?;
+        let signature = signature.as_ref();
         let approved = approval::approve_signed(self.ctx(), actor, id, dataset, Some(manifest), signature).await;
         approved.map_err(Error::into_problem)
     }

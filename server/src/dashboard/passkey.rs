@@ -29,8 +29,9 @@ impl Passkeys for Desk {
             PasskeyCeremony::SecondStep => self.half_token()?.to_owned(),
             _ => String::new(),
         };
-        let given = PasskeySignIn { half_token, passkey };
-        let session = session::passkey_sign_in(self.ctx(), self.origin(), &given).await.map_err(Error::into_problem)?;
+        let sign_in = PasskeySignIn { half_token, passkey };
+        let session =
+            session::passkey_sign_in(self.ctx(), self.origin(), &sign_in).await.map_err(Error::into_problem)?;
         let mut cookies = cookie::set(self.ctx(), &session.tokens);
         cookies.push(cookie::clear_half(self.ctx()));
         Ok(cookies)

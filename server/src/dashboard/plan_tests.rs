@@ -36,9 +36,9 @@ async fn world(ctx: &undertone_server_core::ctx::Ctx) -> TestConsortium {
 on_both! {
     async fn a_plan_that_is_offered_can_be_proposed_as_it_stands(app: &TestApp) {
         let world = world(&app.ctx).await;
-        let asked = world.spec(3000);
-        assert_eq!(world.propose(asked.clone()).await.unwrap_err().code(), Code::BudgetExceeded);
-        let refused = planned(&world, asked).await;
+        let job = world.spec(3000);
+        assert_eq!(world.propose(job.clone()).await.unwrap_err().code(), Code::BudgetExceeded);
+        let refused = planned(&world, job).await;
         assert!(!refused.admitted && !refused.refusals.is_empty());
         let knobs: Vec<_> = refused.offers.iter().map(|offer| offer.knob).collect();
         assert!(knobs.starts_with(&[PlanParameter::Rounds, PlanParameter::Noise]), "{knobs:?}");
@@ -48,15 +48,15 @@ on_both! {
             // The paths lead to the changed fields.
             let json = serde_json::to_value(&offer.job).unwrap();
             for change in &offer.changes {
-                let found = json.pointer(&format!("/{}", change.field.replace('.', "/"))).unwrap().as_f64().unwrap();
-                assert!((found - change.to).abs() < 1e-9, "{}: {found} is not {}", change.field, change.to);
+                let value = json.pointer(&format!("/{}", change.field.replace('.', "/"))).unwrap().as_f64().unwrap();
+                assert!((value - change.to).abs() < 1e-9, "{}: {value} is not {}", change.field, change.to);
             }
             let Spec::DpSgd(spec) = offer.job.spec else { panic!("it is of another kind") };
             world.propose(spec).await.unwrap();
         }
     }
 
-    async fn the_budgets_buy_so_many_rounds_and_the_named_party_refuses_the_next(app: &TestApp) {
+    async fn plan_names_the_party_that_refuses_one_more_round(app: &TestApp) {
         let world = world(&app.ctx).await;
         let buys = planned(&world, world.spec(3)).await.buys.unwrap();
         assert_eq!(buys.rounds, 3);
@@ -85,10 +85,11 @@ on_both! {
         }
     }
 
-    async fn the_tight_epsilon_is_below_the_ledgers_number_and_above_nothing(app: &TestApp) {
+    async fn tight_epsilon_is_positive_and_below_the_ledgers_epsilon(app: &TestApp) {
         let world = world(&app.ctx).await;
         for party in planned(&world, world.spec(20)).await.parties {
-            let (tight, alone) = (party.tight_epsilon.unwrap(), party.epsilon.unwrap());
+            let tight = party.tight_epsilon.unwrap();
+            let alone = party.epsilon.unwrap();
             assert!(0.5 * alone < tight && tight < alone, "{tight} of {alone}");
             assert!(alone < party.would_be.unwrap());
         }
@@ -133,7 +134,7 @@ on_both! {
                 assert_eq!(ours.sentence, theirs.sentence);
             }
             let bits = |number: Option<f64>| number.filter(|number| number.is_finite()).map(f64::to_bits);
-            let mut paid = 0;
+            let mut paying_parties = 0;
             for (id, verdict) in &there.verdicts {
                 let PartyVerdict::Pays { payment, rounds_that_fit, curve, .. } = verdict else { continue };
                 let party = here.parties.iter().find(|party| party.dataset == *id).unwrap();
@@ -144,9 +145,9 @@ on_both! {
                 assert_eq!((party.rounds_left, party.jobs_left), payment.further);
                 assert_eq!(party.rounds_that_fit, *rounds_that_fit);
                 assert_eq!(&party.curve, curve);
-                paid += 1;
+                paying_parties += 1;
             }
-            assert_eq!(paid, 3);
+            assert_eq!(paying_parties, 3);
         }
     }
 }

@@ -19,7 +19,8 @@ impl Retirements for Desk {
     }
 
     async fn retire(&self, subject: RetirementSubject, stated: StatedReason) -> Answer<()> {
-        let (ctx, actor) = (self.ctx(), self.actor()?);
+        let ctx = self.ctx();
+        let actor = self.actor()?;
         let retired = match subject {
             RetirementSubject::Worker(organization, id) => {
                 retirement::retire_worker(ctx, actor, organization, id, &stated).await.map(drop)
@@ -36,7 +37,8 @@ impl Retirements for Desk {
     }
 
     async fn restore(&self, subject: RetirementSubject, stated: StatedReason) -> Answer<()> {
-        let (ctx, actor) = (self.ctx(), self.actor()?);
+        let ctx = self.ctx();
+        let actor = self.actor()?;
         let restored = match subject {
             RetirementSubject::Worker(organization, id) => {
                 retirement::restore_worker(ctx, actor, organization, id, &stated).await.map(drop)

@@ -67,7 +67,7 @@ on_both! {
         assert!(get(&format!("{questions}/{}", founded.consortium)).await.status_code().is_client_error());
     }
 
-    async fn somebody_in_two_consortia_goes_from_any_page_of_one_to_the_other(app: &TestApp) {
+    async fn every_page_links_to_the_members_other_consortium(app: &TestApp) {
         let founded = app.founded().await;
         let new = NewConsortium {
             name: "Second".to_owned(),
@@ -88,9 +88,9 @@ on_both! {
         assert!(home.contains("Speech") && home.contains("Second"), "{home}");
         for (here, there) in [(founded.consortium, second), (second, founded.consortium)] {
             for page in ["", "/jobs", "/plan", "/datasets", "/organizations", "/models", "/questions", "/ledger"] {
-                let shown = get(format!("/c/{here}{page}")).await;
-                assert!(shown.contains(&format!("href=\"/c/{there}\"")), "{page} does not lead to the other");
-                assert!(shown.contains(&format!("href=\"/c/{here}/jobs\"")), "{page} does not lead to its own jobs");
+                let html = get(format!("/c/{here}{page}")).await;
+                assert!(html.contains(&format!("href=\"/c/{there}\"")), "{page} does not lead to the other");
+                assert!(html.contains(&format!("href=\"/c/{here}/jobs\"")), "{page} does not lead to its own jobs");
             }
             let people = get(format!("/c/{here}/organizations/{}", founded.north.0)).await;
             assert!(people.contains("NorthAdmin") && people.contains("action=\"/ui/assign-roles\""), "{people}");
@@ -128,9 +128,9 @@ on_both! {
         };
         let own = &person.session.tokens;
         let post = app.server.post("/ui/offer-factor").add_header(header::COOKIE, jar(own, ""));
-        let sent = post.add_header(header::ACCEPT, "text/html").form(&Vec::<(String, String)>::new()).await;
-        sent.assert_status(StatusCode::FOUND);
-        let mut set = sent.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let response = post.add_header(header::ACCEPT, "text/html").form(&Vec::<(String, String)>::new()).await;
+        response.assert_status(StatusCode::FOUND);
+        let mut set = response.headers().get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
         let word = set.find(|cookie| cookie.starts_with("undertone-word=")).expect("word is left");
         let word = word.split(';').next().unwrap_or_default().to_owned();
         let get = async |tokens: &TokenPair, word: &str| {

@@ -17,12 +17,12 @@ pub(super) fn check(config: &Config, now: OffsetDateTime, report: &mut Examinati
         if is_local {
             return report.pass(CHECK, "none: both addresses are on this machine");
         }
-        let remedy = "make sure that a proxy before the server does TLS for both addresses, or set `tls.mode = \"on\"`";
+        let remedy = "make sure that a proxy terminates TLS for both addresses, or set `tls.mode = \"on\"`";
         return report.warn(CHECK, "`tls.mode` is off, and other machines can reach the server", remedy);
     }
     match tls::inspect(config) {
         Ok(Some(view)) => judge(&view, now, report),
-        Ok(None) => report.warn(CHECK, "there is none yet", "start the server, which makes one"),
+        Ok(None) => report.warn(CHECK, "there is none yet", "start the server, which creates one"),
         Err(error) => {
             report.fail(CHECK, error.to_string(), "correct `tls.certificate`, `tls.key` and `tls.next_certificate`");
         }
@@ -36,22 +36,22 @@ pub(super) fn judge(view: &CertificateView, now: OffsetDateTime, report: &mut Ex
     let days = (view.not_after - now).whole_days();
     let next = match (&view.next, view.rotates_at) {
         (Some(next), _) => format!("the next is {}…", next.fingerprint.get(..16).unwrap_or_default()),
-        (None, Some(at)) => format!("the next one takes its place on {}", at.date()),
-        (None, None) => "no next one is named".to_owned(),
+        (None, Some(at)) => format!("the next one replaces it on {}", at.date()),
+        (None, None) => "no next certificate is configured".to_owned(),
     };
-    let detail = format!("{short}… holds until {until} ({days} days); {next}");
+    let detail = format!("{short}… is valid until {until} ({days} days); {next}");
     if now < view.not_before {
         report.fail(
             CHECK,
-            format!("{short}… holds from {} on", view.not_before.date()),
+            format!("{short}… is valid from {}", view.not_before.date()),
             "correct this machine's clock",
         );
     } else if now >= view.not_after {
         let remedy =
-            "put the next certificate in place; sites that know it from `tls.next_certificate` go on by themselves";
-        report.fail(CHECK, format!("{short}… ended on {until}: browsers refuse it"), remedy);
+            "install the next certificate; sites that know it from `tls.next_certificate` continue without a change";
+        report.fail(CHECK, format!("{short}… expired on {until}: browsers reject it"), remedy);
     } else if !view.is_generated && view.not_after - now < NOTICE && view.next.is_none() {
-        let remedy = "name the next certificate in `tls.next_certificate` now, so that sites know it before the change";
+        let remedy = "set `tls.next_certificate` now, so that sites know the next certificate before the change";
         report.warn(CHECK, detail, remedy);
     } else {
         report.pass(CHECK, detail);

@@ -36,45 +36,45 @@ pub(super) struct Tables {
 pub(super) async fn check(config: &Config, clock: &Clock, report: &mut Examination) -> Option<Tables> {
     const CHECK: &str = "database";
     let url = config.database();
-    let begun = Instant::now();
+    let start = Instant::now();
     let db = match timeout(PATIENCE * 2, connect_to_examine(&url, PATIENCE)).await {
         Ok(Ok(db)) => db,
         Ok(Err(error)) => {
             if let Some(file) = undertone_server_core::db::sqlite_file(&url).filter(|file| !file.exists()) {
-                let remedy = "start the server, which makes it, or correct `database_url` or `data_dir`";
-                report.warn(CHECK, format!("the SQLite file {} is not there yet", file.display()), remedy);
+                let remedy = "start the server, which creates it, or correct `database_url` or `data_dir`";
+                report.warn(CHECK, format!("the SQLite file {} does not exist yet", file.display()), remedy);
             } else {
                 report.fail(CHECK, error.to_string(), "start the database, or correct `database_url`");
             }
             return None;
         }
         Err(_) => {
-            report.fail(CHECK, "it does not answer in time", "look at the database and the network before it");
+            report.fail(CHECK, "it does not answer in time", "check the database and the network");
             return None;
         }
     };
     let has_begun = match timeout(PATIENCE, db.has_begun()).await {
         Ok(Ok(has_begun)) => has_begun,
         Ok(Err(error)) => {
-            report.fail(CHECK, error.to_string(), "look at the database's own log");
+            report.fail(CHECK, error.to_string(), "check the database's own log");
             return None;
         }
         Err(_) => {
-            report.fail(CHECK, "it does not answer in time", "look at the load of the database");
+            report.fail(CHECK, "it does not answer in time", "check the load of the database");
             return None;
         }
     };
-    check_facts(&db, begun, clock, report).await;
+    check_facts(&db, start, clock, report).await;
     let is_current = has_begun && check_migrations(&db, report).await;
     if has_begun {
         check_turn(&url, report).await;
     } else {
-        report.warn(CHECK, "it has no tables yet", "start the server, which makes them");
+        report.warn(CHECK, "it has no tables yet", "start the server, which creates them");
     }
     Some(Tables { db, has_begun, is_current })
 }
 
-async fn check_facts(db: &Db, begun: Instant, clock: &Clock, report: &mut Examination) {
+async fn check_facts(db: &Db, start: Instant, clock: &Clock, report: &mut Examination) {
     let facts = match timeout(PATIENCE, db.facts()).await {
         Ok(Ok(facts)) => facts,
         Ok(Err(error)) => {
@@ -84,9 +84,9 @@ async fn check_facts(db: &Db, begun: Instant, clock: &Clock, report: &mut Examin
                 "let the server's role read pg_stat_activity and pg_locks",
             );
         }
-        Err(_) => return report.fail("database", "it does not answer in time", "look at the load of the database"),
+        Err(_) => return report.fail("database", "it does not answer in time", "check the load of the database"),
     };
-    let took = begun.elapsed().as_millis();
+    let took = start.elapsed().as_millis();
     report.pass("database", format!("{}, {} MiB, answers after {took} ms", facts.version, facts.bytes >> 20));
     match &facts.server {
         Some(server) => {
@@ -141,11 +141,11 @@ async fn check_migrations(db: &Db, report: &mut Examination) -> bool {
     match timeout(PATIENCE, db.migrations()).await {
         Ok(Ok(applied)) => judge_migrations(&applied, &Db::list_migrations(), report),
         Ok(Err(error)) => {
-            report.fail("migrations", error.to_string(), "look at the database's own log");
+            report.fail("migrations", error.to_string(), "check the database's own log");
             false
         }
         Err(_) => {
-            report.fail("migrations", "the database does not answer in time", "look at the load of the database");
+            report.fail("migrations", "the database does not answer in time", "check the load of the database");
             false
         }
     }
@@ -157,11 +157,15 @@ pub(super) fn judge_migrations(applied: &[String], known: &[String], report: &mu
     let unknown: Vec<&str> = applied.iter().filter(|one| !known.contains(one)).map(String::as_str).collect();
     let waiting: Vec<&str> = known.iter().filter(|one| !applied.contains(one)).map(String::as_str).collect();
     if let Some(newest) = unknown.last() {
-        let detail = format!("the tables are of a later program: it does not know {newest}");
-        report.warn(CHECK, detail, "use the program that made them; one version before works until it is replaced");
+        let detail = format!("the tables are from a later version: this program does not know {newest}");
+        report.warn(
+            CHECK,
+            detail,
+            "use the version that created them; the previous version works until it is replaced",
+        );
     }
     if let Some(first) = waiting.first() {
-        let detail = format!("{} wait, the first is {first}", waiting.len());
+        let detail = format!("{} pending, the first is {first}", waiting.len());
         report.warn(CHECK, detail, "make a backup, then start the server or run `undertone-server migrate`");
     }
     let is_current = unknown.is_empty() && waiting.is_empty();
@@ -176,9 +180,9 @@ async fn check_turn(url: &str, report: &mut Examination) {
         Ok(Ok(waited)) => judge_turn(waited, report),
         Ok(Err(error)) => {
             let remedy = "look for a long transaction (undertone_transaction_duration_seconds, pg_stat_activity), and at the disk";
-            report.fail("writer", format!("the writer's turn does not come: {error}"), remedy);
+            report.fail("writer", format!("cannot get the writer's turn: {error}"), remedy);
         }
-        Err(_) => report.fail("writer", "the writer's turn does not come in time", "look at the load of the database"),
+        Err(_) => report.fail("writer", "timed out waiting for the writer's turn", "check the load of the database"),
     }
 }
 
@@ -186,7 +190,7 @@ async fn check_turn(url: &str, report: &mut Examination) {
 pub(super) fn judge_turn(waited: Duration, report: &mut Examination) {
     let detail = format!("a writer waits {} ms for its turn", waited.as_millis());
     if waited > SLOW_TURN {
-        report.warn("writer", detail, "find the transaction that takes long by undertone_transaction_duration_seconds");
+        report.warn("writer", detail, "find the slow transaction in undertone_transaction_duration_seconds");
     } else {
         report.pass("writer", detail);
     }

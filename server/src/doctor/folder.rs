@@ -36,8 +36,8 @@ pub(super) fn check_folder(config: &Config, report: &mut Examination) {
     const CHECK: &str = "data folder";
     let folder = &config.data_dir;
     if !folder.is_dir() {
-        let remedy = "start the server, which makes it, or set `data_dir` to the folder of this server";
-        return report.warn(CHECK, format!("{} is not there yet", folder.display()), remedy);
+        let remedy = "start the server, which creates it, or set `data_dir` to the folder of this server";
+        return report.warn(CHECK, format!("{} does not exist yet", folder.display()), remedy);
     }
     if let Some(mode) = open_mode(folder) {
         let detail = format!("other users of this machine can enter {} (mode {mode})", folder.display());
@@ -48,18 +48,18 @@ pub(super) fn check_folder(config: &Config, report: &mut Examination) {
         let detail = format!("{} belongs to user {owner}, which is not the user of this command", folder.display());
         report.warn(CHECK, detail, "run this command as the user that runs the server");
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     match write_probe_file(&folder.join(PROBE_FILE)) {
-        Ok(()) if begun.elapsed() > SLOW => report.warn(
+        Ok(()) if start.elapsed() > SLOW => report.warn(
             CHECK,
-            format!("a small file takes {} ms to be durable", begun.elapsed().as_millis()),
-            "put the data folder on a local disk: every transaction on SQLite waits as long",
+            format!("syncing a small file takes {} ms", start.elapsed().as_millis()),
+            "put the data folder on a local disk: every SQLite transaction waits this long",
         ),
         Ok(()) => {
-            report.pass(CHECK, format!("a small file is durable after {} ms", begun.elapsed().as_millis()));
+            report.pass(CHECK, format!("a small file is synced after {} ms", start.elapsed().as_millis()));
         }
         Err(error) => {
-            let remedy = "look at the disk's room and mount options, and at the owner of the folder";
+            let remedy = "check the disk's free space and mount options, and the owner of the folder";
             report.fail(CHECK, format!("{} cannot be written: {error}", folder.display()), remedy);
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn check_room(config: &Config, report: &mut Examination) {
                 let free = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
                 judge_room(free, &folder.display().to_string(), report);
             }
-            Err(error) => report.fail("disk", format!("{}: {error}", folder.display()), "look at the disk"),
+            Err(error) => report.fail("disk", format!("{}: {error}", folder.display()), "check the disk"),
         }
     }
 }
@@ -98,10 +98,10 @@ pub(super) fn judge_room(free: u64, folder: &str, report: &mut Examination) {
         report.fail(
             "disk",
             detail,
-            format!("make room: below {LEAST_MIB} MiB the next jobs may stop with a full disk"),
+            format!("free space: below {LEAST_MIB} MiB the next jobs may stop with a full disk"),
         );
     } else if free < FEW_MIB {
-        report.warn("disk", detail, format!("make room: vectors, files of jobs and backups want {FEW_MIB} MiB"));
+        report.warn("disk", detail, format!("free space: vectors, job files and backups need {FEW_MIB} MiB"));
     } else {
         report.pass("disk", detail);
     }
@@ -109,14 +109,14 @@ pub(super) fn judge_room(free: u64, folder: &str, report: &mut Examination) {
 
 /// Checks that the limit of open files suffices for the configured connections.
 pub(super) fn check_files(config: &Config, report: &mut Examination) {
-    let wanted = 2 * u64::from(config.connections.most) + open_files::RESERVED_FILES as u64;
+    let needed = 2 * u64::from(config.connections.most) + open_files::RESERVED_FILES as u64;
     match open_files::allowed_limit() {
-        Some(allowed) if allowed < wanted => report.warn(
+        Some(allowed) if allowed < needed => report.warn(
             "open files",
-            format!("this user's processes may open {allowed} files, and `connections.most` needs {wanted}"),
+            format!("this user's processes may open {allowed} files, and `connections.most` needs {needed}"),
             "raise the limit (`LimitNOFILE=65536` in the unit, `ulimit -Hn` in a shell), or lower `connections.most`",
         ),
-        Some(allowed) => report.pass("open files", format!("{allowed} allowed, {wanted} needed")),
+        Some(allowed) => report.pass("open files", format!("{allowed} allowed, {needed} needed")),
         None => report.pass("open files", "the system has no limit"),
     }
 }
@@ -136,23 +136,23 @@ fn judge_key<T>(name: &str, key: std::io::Result<Option<T>>, has_begun: bool, re
     const CHECK: &str = "keys";
     match key {
         Ok(Some(key)) => {
-            report.pass(CHECK, format!("{name} can be read by its owner alone"));
+            report.pass(CHECK, format!("{name} is readable by its owner alone"));
             Some(key)
         }
         Ok(None) if has_begun => {
             let remedy = match name {
-                "token.key" => "start the server, which makes another; members sign in again",
+                "token.key" => "start the server, which creates another; members sign in again",
                 _ => "restore it from a backup, or copy it from another replica",
             };
             report.fail(CHECK, format!("{name} is missing, and the database is in use"), remedy);
             None
         }
         Ok(None) => {
-            report.warn(CHECK, format!("{name} is not there yet"), "start the server, which makes it");
+            report.warn(CHECK, format!("{name} does not exist yet"), "start the server, which creates it");
             None
         }
         Err(error) => {
-            report.fail(CHECK, error.to_string(), "mend the file as the message says, or restore it from a backup");
+            report.fail(CHECK, error.to_string(), "repair the file, or restore it from a backup");
             None
         }
     }

@@ -23,11 +23,11 @@ pub(super) async fn check(db: &Db, keys: &ServerKeys, now: OffsetDateTime, repor
     }
     if keys.factor.is_some() {
         match count_locked_out(db, keys.factor.as_ref()).await {
-            Ok((all, 0)) => report.pass("second factors", format!("factor.key opens all {all}")),
+            Ok((all, 0)) => report.pass("second factors", format!("factor.key decrypts all {all}")),
             Ok((all, locked)) => report.fail(
                 "second factors",
-                format!("factor.key opens {} of {all}: {locked} members cannot sign in", all - locked),
-                "put the factor.key of this database back",
+                format!("factor.key decrypts {} of {all}: {locked} members cannot sign in", all - locked),
+                "restore the factor.key of this database",
             ),
             Err(error) => unreadable("second factors", error, report),
         }
@@ -39,7 +39,7 @@ pub(super) async fn check(db: &Db, keys: &ServerKeys, now: OffsetDateTime, repor
 }
 
 fn unreadable(check: &'static str, error: Error, report: &mut Examination) {
-    report.fail(check, error.into_problem().detail, "look at the database's own log");
+    report.fail(check, error.into_problem().detail, "check the database's own log");
 }
 
 fn judge_log(end: &LogEnd, report: &mut Examination) {
@@ -49,7 +49,7 @@ fn judge_log(end: &LogEnd, report: &mut Examination) {
             report.pass("log", format!("the newest head covers {size} leaves, signed on {}", at.date()));
         }
         LogEnd::Broken(reason) => {
-            let remedy = "stop the server, run `undertone-server verify`, and put the right key or a backup in place";
+            let remedy = "stop the server, run `undertone-server verify`, and install the right key or a backup";
             report.fail("log", reason.clone(), remedy);
         }
     }
@@ -61,11 +61,7 @@ pub(super) fn judge_alarms(counts: &AlarmCounts, now: OffsetDateTime, report: &m
     if counts.later_heads > 0 {
         let detail =
             format!("{} sites verified a later head than this database has: it is an older copy", counts.later_heads);
-        report.fail(
-            CHECK,
-            detail,
-            "stop the server and put the newest copy in place; no site lets anything out to this one",
-        );
+        report.fail(CHECK, detail, "stop the server and restore the newest copy; no site releases results to this one");
     }
     if counts.frozen_lineages > 0 {
         let detail = format!("the accounts of {} datasets are frozen after an audit", counts.frozen_lineages);
@@ -89,7 +85,7 @@ pub(super) fn judge_alarms(counts: &AlarmCounts, now: OffsetDateTime, report: &m
             format!("the newest is {} days old", (now - at).whole_days()),
             "run `undertone-server backup` every day",
         ),
-        None => report.warn("backup", "none was ever made", "run `undertone-server backup` every day"),
+        None => report.warn("backup", "no backup exists", "run `undertone-server backup` every day"),
     }
     if counts.later_heads == 0 {
         report.pass(CHECK, "no site has a later head");

@@ -28,7 +28,7 @@ const METRIC: &str = "undertone_process_open_files";
 /// Checks the listeners of a server that runs with this configuration on this machine.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
     if config.http.port() == 0 {
-        return report.pass("server", "it takes a free port at each start: not asked");
+        return report.pass("server", "it uses a random port: not checked");
     }
     let address = near(config.http);
     match fetch(address, "/health/ready", config.speaks_tls()).await {
@@ -36,7 +36,7 @@ pub(super) async fn check(config: &Config, report: &mut Examination) {
             return report.warn("server", format!("no server listens at {address}"), "start it");
         }
         Err(error) => {
-            let remedy = "look at its log; `curl -v` shows more";
+            let remedy = "check its log; `curl -v` shows more";
             return report.fail("server", format!("{address} does not answer: {error}"), remedy);
         }
         Ok(reply) => {
@@ -56,7 +56,7 @@ fn judge_readiness(reply: &HttpReply, report: &mut Examination) {
         status => {
             let problem: Option<Problem> = serde_json::from_str(&reply.body).ok();
             let reason = problem.map_or_else(|| format!("it answers {status}"), |problem| problem.detail);
-            report.fail("server", format!("it is not ready: {reason}"), "look at its log, which names the cause");
+            report.fail("server", format!("it is not ready: {reason}"), "check its log for the cause");
         }
     }
 }
@@ -65,18 +65,18 @@ fn judge_readiness(reply: &HttpReply, report: &mut Examination) {
 fn judge_certificate(reply: &HttpReply, config: &Config, report: &mut Examination) {
     let (Some(shown), Ok(Some(view))) = (&reply.fingerprint, tls::inspect(config)) else { return };
     if *shown == view.fingerprint {
-        report.pass("certificate", "the server shows the one of its files");
+        report.pass("certificate", "the server presents the certificate of its files");
     } else {
         let remedy = "wait a minute, in which the server reads its files again, or send it SIGHUP";
-        report.warn("certificate", "the server shows another one than its files hold", remedy);
+        report.warn("certificate", "the server presents another certificate than its files contain", remedy);
     }
 }
 
 async fn check_workers_address(address: SocketAddr, report: &mut Examination) {
     match timeout(PATIENCE, TcpStream::connect(address)).await {
         Ok(Ok(_)) => report.pass("workers", format!("{address} takes connections")),
-        Ok(Err(error)) => report.fail("workers", format!("{address}: {error}"), "look at the server's log"),
-        Err(_) => report.fail("workers", format!("{address} does not answer in time"), "look at the server's log"),
+        Ok(Err(error)) => report.fail("workers", format!("{address}: {error}"), "check the server's log"),
+        Err(_) => report.fail("workers", format!("{address} does not answer in time"), "check the server's log"),
     }
 }
 
@@ -88,12 +88,12 @@ async fn check_metrics(config: &Config, report: &mut Examination) {
         return report.warn(CHECK, "`metrics` is not set: no alert rule sees this server", remedy);
     };
     if address.port() == 0 {
-        return report.pass(CHECK, "it takes a free port at each start: not asked");
+        return report.pass(CHECK, "it uses a random port: not checked");
     }
-    let remedy = "look at the server's log, and at `metrics`";
+    let remedy = "check the server's log and `metrics`";
     match fetch(near(address), "/metrics", false).await {
         Ok(reply) if reply.status == 200 && reply.body.contains(METRIC) => {
-            report.pass(CHECK, format!("{address} has what the alert rules read"));
+            report.pass(CHECK, format!("{address} reports the metrics of the alert rules"));
         }
         Ok(reply) => {
             report.fail(CHECK, format!("{address} answers {} without {METRIC}", reply.status), remedy);
@@ -128,8 +128,8 @@ async fn fetch(address: SocketAddr, path: &str, with_tls: bool) -> io::Result<Ht
             return exchange(stream, path, None).await;
         }
         let stream = TlsConnector::from(Arc::new(client()?)).connect(name()?, stream).await?;
-        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let fingerprint = shown.map(|first| hex::encode(Sha256::digest(first)));
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let fingerprint = certificate.map(|first| hex::encode(Sha256::digest(first)));
         exchange(stream, path, fingerprint).await
     };
     timeout(PATIENCE, exchanged).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

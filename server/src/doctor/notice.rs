@@ -12,12 +12,12 @@ pub(super) async fn check(config: &Config, report: &mut Examination) {
     let mailer = Mailer::new(&config.mail);
     if let Some(outcome) = outcome(mailer, async |mailer: &Mailer| mailer.examine().await).await {
         let server = config.mail.server.as_deref().unwrap_or_default();
-        let remedy = "look at `mail.server`, `mail.tls`, the account and the way there; notices wait meanwhile";
-        judge(MAIL, format!("{server} greets and takes the account"), outcome, remedy, report);
+        let remedy = "check `mail.server`, `mail.tls`, the account and the network; notices are queued";
+        judge(MAIL, format!("{server} accepts the connection and the account"), outcome, remedy, report);
     }
     let webhook = Webhook::new(&config.webhook);
     if let Some(outcome) = outcome(webhook, async |webhook: &Webhook| webhook.examine().await).await {
-        let remedy = "look at `webhook.url`, `webhook.private_network` and the way there; notices wait meanwhile";
+        let remedy = "check `webhook.url`, `webhook.private_network` and the network; notices are queued";
         judge(WEBHOOK, "its address accepts connections".to_owned(), outcome, remedy, report);
     }
 }

@@ -11,8 +11,7 @@ const CHECK: &str = "provider";
 
 /// Checks that each provider describes itself under its configured issuer.
 pub(super) async fn check(config: &Config, report: &mut Examination) {
-    let remedy =
-        "look at the issuer (exactly as the provider calls itself) and at the way there; passwords go on working";
+    let remedy = "check the issuer (exactly as the provider states it) and the network; passwords still work";
     let providers = match Provider::load_all(config) {
         Ok(providers) => providers,
         Err(error) => return report.fail(CHECK, error.to_string(), remedy),
@@ -23,7 +22,7 @@ pub(super) async fn check(config: &Config, report: &mut Examination) {
     for (provider, answer) in providers.iter().zip(answers.await) {
         let issuer = provider.issuer();
         match answer {
-            Ok(Ok(())) => report.pass(CHECK, format!("{issuer} describes itself and its keys")),
+            Ok(Ok(())) => report.pass(CHECK, format!("{issuer} publishes its configuration and keys")),
             Ok(Err(error)) => report.fail(CHECK, error.to_string(), remedy),
             Err(_) => report.fail(CHECK, format!("{issuer} does not answer in time"), remedy),
         }

@@ -92,8 +92,9 @@ impl fmt::Display for Examination {
                 writeln!(formatter, "      {:width$}  -> {remedy}", "")?;
             }
         }
-        let (warn, fail) = (self.count(CheckState::Warn), self.count(CheckState::Fail));
-        write!(formatter, "{} ok, {warn} to look at, {fail} failed", self.count(CheckState::Ok))
+        let warn = self.count(CheckState::Warn);
+        let fail = self.count(CheckState::Fail);
+        write!(formatter, "{} ok, {warn} warnings, {fail} failed", self.count(CheckState::Ok))
     }
 }
 

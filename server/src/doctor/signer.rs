@@ -13,7 +13,7 @@ pub(super) const NOTICE: Duration = Duration::days(14);
 
 /// Checks until when the signing keys are certified, and that an external signer signs.
 pub(super) async fn check(config: &Config, now: OffsetDateTime, report: &mut Examination) {
-    let remedy = "look at `signer`, the PIN's file and the way to the module; nothing can be signed until then";
+    let remedy = "check `signer`, the PIN file and the connection to the module; nothing can be signed until then";
     let external = match ExternalSigner::open(&config.signer) {
         Ok(external) => external,
         Err(error) => return report.fail(SIGNER, error.to_string(), remedy),
@@ -37,7 +37,7 @@ pub(super) async fn check(config: &Config, now: OffsetDateTime, report: &mut Exa
         Ok(keys) if keys.is_empty() && config.signer.kind == SignerKind::File => {}
         Ok(keys) if keys.is_empty() => {
             let remedy = "have its key certified: `undertone-server keys request`, then `sign` and `install`";
-            report.warn(SIGNER, "it is configured, and keys of the data folder sign", remedy);
+            report.warn(SIGNER, "it is configured, but keys of the data folder sign", remedy);
         }
         Ok(keys) => report.pass(SIGNER, format!("it signs with {}", keys.join(", "))),
         // The ended certificate is a result already.
@@ -51,7 +51,7 @@ async fn check_new(external: Option<&ExternalSigner>, report: &mut Examination) 
     let Some(external) = external else { return };
     match external.public_key().await {
         Ok(key) => report.pass(SIGNER, format!("its key is {}", hex::encode(key.as_bytes()))),
-        Err(error) => report.fail(SIGNER, error.to_string(), "look at `signer`; the server does not start without it"),
+        Err(error) => report.fail(SIGNER, error.to_string(), "check `signer`; the server does not start without it"),
     }
 }
 
@@ -60,9 +60,9 @@ pub(super) fn judge_end(until: OffsetDateTime, now: OffsetDateTime, report: &mut
     let remedy = "renew them: `undertone-server keys request`, `sign` at the root, `install`";
     let days = (until - now).whole_days();
     if now >= until {
-        report.fail(CERTIFICATES, format!("a certificate ended on {}: nothing is signed", until.date()), remedy);
+        report.fail(CERTIFICATES, format!("a certificate expired on {}: nothing is signed", until.date()), remedy);
     } else if until - now < NOTICE {
-        report.warn(CERTIFICATES, format!("a certificate ends on {} ({days} days)", until.date()), remedy);
+        report.warn(CERTIFICATES, format!("a certificate expires on {} ({days} days)", until.date()), remedy);
     } else {
         report.pass(CERTIFICATES, format!("certified until {} ({days} days)", until.date()));
     }

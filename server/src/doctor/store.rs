@@ -21,21 +21,19 @@ pub(super) async fn check(config: &Config, report: &mut Examination) {
         None => config.data_dir.join("objects").display().to_string(),
     };
     let remedy = match &config.store.url {
-        Some(_) => {
-            "look at `store.endpoint`, `store.region` and the key, and at what the key may do (put, get, delete)"
-        }
-        None => "look at the folder's owner and at the disk's room; the server makes it at its start",
+        Some(_) => "check `store.endpoint`, `store.region`, the key and its permissions (put, get, delete)",
+        None => "check the folder's owner and the disk's free space; the server creates the folder at startup",
     };
     if config.store.url.is_none() && !config.data_dir.is_dir() {
-        return report.warn(CHECK, format!("{place} is not there yet"), "start the server, which makes it");
+        return report.warn(CHECK, format!("{place} does not exist yet"), "start the server, which creates it");
     }
     let store = match object::open(config) {
         Ok(store) => store,
-        Err(error) => return report.fail(CHECK, format!("{place} cannot be opened: {error}"), remedy),
+        Err(error) => return report.fail(CHECK, format!("cannot open {place}: {error}"), remedy),
     };
     match timeout(PATIENCE * 3, probe(&store)).await {
-        Ok(Ok(true)) => report.pass(CHECK, format!("{place} takes, gives and removes an object")),
-        Ok(Ok(false)) => report.fail(CHECK, format!("{place} gave back other bytes than were written"), remedy),
+        Ok(Ok(true)) => report.pass(CHECK, format!("an object was stored, read and removed in {place}")),
+        Ok(Ok(false)) => report.fail(CHECK, format!("{place} returned other bytes than were written"), remedy),
         Ok(Err(error)) => report.fail(CHECK, format!("{place}: {error}"), remedy),
         Err(_) => report.fail(CHECK, format!("{place} does not answer in time"), remedy),
     }

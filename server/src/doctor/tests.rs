@@ -35,7 +35,7 @@ async fn look(config: &Config) -> Examination {
 }
 
 /// Returns the state of one judgement.
-fn judged(judge: impl FnOnce(&mut Examination)) -> CheckState {
+fn examine_with(judge: impl FnOnce(&mut Examination)) -> CheckState {
     let mut report = Examination::default();
     judge(&mut report);
     report.results().iter().map(|result| result.state).max().expect("a result")
@@ -162,7 +162,7 @@ async fn running_server_is_asked_and_a_stopped_one_is_missed() {
     for check in ["server", "workers", "metrics", "certificate"] {
         assert_eq!(state(&report, check), Some(CheckState::Ok), "{check}: {report}");
     }
-    assert!(detail(&report, "certificate").contains("shows the one of its files"), "{report}");
+    assert!(detail(&report, "certificate").contains("presents the certificate of its files"), "{report}");
 
     ctx.shutdown.cancel();
     serving.await.expect("no panic").expect("it ends in order");
@@ -195,16 +195,16 @@ fn own_certificate_is_judged_by_its_dates() {
         (71, CheckState::Warn),
         (101, CheckState::Fail),
     ] {
-        let found = judged(|report| certificate::check(&config, NOW + Span::days(days), report));
-        assert_eq!(found, wanted, "day {days}");
+        let state = examine_with(|report| certificate::check(&config, NOW + Span::days(days), report));
+        assert_eq!(state, wanted, "day {days}");
     }
     config.tls.next_certificate = Some(path);
-    let found = judged(|report| certificate::check(&config, NOW + Span::days(71), report));
-    assert_eq!(found, CheckState::Ok, "the next one is named");
+    let state = examine_with(|report| certificate::check(&config, NOW + Span::days(71), report));
+    assert_eq!(state, CheckState::Ok, "the next one is named");
     let other = KeyPair::generate().expect("made");
     std::fs::write(&key_path, other.serialize_pem()).expect("written");
-    let found = judged(|report| certificate::check(&config, NOW + Span::days(1), report));
-    assert_eq!(found, CheckState::Fail, "the key is another's");
+    let state = examine_with(|report| certificate::check(&config, NOW + Span::days(1), report));
+    assert_eq!(state, CheckState::Fail, "the key is another's");
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ fn certificates_of_signing_keys_are_judged_by_their_end() {
         (Span::SECOND, CheckState::Warn),
         (Span::ZERO, CheckState::Fail),
     ] {
-        assert_eq!(judged(|report| signer::judge_end(NOW + left, NOW, report)), wanted, "{left}");
+        assert_eq!(examine_with(|report| signer::judge_end(NOW + left, NOW, report)), wanted, "{left}");
     }
 }
 
@@ -263,8 +263,8 @@ fn certificates_of_signing_keys_are_judged_by_their_end() {
 fn plain_listeners_beyond_the_machine_are_a_warning() {
     let mut config = Config { http: ([0, 0, 0, 0], 8420).into(), ..Config::default() };
     config.tls.mode = TlsMode::Off;
-    assert_eq!(judged(|report| certificate::check(&config, NOW, report)), CheckState::Warn);
-    assert_eq!(judged(|report| certificate::check(&Config::default(), NOW, report)), CheckState::Ok);
+    assert_eq!(examine_with(|report| certificate::check(&config, NOW, report)), CheckState::Warn);
+    assert_eq!(examine_with(|report| certificate::check(&Config::default(), NOW, report)), CheckState::Ok);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn room_clock_and_turn_are_judged_at_their_limits() {
         (folder::LEAST_MIB, CheckState::Warn),
         (folder::FEW_MIB, CheckState::Ok),
     ] {
-        assert_eq!(judged(|report| folder::judge_room(free, "data", report)), wanted, "{free} MiB");
+        assert_eq!(examine_with(|report| folder::judge_room(free, "data", report)), wanted, "{free} MiB");
     }
     for (seconds, wanted) in [
         (0, CheckState::Ok),
@@ -283,12 +283,12 @@ fn room_clock_and_turn_are_judged_at_their_limits() {
         (-database::FAR, CheckState::Warn),
         (database::FAR + 1, CheckState::Fail),
     ] {
-        let found = judged(|report| database::judge_skew(NOW + Span::seconds(seconds), NOW, report));
-        assert_eq!(found, wanted, "{seconds} s");
+        let state = examine_with(|report| database::judge_skew(NOW + Span::seconds(seconds), NOW, report));
+        assert_eq!(state, wanted, "{seconds} s");
     }
     let instant = Duration::from_millis(1);
-    assert_eq!(judged(|report| database::judge_turn(database::SLOW_TURN, report)), CheckState::Ok);
-    assert_eq!(judged(|report| database::judge_turn(database::SLOW_TURN + instant, report)), CheckState::Warn);
+    assert_eq!(examine_with(|report| database::judge_turn(database::SLOW_TURN, report)), CheckState::Ok);
+    assert_eq!(examine_with(|report| database::judge_turn(database::SLOW_TURN + instant, report)), CheckState::Warn);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn crowded_database_server_and_old_transactions_are_warnings() {
         waiting_writers: 0,
         oldest_transaction: Duration::ZERO,
     };
-    let judge = |server: &ServerFacts| judged(|report| database::judge_server(server, report));
+    let judge = |server: &ServerFacts| examine_with(|report| database::judge_server(server, report));
     assert_eq!(judge(&quiet), CheckState::Ok);
     assert_eq!(judge(&ServerFacts { used_connections: 95, ..quiet.clone() }), CheckState::Warn);
     assert_eq!(judge(&ServerFacts { oldest_transaction: Duration::from_hours(1), ..quiet }), CheckState::Warn);
@@ -311,7 +311,7 @@ fn waiting_migrations_are_named() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut report = Examination::default();
     assert!(!database::judge_migrations(&names(&["a"]), &names(&["a", "b", "c"]), &mut report));
-    assert!(detail(&report, "migrations").contains("2 wait, the first is b"), "{report}");
+    assert!(detail(&report, "migrations").contains("2 pending, the first is b"), "{report}");
     assert!(database::judge_migrations(&names(&["a"]), &names(&["a"]), &mut Examination::default()));
 }
 

@@ -22,14 +22,14 @@ pub(crate) const SESSION: Duration = Duration::hours(12);
 
 /// The content of a session.
 #[derive(Serialize, Deserialize)]
-struct Session {
+struct WorkerSession {
     worker: WorkerId,
     /// SHA-256 of the proved public key, hex.
     key: String,
     expires_at_unix: i64,
 }
 
-impl Document for Session {
+impl Document for WorkerSession {
     const DOMAIN: &'static str = "undertone/worker-session/2";
     const PURPOSE: Option<KeyPurpose> = Some(KeyPurpose::Connection);
 
@@ -39,30 +39,30 @@ impl Document for Session {
 }
 
 /// A session token and its expiry.
-pub(super) struct Token {
+pub(super) struct SessionToken {
     pub(super) text: String,
     pub(super) expires_at: OffsetDateTime,
 }
 
 /// Makes a session for a worker that has proved the key `public` (hex).
-pub(super) async fn session(ctx: &Ctx, worker: WorkerId, public: &str) -> Result<Token, Error> {
+pub(super) async fn session(ctx: &Ctx, worker: WorkerId, public: &str) -> Result<SessionToken, Error> {
     let expires_at = ctx.now() + SESSION;
-    let document = Session { worker, key: fingerprint(public), expires_at_unix: expires_at.unix_timestamp() };
+    let document = WorkerSession { worker, key: fingerprint(public), expires_at_unix: expires_at.unix_timestamp() };
     let signed = ctx.signer.sign(&document).await.map_err(|error| Error::internal("signing a session", error))?;
     let json = serde_json::to_vec(&signed).map_err(|error| Error::internal("writing a session", error))?;
-    Ok(Token { text: URL_SAFE_NO_PAD.encode(json), expires_at })
+    Ok(SessionToken { text: URL_SAFE_NO_PAD.encode(json), expires_at })
 }
 
 /// A verified session: its worker and its key.
 #[derive(Debug, Clone)]
-pub(super) struct Recognized {
+pub(super) struct RecognizedWorker {
     pub(super) worker: WorkerId,
     key: String,
 }
 
 /// Returns the session in `authorization: Bearer <session>`, if it is valid.
-pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<Recognized, Problem> {
-    if let Some(recognized) = request.extensions().get::<Recognized>() {
+pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<RecognizedWorker, Problem> {
+    if let Some(recognized) = request.extensions().get::<RecognizedWorker>() {
         return Ok(recognized.clone());
     }
     let text = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
@@ -71,8 +71,8 @@ pub(super) fn presented<T>(ctx: &Ctx, request: &Request<T>) -> Result<Recognized
 
 /// Returns the worker of a session, if its key is still the session's key. A thief of an earlier key loses the session;
 /// the site signs in again with its current key.
-pub(super) async fn worker(ctx: &Ctx, presented: Recognized) -> Result<WorkerId, Error> {
-    let Recognized { worker, key } = presented;
+pub(super) async fn worker(ctx: &Ctx, presented: RecognizedWorker) -> Result<WorkerId, Error> {
+    let RecognizedWorker { worker, key } = presented;
     let site = presence::key(ctx, worker).await?.filter(|site| fingerprint(&site.public_key) == key);
     let site = site.ok_or_else(refused)?;
     recognize_caller(WorkOwner::Organization(site.organization));
@@ -80,14 +80,17 @@ pub(super) async fn worker(ctx: &Ctx, presented: Recognized) -> Result<WorkerId,
 }
 
 /// Returns the session in this value of `authorization`, if it is valid.
-pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<Recognized> {
+pub(super) fn recognize(ctx: &Ctx, authorization: &str) -> Option<RecognizedWorker> {
     let json = URL_SAFE_NO_PAD.decode(authorization.strip_prefix("Bearer ")?).ok()?;
     let signed: Signed = serde_json::from_slice(&json).ok()?;
-    let Session { worker, key, expires_at_unix } = signed.open(&ctx.signer).ok()?;
-    (expires_at_unix > ctx.now().unix_timestamp()).then_some(Recognized { worker, key })
+    let WorkerSession { worker, key, expires_at_unix } = signed.open(&ctx.signer).ok()?;
+    (expires_at_unix > ctx.now().unix_timestamp()).then_some(RecognizedWorker { worker, key })
 }
 
 /// Returns the refusal of a caller without a session.
 pub(super) fn refused() -> Problem {
-    Problem::new(Code::Unauthenticated, "sign in first: the session is missing, over, of a key before or not ours")
+    Problem::new(
+        Code::Unauthenticated,
+        "sign in first: the session is missing, expired, of a replaced key or from another server",
+    )
 }

@@ -22,6 +22,6 @@ pub(super) async fn notices(ctx: &Ctx, worker: WorkerId, after: &str) -> Result<
         text: notice.text,
         at_unix: notice.at.unix_timestamp(),
     };
-    let found = notices_after(ctx, worker, after).await.map_err(fail)?;
-    Ok(v1::CredentialNoticesReply { notices: found.into_iter().map(notice).collect() })
+    let notices = notices_after(ctx, worker, after).await.map_err(fail)?;
+    Ok(v1::CredentialNoticesReply { notices: notices.into_iter().map(notice).collect() })
 }

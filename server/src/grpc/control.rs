@@ -35,11 +35,11 @@ use undertone_server_core::service::{
 };
 
 /// The control service.
-pub(super) struct Control {
+pub(super) struct ControlService {
     ctx: Ctx,
 }
 
-impl Control {
+impl ControlService {
     pub(super) fn new(ctx: Ctx) -> Self {
         Self { ctx }
     }
@@ -59,7 +59,7 @@ fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
 }
 
 #[tonic::async_trait]
-impl control_server::Control for Control {
+impl control_server::Control for ControlService {
     type WatchJobStream = Answer<v1::Progress>;
     type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
     type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;
@@ -77,7 +77,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListConsortiaReply>, Status> {
         let actor = self.caller(&request).await?;
         let all = consortium::list(&self.ctx, &actor).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, request.into_inner().page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, request.into_inner().page, |item| item.id.0)?;
         let consortia = items.into_iter().map(message::consortium).collect();
         Ok(Response::new(v1::ListConsortiaReply { consortia, next: next.unwrap_or_default() }))
     }
@@ -88,8 +88,8 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::Consortium>, Status> {
         let actor = self.caller(&request).await?;
         let id = id(&request.get_ref().consortium, "consortium")?;
-        let found = consortium::get(&self.ctx, &actor, id).await.map_err(fail)?;
-        Ok(Response::new(message::consortium(found)))
+        let consortium = consortium::get(&self.ctx, &actor, id).await.map_err(fail)?;
+        Ok(Response::new(message::consortium(consortium)))
     }
 
     async fn list_organizations(
@@ -99,7 +99,7 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListOrganizationsRequest { consortium, page } = request.into_inner();
         let all = organization::in_consortium(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let organizations = items.into_iter().map(message::organization).collect();
         Ok(Response::new(v1::ListOrganizationsReply { organizations, next: next.unwrap_or_default() }))
     }
@@ -125,21 +125,22 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListDatasetsRequest { consortium, page, organization, text } = request.into_inner();
         texts([&*text])?;
-        let wanted = dataset::DatasetFilter {
+        let filter = dataset::DatasetFilter {
             organization: optional(&organization, "organization")?,
             text: Some(text).filter(|text| !text.is_empty()),
             ..dataset::DatasetFilter::default()
         };
-        let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &wanted).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let all = dataset::search(&self.ctx, &actor, id(&consortium, "consortium")?, &filter).await.map_err(fail)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let datasets = items.into_iter().map(message::dataset).collect();
         Ok(Response::new(v1::ListDatasetsReply { datasets, next: next.unwrap_or_default() }))
     }
 
     async fn get_dataset(&self, request: Request<v1::GetDatasetRequest>) -> Result<Response<v1::Dataset>, Status> {
         let actor = self.caller(&request).await?;
-        let found = dataset::get(&self.ctx, &actor, id(&request.get_ref().dataset, "dataset")?).await.map_err(fail)?;
-        Ok(Response::new(message::dataset(found)))
+        let dataset =
+            dataset::get(&self.ctx, &actor, id(&request.get_ref().dataset, "dataset")?).await.map_err(fail)?;
+        Ok(Response::new(message::dataset(dataset)))
     }
 
     async fn set_budget(&self, request: Request<v1::SetBudgetRequest>) -> Result<Response<v1::Account>, Status> {
@@ -164,7 +165,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListEntriesReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ListEntriesRequest { dataset, page: part, kind, job, since } = request.into_inner();
-        let wanted = ledger::EntryFilter {
+        let filter = ledger::EntryFilter {
             kind: Some(kind).filter(|kind| !kind.is_empty()).map(|kind| field(&kind, "kind")).transpose()?,
             job: optional(&job, "job")?,
             since: since.map(message::moment).transpose()?,
@@ -172,7 +173,7 @@ impl control_server::Control for Control {
         };
         let dataset = id(&dataset, "dataset")?;
         let Page { items, next } =
-            ledger::search(&self.ctx, &actor, dataset, &wanted, &page(part)?).await.map_err(fail)?;
+            ledger::search(&self.ctx, &actor, dataset, &filter, &page(part)?).await.map_err(fail)?;
         let entries = items.into_iter().map(message::entry).collect();
         Ok(Response::new(v1::ListEntriesReply { entries, next: next.unwrap_or_default() }))
     }
@@ -200,7 +201,7 @@ impl control_server::Control for Control {
         let message = request.into_inner();
         texts([&*message.kind, &*message.text])?;
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
-        let wanted = job::JobFilter {
+        let filter = job::JobFilter {
             state: text(message.state).map(|state| field(&state, "state")).transpose()?,
             kind: text(message.kind),
             dataset: optional(&message.dataset, "dataset")?,
@@ -210,22 +211,23 @@ impl control_server::Control for Control {
         };
         let consortium = id(&message.consortium, "consortium")?;
         let Page { items, next } =
-            job::search(&self.ctx, &actor, consortium, &wanted, &page(message.page)?).await.map_err(fail)?;
+            job::search(&self.ctx, &actor, consortium, &filter, &page(message.page)?).await.map_err(fail)?;
         let jobs = items.iter().map(|summary| message::job(summary, document::to_struct(summary))).collect();
         Ok(Response::new(v1::ListJobsReply { jobs, next: next.unwrap_or_default() }))
     }
 
     async fn get_job(&self, request: Request<v1::GetJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let found = job::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
-        Ok(Response::new(message::whole_job(&found)))
+        let job = job::get(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
     }
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
         texts([&*signature])?;
-        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
         let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
         let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
         let job = approved.map_err(fail)?;
@@ -236,7 +238,8 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::RefuseJobRequest { job, dataset, reason } = request.into_inner();
         texts([&*reason])?;
-        let (job, dataset) = (id(&job, "job")?, id(&dataset, "dataset")?);
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
         let job = approval::refuse(&self.ctx, &actor, job, dataset, &RefuseRequest { reason }).await.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
@@ -245,12 +248,13 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::PauseJobRequest { job, reason, dataset } = request.into_inner();
         texts([&*reason])?;
-        let (job, pause) = (id(&job, "job")?, PauseRequest { reason });
-        let held = match optional(&dataset, "dataset")? {
+        let job = id(&job, "job")?;
+        let pause = PauseRequest { reason };
+        let outcome = match optional(&dataset, "dataset")? {
             Some(dataset) => job::hold_dataset(&self.ctx, &actor, job, dataset, &pause).await,
             None => job::pause(&self.ctx, &actor, job, &pause).await,
         };
-        Ok(Response::new(message::whole_job(&held.map_err(fail)?)))
+        Ok(Response::new(message::whole_job(&outcome.map_err(fail)?)))
     }
 
     async fn resume_job(&self, request: Request<v1::ResumeJobRequest>) -> Result<Response<v1::Job>, Status> {
@@ -280,7 +284,7 @@ impl control_server::Control for Control {
 
     async fn clone_job(&self, request: Request<v1::CloneJobRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        once::made(&self.ctx, &actor, "CloneJob", &request, message::draft, async |message| {
+        once::create_once(&self.ctx, &actor, "CloneJob", &request, message::draft, async |message| {
             job::clone_spec(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
         })
         .await
@@ -293,20 +297,20 @@ impl control_server::Control for Control {
         let actor = self.caller(&request).await?;
         let v1::ListDraftsRequest { consortium, page } = request.into_inner();
         let all = job::draft_list(&self.ctx, &actor, id(&consortium, "consortium")?).await.map_err(fail)?;
-        let Page { items, next } = message::cut(all, page, |item| item.id.0)?;
+        let Page { items, next } = message::take_page(all, page, |item| item.id.0)?;
         let drafts = items.iter().map(message::draft).collect();
         Ok(Response::new(v1::ListDraftsReply { drafts, next: next.unwrap_or_default() }))
     }
 
     async fn get_draft(&self, request: Request<v1::GetDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        let found = job::draft_get(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
-        Ok(Response::new(message::draft(&found)))
+        let draft = job::draft_get(&self.ctx, &actor, id(&request.get_ref().draft, "draft")?).await.map_err(fail)?;
+        Ok(Response::new(message::draft(&draft)))
     }
 
     async fn create_draft(&self, request: Request<v1::CreateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
-        once::made(&self.ctx, &actor, "CreateDraft", &request, message::draft, async |message| {
+        once::create_once(&self.ctx, &actor, "CreateDraft", &request, message::draft, async |message| {
             let consortium = id(&message.consortium, "consortium")?;
             let new = struct_of::<NewDraft>(message.content.clone(), "content")?;
             job::draft_create(&self.ctx, &actor, consortium, &new).await.map_err(fail)
@@ -317,7 +321,8 @@ impl control_server::Control for Control {
     async fn update_draft(&self, request: Request<v1::UpdateDraftRequest>) -> Result<Response<v1::Draft>, Status> {
         let actor = self.caller(&request).await?;
         let v1::UpdateDraftRequest { draft, content, version } = request.into_inner();
-        let (draft, new) = (id(&draft, "draft")?, struct_of::<NewDraft>(content, "content")?);
+        let draft = id(&draft, "draft")?;
+        let new = struct_of::<NewDraft>(content, "content")?;
         let version = Some(version).filter(|version| *version != 0);
         let written = job::draft_update(&self.ctx, &actor, draft, &new, version, &ExpectedVersion::Anything).await;
         Ok(Response::new(message::draft(&written.map_err(fail)?)))
@@ -427,12 +432,12 @@ impl control_server::Control for Control {
         texts([&*name])?;
         json_texts(labels.as_bytes())?;
         let name = Some(name.as_str()).filter(|name| !name.is_empty());
-        let done = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
+        let outcome = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
         Ok(Response::new(v1::ImportAnswersReply {
-            taken: done.taken,
-            unknown_texts: done.unknown_texts,
-            unknown_labels: done.unknown_labels,
-            too_late: done.too_late,
+            taken: outcome.taken,
+            unknown_texts: outcome.unknown_texts,
+            unknown_labels: outcome.unknown_labels,
+            too_late: outcome.too_late,
         }))
     }
 }

@@ -15,17 +15,17 @@ pub(super) fn malformed(detail: &str) -> Status {
 /// Reads a required signed document.
 pub(super) fn signed(document: Option<v1::Signed>, field: &str) -> Result<Signed, Status> {
     let missing = || to_status(&Problem::validation(vec![Violation::new(field, "send the signed document")]));
-    kept(document.ok_or_else(missing)?)
+    parse_signed(document.ok_or_else(missing)?)
 }
 
 /// Reads a signed document, and checks that a database can store its texts.
-pub(super) fn kept(document: v1::Signed) -> Result<Signed, Status> {
+pub(super) fn parse_signed(document: v1::Signed) -> Result<Signed, Status> {
     texts([&*document.payload, &*document.signature])?;
     json_texts(document.payload.as_bytes())?;
     Ok(Signed::from(document))
 }
 
 /// Reads several signed documents.
-pub(super) fn all_kept(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
-    documents.into_iter().map(kept).collect()
+pub(super) fn parse_all_signed(documents: Vec<v1::Signed>) -> Result<Vec<Signed>, Status> {
+    documents.into_iter().map(parse_signed).collect()
 }

@@ -4,7 +4,7 @@ use tonic::Status;
 use undertone_api::id::WorkerId;
 use undertone_proto::v1;
 
-use super::documents::{all_kept, kept, signed};
+use super::documents::{parse_all_signed, parse_signed, signed};
 use super::worker_gateway::fail;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::head_exchange::{self, HandedPositions};
@@ -19,9 +19,9 @@ pub(super) async fn exchange_heads(
     request: v1::ExchangeHeadsRequest,
 ) -> Result<v1::ExchangeHeadsReply, Status> {
     let observation = signed(request.observation, "observation")?;
-    let position = request.position.map(kept).transpose()?;
-    let handed = HandedPositions { position, sightings: all_kept(request.sightings)? };
-    head_exchange::store_positions(ctx, caller, &handed).await.map_err(fail)?;
+    let position = request.position.map(parse_signed).transpose()?;
+    let positions = HandedPositions { position, sightings: parse_all_signed(request.sightings)? };
+    head_exchange::store_positions(ctx, caller, &positions).await.map_err(fail)?;
     let peers = head_exchange::exchange_heads(ctx, caller, &observation).await.map_err(fail)?;
     Ok(v1::ExchangeHeadsReply { peers: peers.into_iter().map(v1::PeerHead::from).collect() })
 }

@@ -21,7 +21,7 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::{DESCRIPTOR, to_status};
 
 use super::LARGEST_MESSAGE;
-use super::auth::{self, Recognized};
+use super::auth::{self, RecognizedWorker};
 use super::metered::{MeteredBody, SharedCharge};
 use super::worker_gateway::fail;
 use crate::connections::ConnectionHandle;
@@ -108,7 +108,7 @@ impl MessageGate {
 
     /// Identifies the sender by the headers of a call; `Err` if the method requires authentication and there is none.
     async fn identify(&self, request: &mut Request) -> Result<MessageSender, Status> {
-        if let Some(recognized) = request.extensions().get::<Recognized>() {
+        if let Some(recognized) = request.extensions().get::<RecognizedWorker>() {
             return Ok(MessageSender::Worker(recognized.worker));
         }
         let path = request.uri().path();
@@ -144,11 +144,13 @@ pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request,
     };
     let charge = SharedCharge::new(budget.begin(sender));
     let is_streaming = gate.streaming.contains(request.uri().path());
-    let (time, metrics, held) = (gate.limits.time, gate.ctx.metrics.clone(), charge.clone());
+    let time = gate.limits.time;
+    let metrics = gate.ctx.metrics.clone();
+    let message_charge = charge.clone();
     let request = request.map(|body| Body::new(MeteredBody::new(body, charge, largest, time, is_streaming, metrics)));
     let answer = next.run(request).await;
     // The method holds a complete message until it ends.
-    drop(held);
+    drop(message_charge);
     answer
 }
 

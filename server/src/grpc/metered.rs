@@ -46,13 +46,13 @@ fn charge_bytes(charge: &SharedCharge, metrics: &Metrics, bytes: usize) -> Resul
         return Ok(());
     }
     metrics.reach(Limit::MessageBytes);
-    let detail = "too many bytes of messages are under way: send it again in a moment";
+    let detail = "too many message bytes in transit: send the message again in a moment";
     Err(to_retry_status(&Problem::new(Code::Unavailable, detail), LATER))
 }
 
 /// The position of a body in its messages.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum FramePosition {
     /// In the head of a message, with the number of received bytes.
     Head([u8; HEAD], usize),
     /// In a message, with the number of missing bytes.
@@ -68,7 +68,7 @@ pub(super) struct MeteredBody {
     /// Whether each message is processed when the next begins.
     is_streaming: bool,
     metrics: Metrics,
-    place: Place,
+    place: FramePosition,
     /// The remaining time for the current message, which counts while the server waits for it.
     left: Duration,
     waiting_since: Option<Instant>,
@@ -85,7 +85,7 @@ impl MeteredBody {
         metrics: Metrics,
     ) -> Self {
         let deadline = Box::pin(sleep_until(Instant::now() + time));
-        let place = Place::Head([0; HEAD], 0);
+        let place = FramePosition::Head([0; HEAD], 0);
         Self { inner, charge, largest, time, is_streaming, metrics, place, left: time, waiting_since: None, deadline }
     }
 
@@ -94,7 +94,7 @@ impl MeteredBody {
         charge_bytes(&self.charge, &self.metrics, bytes.len())?;
         while !bytes.is_empty() {
             match &mut self.place {
-                Place::Head(head, have) => {
+                FramePosition::Head(head, have) => {
                     if *have == 0 && self.is_streaming {
                         // The previous message was read.
                         self.charge.release();
@@ -109,7 +109,7 @@ impl MeteredBody {
                         self.begin_message(length)?;
                     }
                 }
-                Place::Message(missing) => {
+                FramePosition::Message(missing) => {
                     let (now, later) = bytes.split_at(bytes.len().min(*missing));
                     *missing -= now.len();
                     bytes = later;
@@ -126,12 +126,12 @@ impl MeteredBody {
         if length > self.largest {
             self.metrics.reach(Limit::MessageSize);
             return Err(Status::out_of_range(format!(
-                "a message of {length} bytes is over the limit of {} bytes for this caller: sign in, or send less",
+                "a message of {length} bytes exceeds the limit of {} bytes for this caller: sign in, or send less",
                 self.largest
             )));
         }
         self.left += Duration::from_secs((length / MESSAGE_RATE) as u64);
-        self.place = Place::Message(length);
+        self.place = FramePosition::Message(length);
         if length == 0 {
             self.end_message();
         }
@@ -139,7 +139,7 @@ impl MeteredBody {
     }
 
     fn end_message(&mut self) {
-        self.place = Place::Head([0; HEAD], 0);
+        self.place = FramePosition::Head([0; HEAD], 0);
         self.left = self.time;
     }
 
@@ -175,8 +175,8 @@ impl http_body::Body for MeteredBody {
         self.end_wait();
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
-                let taken = frame.data_ref().map_or(Ok(()), |bytes| self.take(bytes));
-                Some(taken.map(|()| frame))
+                let charge = frame.data_ref().map_or(Ok(()), |bytes| self.take(bytes));
+                Some(charge.map(|()| frame))
             }
             Some(Err(error)) => Some(Err(Status::from_error(error.into()))),
             None => None,

@@ -16,7 +16,7 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::to_retry_status;
 
 use super::{auth, messages};
-use crate::rate::Rates;
+use crate::rate::RateLimits;
 use undertone_server_core::ctx::Ctx;
 
 /// Health checks, which programs call often and which cost nothing.
@@ -26,13 +26,13 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 #[derive(Clone)]
 pub(super) struct RateLayer {
     ctx: Ctx,
-    rates: Rates,
+    rates: RateLimits,
 }
 
 impl RateLayer {
     /// Makes the layer with full buckets.
     pub(super) fn new(ctx: &Ctx) -> Self {
-        Self { ctx: ctx.clone(), rates: Rates::new(ctx.config.rates) }
+        Self { ctx: ctx.clone(), rates: RateLimits::new(ctx.config.rates) }
     }
 
     /// Returns the time that the caller must wait, if any. A recognized worker is stored in the request for later
@@ -41,8 +41,8 @@ impl RateLayer {
         if request.uri().path().starts_with(HEALTH) {
             return None;
         }
-        let named = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if let Some(recognized) = named.and_then(|text| auth::recognize(&self.ctx, text)) {
+        let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(recognized) = authorization.and_then(|text| auth::recognize(&self.ctx, text)) {
             let worker = recognized.worker;
             request.extensions_mut().insert(recognized);
             return self.rates.wait_of_worker(worker);
@@ -53,21 +53,21 @@ impl RateLayer {
 }
 
 impl<S> Layer<S> for RateLayer {
-    type Service = Limited<S>;
+    type Service = RateLimitedService<S>;
 
-    fn layer(&self, inner: S) -> Limited<S> {
-        Limited { inner, layer: self.clone() }
+    fn layer(&self, inner: S) -> RateLimitedService<S> {
+        RateLimitedService { inner, layer: self.clone() }
     }
 }
 
 /// A service with a rate limit.
 #[derive(Clone)]
-pub(super) struct Limited<S> {
+pub(super) struct RateLimitedService<S> {
     inner: S,
     layer: RateLayer,
 }
 
-impl<S, B, R> Service<Request<B>> for Limited<S>
+impl<S, B, R> Service<Request<B>> for RateLimitedService<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Default,
@@ -92,6 +92,6 @@ where
 }
 
 fn turned_away(wait: Duration) -> Status {
-    let detail = format!("more calls came than are answered: come again in {} s", wait.as_secs() + 1);
+    let detail = format!("too many calls: try again in {} s", wait.as_secs() + 1);
     to_retry_status(&Problem::new(Code::RateLimited, detail), wait)
 }

@@ -4,7 +4,7 @@ use tonic::Status;
 use undertone_api::id::WorkerId;
 use undertone_proto::v1;
 
-use super::documents::{all_kept, kept, malformed, signed};
+use super::documents::{malformed, parse_all_signed, parse_signed, signed};
 use super::worker_gateway::fail;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::restoration::{self, ReconciledPart, ReturnedReceipts};
@@ -34,8 +34,8 @@ fn read(request: v1::ReconcileRequest) -> Result<ReturnedReceipts, Status> {
     };
     Ok(ReturnedReceipts {
         parts: parts.into_iter().map(part).collect::<Result<_, Status>>()?,
-        receipts: all_kept(receipts)?,
-        head: head.map(kept).transpose()?,
+        receipts: parse_all_signed(receipts)?,
+        head: head.map(parse_signed).transpose()?,
         is_complete: complete,
     })
 }

@@ -55,8 +55,8 @@ pub(super) fn objects<T: Send + 'static>(
             match ctx.store.get_range(&object, range).await {
                 Ok(bytes) => Ok(data(bytes.to_vec())),
                 Err(error) => {
-                    tracing::error!(error = %error, "a stored object could not be read");
-                    Err(to_status(&Problem::new(Code::Unavailable, "the stored bytes cannot be read just now")))
+                    tracing::error!(error = %error, "cannot read a stored object");
+                    Err(to_status(&Problem::new(Code::Unavailable, "the stored bytes are temporarily unavailable")))
                 }
             }
         }

@@ -117,10 +117,12 @@ fn submission_from(offset: usize, lease: &str, data: &[u8], receipts: Vec<v1::Si
 
 /// Returns the average of round 1, from an offset.
 async fn average(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AverageHeader, Vec<u8>) {
-    let (lease, series) = (lease.to_owned(), "private".to_owned());
+    let lease = lease.to_owned();
+    let series = "private".to_owned();
     let ask = v1::AverageRequest { lease, series, round: 1, wait_seconds: 0, offset };
     let mut answer = client.average(with(session, ask)).await.unwrap().into_inner();
-    let (mut header, mut data) = (None, Vec::new());
+    let mut header = None;
+    let mut data = Vec::new();
     while let Some(chunk) = answer.next().await {
         match chunk.unwrap().part {
             Some(average_chunk::Part::Header(first)) => header = Some(first),
@@ -173,8 +175,8 @@ on_both! {
         client.rotate_key(rotate).await.unwrap();
         let offer = client.next_offer(with(&stolen, v1::NextOfferRequest::default())).await.map(drop);
         let renewal = client.renew(with(&stolen, v1::RenewRequest { lease: "none".to_owned() })).await.map(drop);
-        let sent = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
-        for refused in [offer, renewal, sent] {
+        let submission = client.submit(with(&stolen, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
+        for refused in [offer, renewal, submission] {
             assert_eq!(to_problem(&refused.unwrap_err()).code, Code::Unauthenticated);
         }
         assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated), "nor does the old key open another");
@@ -257,7 +259,9 @@ on_both! {
         let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
         let digest = hex::encode(Sha256::digest(&data));
         let received = async |client: &mut Client| {
-            let (lease, series, digest) = (lease.clone(), "private".to_owned(), digest.clone());
+            let lease = lease.clone();
+            let series = "private".to_owned();
+            let digest = digest.clone();
             let ask = v1::ReceivedRequest { lease, series, round: 1, digest };
             client.received(with(&session, ask)).await.unwrap().into_inner().bytes
         };
@@ -273,10 +277,11 @@ on_both! {
             asking.send(()).unwrap();
             std::future::pending::<v1::SubmitChunk>().await
         };
-        let begun = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
+        let chunks = futures::stream::iter(std::iter::once(header).chain(pieces)).chain(futures::stream::once(more));
         let (breaking, connection) = frail(address).await;
         let mut sender = connect(breaking).await;
-        let (before, request) = (tokio::time::Instant::now(), with(&session, begun));
+        let before = tokio::time::Instant::now();
+        let request = with(&session, chunks);
         let sending = tokio::spawn(async move { sender.submit(request).await });
         asked.await.expect("the server takes all of it");
         connection.abort();
@@ -284,8 +289,8 @@ on_both! {
         // Bytes in memory are stored when the server notices the end, before they are due.
         let mut offset = 0;
         while offset == 0 {
-            let told = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
-            offset = told.expect("kept at the break") as usize;
+            let reply = tokio::time::timeout_at(before + LONGEST_HELD, received(&mut client)).await;
+            offset = reply.expect("kept at the break") as usize;
         }
         assert!(offset >= CHUNK && offset.is_multiple_of(PIECE), "{offset}: all that has come whole");
 
@@ -314,7 +319,7 @@ on_both! {
         assert!(reply.repeated, "without a byte of it");
     }
 
-    async fn a_vector_of_another_form_than_the_manifests_is_refused_before_its_bytes_come(app: &TestApp) {
+    async fn vector_that_differs_from_the_manifest_is_refused_early(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let mut client = serve(&app.ctx).await;
@@ -331,8 +336,8 @@ on_both! {
         };
         for (length, size) in [(1, 5), (50_000_000, 4), (u64::MAX, 4)] {
             let part = Some(submit_chunk::Part::Header(header(length, size)));
-            let begun = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
-            let refused = client.submit(with(&session, begun)).await.unwrap_err();
+            let chunks = futures::stream::iter([v1::SubmitChunk { part }]).chain(futures::stream::pending());
+            let refused = client.submit(with(&session, chunks)).await.unwrap_err();
             assert_eq!(to_problem(&refused).code, Code::TooLarge, "{length} numbers in {size} bytes");
         }
     }
@@ -354,7 +359,8 @@ on_both! {
         };
         let lead = sign_in(&mut client, &world.sites[0]).await.unwrap();
         let other = sign_in(&mut client, &world.sites[1]).await.unwrap();
-        let (lead_lease, other_lease) = (work(&mut client, &lead).await.lease, work(&mut client, &other).await.lease);
+        let lead_lease = work(&mut client, &lead).await.lease;
+        let other_lease = work(&mut client, &other).await.lease;
         let refused = client.put_artifact(with(&other, put(&other_lease))).await.unwrap_err();
         assert_eq!(to_problem(&refused).code, Code::Forbidden);
         client.put_artifact(with(&lead, put(&lead_lease))).await.unwrap();

@@ -12,7 +12,7 @@ use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artif
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{to_retry_status, to_status, v1::average_chunk};
 
-use super::documents::{all_kept, kept, malformed, signed};
+use super::documents::{malformed, parse_all_signed, parse_signed, signed};
 use super::stream::{self, Answer};
 use super::{auth, consent, submission};
 use crate::rate::OrganizationRates;
@@ -29,12 +29,12 @@ use undertone_server_core::service::{
 };
 
 /// The gateway.
-pub(super) struct Gateway {
+pub(super) struct GatewayService {
     ctx: Ctx,
     writes: OrganizationRates,
 }
 
-impl Gateway {
+impl GatewayService {
     pub(super) fn new(ctx: Ctx) -> Self {
         let writes = OrganizationRates::new(ctx.config.rates);
         Self { ctx, writes }
@@ -47,7 +47,7 @@ impl Gateway {
         self.ctx.metrics.reach(Limit::OrganizationWrites);
         let seconds = wait.as_secs() + 1;
         let detail = format!(
-            "the workers of your organization register, decide, ask, store and finish more often than `rates.by_organization` allows: come again in {seconds} s"
+            "the workers of your organization write more often than `rates.by_organization` allows: try again in {seconds} s"
         );
         Err(to_retry_status(&Problem::new(Code::RateLimited, detail), wait))
     }
@@ -85,7 +85,7 @@ pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> R
 }
 
 #[tonic::async_trait]
-impl WorkerGateway for Gateway {
+impl WorkerGateway for GatewayService {
     type AnswersStream = Answer<v1::AnswersChunk>;
     type AskedStream = Answer<v1::AskedChunk>;
     type AverageStream = Answer<v1::AverageChunk>;
@@ -196,7 +196,7 @@ impl WorkerGateway for Gateway {
         self.count_write()?;
         let v1::DecideRequest { decision, hold } = request.into_inner();
         if let Some(hold) = hold {
-            job::hold::hold_by_site(&self.ctx, caller, &kept(hold)?).await.map_err(fail)?;
+            job::hold::hold_by_site(&self.ctx, caller, &parse_signed(hold)?).await.map_err(fail)?;
             return Ok(Response::new(v1::DecideReply {}));
         }
         let decision = signed(decision, "decision")?;
@@ -227,7 +227,7 @@ impl WorkerGateway for Gateway {
             lease: header.lease,
             series: header.series,
             round: header.round,
-            receipts: all_kept(header.receipts)?,
+            receipts: parse_all_signed(header.receipts)?,
             length: header.length,
             digest: header.digest,
             size: if header.size == 0 { header.length.saturating_mul(4) } else { header.size },
@@ -235,10 +235,10 @@ impl WorkerGateway for Gateway {
         };
         let incoming = round::begin(&self.ctx, caller, header).await.map_err(fail)?;
         // In a separate task: if the connection is lost, this method is dropped, but the received bytes must be stored.
-        let taken =
+        let outcome =
             tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
-        let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
-        let round::AcceptedSubmission { repeated, countersignatures } = taken;
+        let outcome = outcome.map_err(|_| fail(Error::problem(Code::Internal, "cannot store the submission")))??;
+        let round::AcceptedSubmission { repeated, countersignatures } = outcome;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
     }
@@ -336,7 +336,7 @@ impl WorkerGateway for Gateway {
         };
         let v1::AskHeader { lease, series, round, receipts, size, digest } = header;
         texts([&*lease, &*series, &*digest])?;
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let header = question::PoolHeader { lease, series, round, receipts, size, digest };
         let mut incoming = question::begin(&self.ctx, caller, header).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
@@ -386,8 +386,8 @@ impl WorkerGateway for Gateway {
             let question = question.parse().map_err(|_| malformed("a chosen question is not an id"))?;
             Ok(question::QuestionChoice { question, uncertainty })
         };
-        let chosen = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
-        let repeated = question::choose(&self.ctx, caller, &lease, round, &chosen).await.map_err(fail)?;
+        let choices = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
+        let repeated = question::choose(&self.ctx, caller, &lease, round, &choices).await.map_err(fail)?;
         Ok(Response::new(v1::ChooseReply { repeated }))
     }
 
@@ -423,14 +423,15 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::LogRequest { lease, sent_at_unix, events } = request.into_inner();
         texts([&*lease])?;
-        let said = |event: v1::LogEvent| {
-            let (sequence, at_unix) = (event.sequence, event.at_unix);
+        let to_entry = |event: v1::LogEvent| {
+            let sequence = event.sequence;
+            let at_unix = event.at_unix;
             let event =
                 event.try_into().map_err(|_| malformed("an event of the log that this server does not know"))?;
             Ok(job_log::SiteLogLine { sequence, at_unix, event })
         };
-        let said = events.into_iter().map(said).collect::<Result<Vec<_>, Status>>()?;
-        job_log::append(&self.ctx, caller, &lease, sent_at_unix, &said).await.map_err(fail)?;
+        let entries = events.into_iter().map(to_entry).collect::<Result<Vec<_>, Status>>()?;
+        job_log::append(&self.ctx, caller, &lease, sent_at_unix, &entries).await.map_err(fail)?;
         Ok(Response::new(v1::LogReply {}))
     }
 
@@ -442,15 +443,15 @@ impl WorkerGateway for Gateway {
         let (outcome, audit) = match outcome {
             Some(v1::finish_request::Outcome::Done(done)) => {
                 let report = (!done.report.is_empty()).then(|| json(&done.report, "done.report")).transpose()?;
-                (PartOutcome::Done(report), done.audit.map(kept).transpose()?)
+                (PartOutcome::Done(report), done.audit.map(parse_signed).transpose()?)
             }
             Some(v1::finish_request::Outcome::GaveUp(gave_up)) => {
                 texts([&*gave_up.reason])?;
                 (PartOutcome::GaveUp(gave_up.reason), None)
             }
-            None => return Err(malformed("say how the part ended")),
+            None => return Err(malformed("the outcome of the part is missing")),
         };
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let countersigned = finish::finish_audited(&self.ctx, caller, &lease, &outcome, audit.as_ref(), &receipts)
             .await
             .map_err(fail)?;
@@ -465,7 +466,7 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::CountersignRequest { lease, receipts } = request.into_inner();
         texts([&*lease])?;
-        let receipts = all_kept(receipts)?;
+        let receipts = parse_all_signed(receipts)?;
         let countersigned = receipt::countersign(&self.ctx, caller, &lease, &receipts).await.map_err(fail)?;
         let countersignatures = countersigned.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::CountersignReply { countersignatures }))
@@ -475,8 +476,8 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::WitnessRequest { known, receipts, restored } = request.into_inner();
         texts(restored.as_deref())?;
-        let known = known.map(kept).transpose()?;
-        let answer = witness::witness(&self.ctx, caller, known.as_ref(), &receipts, restored.as_deref());
+        let position = known.map(parse_signed).transpose()?;
+        let answer = witness::witness(&self.ctx, caller, position.as_ref(), &receipts, restored.as_deref());
         let answer = answer.await.map_err(fail)?;
         Ok(Response::new(answer.into()))
     }

@@ -9,16 +9,16 @@ use undertone_proto::DESCRIPTOR;
 use super::dashboard::{FUNCTIONS, PAGES};
 use super::grpc::GRPC;
 use super::rest::REST;
-use super::{At, Row};
+use super::{CheckScope, MatrixRow};
 use crate::rest::openapi;
 use undertone_server_core::auth::Operation;
 
 /// Returns the existing entries that are not listed, and the listed entries that do not exist.
-fn differences(there: &BTreeSet<String>, table: &[Row]) -> Vec<String> {
+fn differences(there: &BTreeSet<String>, table: &[MatrixRow]) -> Vec<String> {
     let listed: BTreeSet<String> = table.iter().map(|row| row.route().to_owned()).collect();
     let missing = there.difference(&listed).map(|name| format!("{name} is not in the matrix: add a line"));
-    let gone = listed.difference(there).map(|name| format!("{name} is in the matrix and not there"));
-    missing.chain(gone).collect()
+    let extra = listed.difference(there).map(|name| format!("{name} is in the matrix and not there"));
+    missing.chain(extra).collect()
 }
 
 /// Returns every method and address of the OpenAPI document.
@@ -62,28 +62,28 @@ fn every_operation_is_reached_by_rest() {
 }
 
 #[test]
-fn no_line_says_both_that_nobody_is_asked_and_what_is_asked() {
+fn open_rows_of_the_matrix_list_no_checks() {
     for row in [REST, GRPC, FUNCTIONS, PAGES].concat() {
         assert_eq!(row.open.is_some(), row.asks.is_empty(), "{}", row.name);
     }
 }
 
 /// Returns the permitted standings of one line: one standing for each check is enough.
-fn who(row: &Row) -> String {
+fn who(row: &MatrixRow) -> String {
     if let Some(open) = row.open {
         return format!("open: {open}");
     }
-    let asked = row.asks.iter().map(|(operation, at)| {
+    let checks = row.asks.iter().map(|(operation, at)| {
         let place = match at {
-            At::Server => "server",
-            At::Consortium => "consortium",
-            At::Organization => "organization",
+            CheckScope::Server => "server",
+            CheckScope::Consortium => "consortium",
+            CheckScope::Organization => "organization",
         };
         let standings: Vec<&str> = operation.allowed().iter().map(|standing| standing.label()).collect();
         let key = operation.scope().map_or("no key", |scope| scope.word());
         format!("{operation:?} @ {place} [{key}]: {}", standings.join(", "))
     });
-    asked.collect::<Vec<_>>().join("; and ")
+    checks.collect::<Vec<_>>().join("; and ")
 }
 
 /// The complete matrix, as a readable table.

@@ -1,9 +1,9 @@
 //! Every server function under `/ui`, and every page. The first check decides about the page; it omits parts that
 //! further checks refuse.
 
-use super::{Row, table};
+use super::{MatrixRow, table};
 
-pub(super) const FUNCTIONS: &[Row] = table! {
+pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/sign-in": ! "whoever knows e-mail and password";
     "POST /ui/second-factor": ! "whoever has begun to sign in, and has the code";
     "POST /ui/passkey-challenge": ! "everybody: it is a number drawn at random; for a member's own passkeys the service asks";
@@ -97,7 +97,7 @@ pub(super) const FUNCTIONS: &[Row] = table! {
     "POST /ui/import-labels": ImportAnswers @ Consortium;
 };
 
-pub(super) const PAGES: &[Row] = table! {
+pub(super) const PAGES: &[MatrixRow] = table! {
     "/sign-in": ! "everybody";
     "/sign-in/code": ! "whoever has begun to sign in";
     "/reset/{secret}": ! "whoever bears the link";

@@ -1,8 +1,8 @@
 //! Every method of the project's gRPC services.
 
-use super::{Row, table};
+use super::{MatrixRow, table};
 
-pub(super) const GRPC: &[Row] = table! {
+pub(super) const GRPC: &[MatrixRow] = table! {
     // Programs, by an API key. The same operations as over REST.
     "Control/WhoAmI": ReadSelf @ Server;
     "Control/ListConsortia": ListConsortia @ Server;

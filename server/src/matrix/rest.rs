@@ -1,8 +1,8 @@
 //! Every method and address of the OpenAPI document, below `/api/v1`.
 
-use super::{Row, table};
+use super::{MatrixRow, table};
 
-pub(super) const REST: &[Row] = table! {
+pub(super) const REST: &[MatrixRow] = table! {
     // Sign-in and invitations.
     "POST /session": ! "whoever knows e-mail and password";
     "POST /session/second-factor": ! "whoever has begun to sign in, and has the code";

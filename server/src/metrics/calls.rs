@@ -30,21 +30,21 @@ impl CallLayer {
 }
 
 impl<S> Layer<S> for CallLayer {
-    type Service = Calls<S>;
+    type Service = MeasuredService<S>;
 
-    fn layer(&self, inner: S) -> Calls<S> {
-        Calls { inner, layer: self.clone() }
+    fn layer(&self, inner: S) -> MeasuredService<S> {
+        MeasuredService { inner, layer: self.clone() }
     }
 }
 
 /// A service whose calls are counted.
 #[derive(Debug, Clone)]
-pub struct Calls<S> {
+pub struct MeasuredService<S> {
     inner: S,
     layer: CallLayer,
 }
 
-impl<S, B, R> Service<Request<B>> for Calls<S>
+impl<S, B, R> Service<Request<B>> for MeasuredService<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,
@@ -62,16 +62,18 @@ where
         let method = if self.layer.methods.contains(path) { path.to_owned() } else { "none".to_owned() };
         let span = tracing::info_span!("call", rpc.method = method, rpc.code = tracing::field::Empty);
         telemetry::follow(&span, request.headers());
-        let (metrics, began, within) = (self.layer.metrics.clone(), Instant::now(), span.clone());
+        let metrics = self.layer.metrics.clone();
+        let began = Instant::now();
+        let within = span.clone();
         let answer = self.inner.call(request);
-        let counted = async move {
+        let response = async move {
             let answer = answer.await;
             let code = answer.as_ref().map_or("Unknown", |answer| code(answer.headers()));
             within.record("rpc.code", code);
             metrics.record_call(method, code, began.elapsed());
             answer
         };
-        Box::pin(counted.instrument(span))
+        Box::pin(response.instrument(span))
     }
 }
 

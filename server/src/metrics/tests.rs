@@ -11,7 +11,7 @@ on_both! {
         app.server.get(&format!("/api/v1/consortia/{}", founded.consortium)).await.assert_status(StatusCode::UNAUTHORIZED);
         let odd = axum::http::Method::from_bytes(b"INVENTED").expect("a method");
         app.server.method(odd, "/api/v1/me").await;
-        let told = render(&app.ctx).await.expect("text");
+        let metrics = render(&app.ctx).await.expect("text");
         for line in [
             "undertone_http_request_duration_seconds_count{method=\"GET\",route=\"/api/v1/me\",status=\"401\"} 1",
             "undertone_workers{state=\"seen\"} 0",
@@ -21,12 +21,12 @@ on_both! {
             "method=\"other\"",
             "# EOF",
         ] {
-            assert!(told.contains(line), "{line} is missing:\n{told}");
+            assert!(metrics.contains(line), "{line} is missing:\n{metrics}");
         }
-        assert!(told.contains("route=\"/api/v1/consortia/{id}\""), "{told}");
-        assert!(told.contains("undertone_transaction_duration_seconds_count{name=\"found consortium\"") || told.contains("outcome=\"committed\""), "{told}");
+        assert!(metrics.contains("route=\"/api/v1/consortia/{id}\""), "{metrics}");
+        assert!(metrics.contains("undertone_transaction_duration_seconds_count{name=\"found consortium\"") || metrics.contains("outcome=\"committed\""), "{metrics}");
         for secret in [founded.consortium.to_string(), "example.org".to_owned(), newcomer("North", None).name] {
-            assert!(!told.contains(&secret), "{secret} is told");
+            assert!(!metrics.contains(&secret), "{secret} is told");
         }
     }
 }
@@ -49,7 +49,7 @@ async fn alerts_and_dashboard_name_existing_metrics() {
     let documented = table();
     let app = TestApp::sqlite().await;
     // Jobs and workers have a line for each occurring state, and always a type.
-    let shown = render(&app.ctx).await.expect("text");
+    let metrics = render(&app.ctx).await.expect("text");
     for (file, text) in [
         ("undertone.rules.yml", include_str!("../../../packaging/server/monitoring/undertone.rules.yml")),
         ("grafana.json", include_str!("../../../packaging/server/monitoring/grafana.json")),
@@ -62,7 +62,7 @@ async fn alerts_and_dashboard_name_existing_metrics() {
             // The suffixes of OpenMetrics belong to the samples, not to the metric.
             let metric = ["_bucket", "_count", "_total"].iter().find_map(|suffix| name.strip_suffix(suffix));
             let metric = metric.unwrap_or(name);
-            let exists = documented.contains(&format!("`{metric}`")) || shown.contains(&format!("# TYPE {metric} "));
+            let exists = documented.contains(&format!("`{metric}`")) || metrics.contains(&format!("# TYPE {metric} "));
             assert!(exists, "{file}: there is no metric `{metric}`");
         }
     }

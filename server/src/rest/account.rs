@@ -10,7 +10,7 @@ use undertone_api::id::SessionId;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, From, Json, Path, Query, cut};
+use super::extract::{Caller, CallerAddress, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{factor, password, reset, sessions};
@@ -83,7 +83,7 @@ pub(super) async fn sessions(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<OpenSession>>, Rejection> {
     let all = sessions::list(&ctx, &actor).await?;
-    Ok(Json(cut(all, &page, |session| session.id.0)?))
+    Ok(Json(take_page(all, &page, |session| session.id.0)?))
 }
 
 /// End all other sessions of the caller
@@ -139,10 +139,10 @@ pub(super) async fn reset(
     responses((status = 200, body = ResetPreview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn preview(
     State(ctx): State<Ctx>,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(token): Path<String>,
 ) -> Result<Json<ResetPreview>, Rejection> {
-    Ok(Json(reset::preview(&ctx, from, &token).await?))
+    Ok(Json(reset::preview(&ctx, address, &token).await?))
 }
 
 /// Set a new password with a reset link
@@ -150,10 +150,10 @@ pub(super) async fn preview(
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn redeem(
     State(ctx): State<Ctx>,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(token): Path<String>,
     Json(new): Json<NewPassword>,
 ) -> Result<StatusCode, Rejection> {
-    reset::redeem(&ctx, from, &token, &new).await?;
+    reset::redeem(&ctx, address, &token, &new).await?;
     Ok(StatusCode::NO_CONTENT)
 }

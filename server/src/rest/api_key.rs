@@ -7,7 +7,7 @@ use undertone_api::id::ApiKeyId;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::api_key;
@@ -23,7 +23,7 @@ pub(super) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<ApiKey>>, Rejection> {
     let keys = api_key::list(&ctx, &actor).await?;
-    Ok(Json(cut(keys, &page, |key| key.id.0)?))
+    Ok(Json(take_page(keys, &page, |key| key.id.0)?))
 }
 
 /// Create a key with which a program acts for the caller

@@ -11,7 +11,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
 use super::etag::IfMatch;
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{consortium, dataset, invitation, organization};
@@ -25,13 +25,13 @@ pub(super) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Consortium>>, Rejection> {
     let all = consortium::list(&ctx, &actor).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// Found a consortium
 #[utoipa::path(post, path = "/consortia", tag = "consortia", operation_id = "found_consortium", request_body = NewConsortium,
     responses((status = 201, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn found(
+pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Json(new): Json<NewConsortium>,
@@ -102,7 +102,7 @@ pub(super) async fn organizations(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Organization>>, Rejection> {
     let all = organization::in_consortium(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// List the links that invite organizations, newest first
@@ -116,7 +116,7 @@ pub(super) async fn invitations(
 ) -> Result<Json<Page<Invitation>>, Rejection> {
     let purpose = InvitationPurpose::Organization { consortium: id };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// List the links that invite annotators, newest first
@@ -130,7 +130,7 @@ pub(super) async fn annotators(
 ) -> Result<Json<Page<Invitation>>, Rejection> {
     let purpose = InvitationPurpose::Annotator { consortium: id };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// A filter of a consortium's datasets.
@@ -160,7 +160,7 @@ pub(super) async fn datasets(
     Query(query): Query<DatasetQuery>,
 ) -> Result<Json<Page<Dataset>>, Rejection> {
     let DatasetQuery { cursor, limit, organization, visibility, content, text } = query;
-    let wanted = dataset::DatasetFilter { organization, visibility, content, text };
-    let all = dataset::search(&ctx, &actor, id, &wanted).await?;
-    Ok(Json(cut(all, &PageQuery { cursor, limit }, |item| item.id.0)?))
+    let filter = dataset::DatasetFilter { organization, visibility, content, text };
+    let all = dataset::search(&ctx, &actor, id, &filter).await?;
+    Ok(Json(take_page(all, &PageQuery { cursor, limit }, |item| item.id.0)?))
 }

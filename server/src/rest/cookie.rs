@@ -148,12 +148,12 @@ fn cookie(ctx: &Ctx, kind: Kind, value: &str, age: time::Duration) -> String {
 }
 
 fn read<'a>(ctx: &Ctx, headers: &'a HeaderMap, kind: Kind) -> Option<&'a str> {
-    let wanted = name(secure(ctx), kind);
+    let cookie_name = name(secure(ctx), kind);
     headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
+        .find_map(|(name, value)| (name == cookie_name && !value.is_empty()).then_some(value))
 }

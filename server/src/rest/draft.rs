@@ -8,7 +8,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
 use super::etag::IfMatch;
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::job;
@@ -23,7 +23,7 @@ pub(super) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<JobDraft>>, Rejection> {
     let drafts = job::draft_list(&ctx, &actor, id).await?;
-    Ok(Json(cut(drafts, &page, |draft| draft.id.0)?))
+    Ok(Json(take_page(drafts, &page, |draft| draft.id.0)?))
 }
 
 /// Create a draft of a job

@@ -25,8 +25,8 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let named = tags(&parts.headers, &header::IF_MATCH);
-        Ok(Self(match named {
+        let expected = tags(&parts.headers, &header::IF_MATCH);
+        Ok(Self(match expected {
             None => ExpectedVersion::Anything,
             Some(tags) if tags.iter().any(|tag| tag == "*") => ExpectedVersion::Anything,
             // A weak tag does not identify a state for writing.
@@ -65,7 +65,7 @@ pub(super) async fn conditional(request: Request, next: Next) -> Response {
     if request.method() != Method::GET {
         return next.run(request).await;
     }
-    let known = tags(request.headers(), &header::IF_NONE_MATCH);
+    let cached = tags(request.headers(), &header::IF_NONE_MATCH);
     let response = next.run(request).await;
     if response.status() != StatusCode::OK {
         return response;
@@ -73,7 +73,7 @@ pub(super) async fn conditional(request: Request, next: Next) -> Response {
     let response = if response.headers().contains_key(header::ETAG) { response } else { tagged(response).await };
     let own = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok()).map(|tag| tag.trim_matches('"'));
     let same = |tag: &String| tag == "*" || Some(tag.trim_start_matches("W/").trim_matches('"')) == own;
-    if own.is_none() || !known.is_some_and(|known| known.iter().any(same)) {
+    if own.is_none() || !cached.is_some_and(|tags| tags.iter().any(same)) {
         return response;
     }
     let (parts, _) = response.into_parts();
@@ -95,7 +95,7 @@ async fn tagged(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     // The body was built in memory.
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return Rejection::new(Code::Internal, "the answer broke off").into_response();
+        return Rejection::new(Code::Internal, "the response ended early").into_response();
     };
     if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::hash_bytes(&body))) {
         parts.headers.insert(header::ETAG, tag);

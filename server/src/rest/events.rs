@@ -15,7 +15,7 @@ use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, From, Path};
+use super::extract::{Caller, CallerAddress, Path};
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
 use undertone_server_core::ctx::{Ctx, StreamSubject, SubjectState};
@@ -38,11 +38,12 @@ const LAST: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, StreamSubject::Job(id), Operation::ReadJob, known(&headers)).await?;
+    let events =
+        watch(&ctx, &actor, address, StreamSubject::Job(id), Operation::ReadJob, last_event_id(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -55,33 +56,35 @@ pub(super) async fn job(
 pub(super) async fn consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
-    From(from): From,
+    CallerAddress(address): CallerAddress,
     Path(id): Path<ConsortiumId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, StreamSubject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
+    let events =
+        watch(&ctx, &actor, address, StreamSubject::Consortium(id), Operation::ReadJob, last_event_id(&headers))
+            .await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 
 /// Returns the version that a client already has.
-pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<String> {
     headers.get(LAST)?.to_str().ok().map(str::to_owned)
 }
 
-/// Returns a stream of events, each formatted by `said`.
-pub(crate) fn stream(events: EventStream, said: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
-    let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
-        let seen = events.next().await?;
-        let event = said(&seen).id(&seen.version).retry(RETRY);
-        Some((event, (events, said)))
+/// Returns a stream of events, each formatted by `to_event`.
+pub(crate) fn stream(events: EventStream, to_event: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
+    let items = futures::stream::unfold((events, to_event), |(mut events, to_event)| async move {
+        let update = events.next().await?;
+        let event = to_event(&update).id(&update.version).retry(RETRY);
+        Some((event, (events, to_event)))
     });
-    answer(told, BEAT)
+    answer(items, BEAT)
 }
 
 /// Returns a streaming response with keep-alive messages.
-fn answer(told: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
-    let told = told.map(Ok::<_, Infallible>);
-    let mut response = Sse::new(told).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
+fn answer(events: impl Stream<Item = Event> + Send + 'static, beat: Duration) -> Response {
+    let events = events.map(Ok::<_, Infallible>);
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(beat).text("beat")).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Buffering proxies would delay the events.

@@ -50,8 +50,8 @@ where
             recognize_caller(WorkOwner::from(&actor));
             return Ok(Self(actor));
         }
-        let known = parts.extensions.get::<Actor>().cloned();
-        known.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
+        let actor = parts.extensions.get::<Actor>().cloned();
+        actor.map(Self).ok_or_else(|| Rejection::new(Code::Unauthenticated, "send an access token"))
     }
 }
 
@@ -69,9 +69,9 @@ impl<S: Send + Sync> FromRequestParts<S> for SignedIn {
 
 /// The address of the caller.
 #[derive(Debug, Clone, Copy)]
-pub struct From(pub IpAddr);
+pub struct CallerAddress(pub IpAddr);
 
-impl<S> FromRequestParts<S> for From
+impl<S> FromRequestParts<S> for CallerAddress
 where
     Ctx: FromRef<S>,
     S: Send + Sync,
@@ -85,9 +85,9 @@ where
 
 /// The origin of the request, with the user agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Whence(pub Origin);
+pub struct CallerOrigin(pub Origin);
 
-impl<S> FromRequestParts<S> for Whence
+impl<S> FromRequestParts<S> for CallerOrigin
 where
     Ctx: FromRef<S>,
     S: Send + Sync,
@@ -234,7 +234,7 @@ fn limit(parts: &Parts) -> Result<(), Rejection> {
 ///
 /// # Errors
 /// `validation_failed` for a cursor without an item.
-pub fn cut<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
+pub fn take_page<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Result<Page<T>, Rejection> {
     let start = match &page.cursor {
         None => 0,
         Some(cursor) => {
@@ -243,7 +243,8 @@ pub fn cut<T>(items: Vec<T>, page: &PageQuery, id: impl Fn(&T) -> Uuid) -> Resul
             last.ok_or_else(wrong)? + 1
         }
     };
-    let (size, total) = (page.size() as usize, items.len());
+    let size = page.size() as usize;
+    let total = items.len();
     let items: Vec<T> = items.into_iter().skip(start).take(size).collect();
     let next = if start + items.len() < total { items.last().map(|item| id(item).to_string()) } else { None };
     Ok(Page { items, next })
@@ -254,26 +255,27 @@ mod tests {
     use undertone_api::page::PageQuery;
     use uuid::Uuid;
 
-    use super::cut;
+    use super::take_page;
 
     #[test]
     fn the_pages_of_a_list_are_the_list() {
         let all: Vec<Uuid> = (1..=7).map(Uuid::from_u128).collect();
-        let (mut seen, mut cursor) = (Vec::new(), None);
+        let mut items = Vec::new();
+        let mut cursor = None;
         loop {
-            let page = cut(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
-            seen.extend(page.items);
+            let page = take_page(all.clone(), &PageQuery { cursor, limit: Some(3) }, |id| *id).expect("a good cursor");
+            items.extend(page.items);
             cursor = page.next;
             if cursor.is_none() {
                 break;
             }
         }
-        assert_eq!(seen, all);
+        assert_eq!(items, all);
     }
 
     #[test]
     fn a_strange_cursor_is_refused() {
         let query = PageQuery { cursor: Some("x".to_owned()), limit: None };
-        assert!(cut(vec![Uuid::nil()], &query, |id| *id).is_err());
+        assert!(take_page(vec![Uuid::nil()], &query, |id| *id).is_err());
     }
 }

@@ -41,7 +41,7 @@ async fn ready(ctx: &Ctx, newest: &Newest, probe: &WriteProbe) -> Result<StatusC
     let trouble = if ctx.shutdown.is_cancelled() {
         Some("the server is stopping")
     } else {
-        newest.at(Instant::now(), trouble(ctx, probe)).await
+        newest.refresh(Instant::now(), trouble(ctx, probe)).await
     };
     match trouble {
         None => Ok(StatusCode::NO_CONTENT),
@@ -51,17 +51,17 @@ async fn ready(ctx: &Ctx, newest: &Newest, probe: &WriteProbe) -> Result<StatusC
 
 /// Returns a message about the failing part, if any.
 async fn trouble(ctx: &Ctx, probe: &WriteProbe) -> Option<&'static str> {
-    match within(async { ctx.db.is_current().await.ok() }).await {
+    match with_timeout(async { ctx.db.is_current().await.ok() }).await {
         Some(true) => {}
         Some(false) => {
-            return Some("the database has other tables than this program: run `undertone-server migrate`");
+            return Some("the database's tables do not match this program: run `undertone-server migrate`");
         }
         None => return Some("the database does not answer"),
     }
-    if within(async { log::is_ours(ctx).await.ok() }).await != Some(true) {
+    if with_timeout(async { log::is_ours(ctx).await.ok() }).await != Some(true) {
         return Some("the ledger's log was signed with another key than `signing.key`");
     }
-    let store = within(async { object::answers(&ctx.store).await.ok() }).await;
+    let store = with_timeout(async { object::answers(&ctx.store).await.ok() }).await;
     if store.is_none() {
         return Some("the object store does not answer");
     }
@@ -74,21 +74,21 @@ struct Newest(Mutex<Option<(Instant, Option<&'static str>)>>);
 
 impl Newest {
     /// Returns the result of the newest check if it is fresh at `now`, otherwise that of `look`.
-    async fn at(&self, now: Instant, look: impl Future<Output = Option<&'static str>>) -> Option<&'static str> {
+    async fn refresh(&self, now: Instant, look: impl Future<Output = Option<&'static str>>) -> Option<&'static str> {
         let mut newest = self.0.lock().await;
         if let Some((at, found)) = *newest
             && now.saturating_duration_since(at) < FRESH
         {
             return found;
         }
-        let found = look.await;
-        *newest = Some((now, found));
-        found
+        let reason = look.await;
+        *newest = Some((now, reason));
+        reason
     }
 }
 
 /// Returns the result of a check, or `None` after the timeout.
-async fn within<T>(answer: impl Future<Output = Option<T>>) -> Option<T> {
+async fn with_timeout<T>(answer: impl Future<Output = Option<T>>) -> Option<T> {
     tokio::time::timeout(PATIENCE, answer).await.ok().flatten()
 }
 
@@ -101,12 +101,13 @@ mod tests {
     use super::{FRESH, Newest};
 
     #[tokio::test]
-    async fn the_parts_are_looked_at_once_a_second_however_many_ask() {
-        let (newest, begun) = (Newest::default(), Instant::now());
-        assert_eq!(newest.at(begun, ready(Some("the first look"))).await, Some("the first look"));
-        for asked in [begun, begun + FRESH / 2] {
-            assert_eq!(newest.at(asked, ready(None)).await, Some("the first look"));
+    async fn health_is_checked_once_a_second() {
+        let newest = Newest::default();
+        let start = Instant::now();
+        assert_eq!(newest.refresh(start, ready(Some("the first look"))).await, Some("the first look"));
+        for moment in [start, start + FRESH / 2] {
+            assert_eq!(newest.refresh(moment, ready(None)).await, Some("the first look"));
         }
-        assert_eq!(newest.at(begun + FRESH, ready(None)).await, None, "what works again is told a second later");
+        assert_eq!(newest.refresh(start + FRESH, ready(None)).await, None, "what works again is told a second later");
     }
 }

@@ -7,7 +7,7 @@ use undertone_api::organization::{Invitation, InvitationPreview, NewInvitation};
 use undertone_api::problem::Problem;
 use undertone_api::session::Session;
 
-use super::extract::{Caller, Json, Path, Whence};
+use super::extract::{Caller, CallerOrigin, Json, Path};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::invitation;
@@ -43,11 +43,11 @@ pub(super) async fn preview(
     responses((status = 201, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn accept(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     Path(token): Path<String>,
     Json(new): Json<NewMember>,
 ) -> Result<(StatusCode, Json<Session>), Rejection> {
-    Ok((StatusCode::CREATED, Json(invitation::accept(&ctx, from, &token, &new).await?)))
+    Ok((StatusCode::CREATED, Json(invitation::accept(&ctx, origin, &token, &new).await?)))
 }
 
 /// Accept a link with the caller's account

@@ -55,8 +55,8 @@ pub(super) async fn list(
     Query(query): Query<JobQuery>,
 ) -> Result<Json<Page<JobSummary>>, Rejection> {
     let JobQuery { cursor, limit, state, kind, dataset, proposer, since, text } = query;
-    let wanted = job::JobFilter { state, kind, dataset, proposer, since, text };
-    Ok(Json(job::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+    let filter = job::JobFilter { state, kind, dataset, proposer, since, text };
+    Ok(Json(job::search(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
 /// Propose a job to the owners of its datasets
@@ -116,7 +116,8 @@ pub(super) async fn approve(
     OptionalJson(body): OptionalJson<ApproveRequest>,
 ) -> Result<Json<Job>, Rejection> {
     let ApproveRequest { signature } = body.unwrap_or_default();
-    let (manifest, signature) = (manifest.as_deref(), signature.as_ref());
+    let manifest = manifest.as_deref();
+    let signature = signature.as_ref();
     Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
 }
 

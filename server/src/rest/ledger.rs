@@ -50,8 +50,8 @@ pub(super) async fn entries(
     Query(query): Query<EntryQuery>,
 ) -> Result<Json<Page<LedgerEntry>>, Rejection> {
     let EntryQuery { cursor, limit, kind, job, since, until } = query;
-    let wanted = ledger::EntryFilter { kind, job, since, until };
-    Ok(Json(ledger::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+    let filter = ledger::EntryFilter { kind, job, since, until };
+    Ok(Json(ledger::search(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
 /// Read the newest signed head of the server's log

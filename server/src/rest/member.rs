@@ -8,7 +8,7 @@ use undertone_api::organization::{Invitation, InvitationPurpose};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::auth::Place;
 use undertone_server_core::ctx::Ctx;
@@ -64,21 +64,21 @@ pub(super) async fn remove(
 #[utoipa::path(get, path = "/consortia/{id}/members", tag = "consortia", operation_id = "list_consortium_members",
     params(("id" = ConsortiumId, Path), PageQuery),
     responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn over(
+pub(super) async fn list_consortium_members(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Member>>, Rejection> {
     let all = role::list_consortium_members(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |member| member.id.0)?))
+    Ok(Json(take_page(all, &page, |member| member.id.0)?))
 }
 
 /// Give a member of a consortium a role over it
 #[utoipa::path(post, path = "/consortia/{id}/members", tag = "consortia", operation_id = "add_consortium_member",
     params(("id" = ConsortiumId, Path)), request_body = NewConsortiumMember,
     responses((status = 201, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn add_over(
+pub(super) async fn add_consortium_member(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<ConsortiumId>,
@@ -111,7 +111,7 @@ pub(super) async fn operator_links(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Invitation>>, Rejection> {
     let all = invitation::list(&ctx, &actor, &InvitationPurpose::Operator).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// Withdraw an unused link for an operator

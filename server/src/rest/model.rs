@@ -49,8 +49,8 @@ pub(super) async fn in_consortium(
     Query(query): Query<ModelQuery>,
 ) -> Result<Json<Page<JobModel>>, Rejection> {
     let ModelQuery { cursor, limit, kind, dataset, proposer, since, text } = query;
-    let wanted = job::JobFilter { state: None, kind, dataset, proposer, since, text };
-    Ok(Json(model::in_consortium(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+    let filter = job::JobFilter { state: None, kind, dataset, proposer, since, text };
+    Ok(Json(model::in_consortium(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
 /// List a job's files, by name

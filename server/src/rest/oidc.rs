@@ -24,7 +24,7 @@ use undertone_api::id::SessionId;
 use undertone_api::problem::Code;
 
 use super::cookie;
-use super::extract::{Path, Query, SignedIn, Whence};
+use super::extract::{CallerOrigin, Path, Query, SignedIn};
 use super::problem::Rejection;
 use undertone_server_core::auth::provider::{ProviderError, SignInAttempt};
 use undertone_server_core::auth::{Actor, Origin, Provider};
@@ -48,7 +48,7 @@ const LONGEST: usize = 1000;
 
 /// A sign-in in progress.
 #[derive(Serialize, Deserialize)]
-struct Begun {
+struct PendingSignIn {
     /// The id of the provider.
     provider: String,
     attempt: SignInAttempt,
@@ -62,7 +62,7 @@ struct Begun {
 }
 
 #[derive(Deserialize)]
-struct Start {
+struct StartQuery {
     #[serde(default)]
     to: String,
     invitation: Option<String>,
@@ -74,7 +74,7 @@ struct Start {
 }
 
 #[derive(Deserialize)]
-struct Callback {
+struct CallbackQuery {
     #[serde(default)]
     state: String,
     code: Option<String>,
@@ -96,9 +96,9 @@ async fn start(
     State(ctx): State<Ctx>,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(start): Query<Start>,
+    Query(start): Query<StartQuery>,
 ) -> Response {
-    let Some(provider) = wanted(&ctx, &start.provider) else { return missing() };
+    let Some(provider) = find_provider(&ctx, &start.provider) else { return missing() };
     let linking = match (start.link, actor.as_ref().and_then(Actor::session)) {
         (false, _) => None,
         (true, Some(session)) if is_own_request(&headers) => Some(session),
@@ -125,81 +125,81 @@ async fn start(
     let expires_at_unix = (ctx.now() + PATIENCE).unix_timestamp();
     let provider = provider.id().to_owned();
     let to = own_address(&to);
-    let begun = Begun { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
-    let Ok(text) = serde_json::to_string(&begun) else { return back(&ctx, "unavailable") };
+    let pending = PendingSignIn { provider, attempt, to, invitation: start.invitation, linking, expires_at_unix };
+    let Ok(text) = serde_json::to_string(&pending) else { return back(&ctx, "unavailable") };
     let jar = PrivateCookieJar::new(key(ctx.keys.token().current(ctx.now()))).add(sealed(&ctx, text, PATIENCE));
     (jar, redirect(&address)).into_response()
 }
 
 /// Returns the provider with an id, or the first one if the id is empty.
-fn wanted<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
+fn find_provider<'a>(ctx: &'a Ctx, id: &str) -> Option<&'a Provider> {
     ctx.providers.iter().find(|provider| id.is_empty() || provider.id() == id)
 }
 
 async fn callback(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(answer): Query<Callback>,
+    Query(answer): Query<CallbackQuery>,
 ) -> Response {
-    finish(&ctx, "", from, actor, &headers, &answer).await
+    finish(&ctx, "", origin, actor, &headers, &answer).await
 }
 
 async fn own_callback(
     State(ctx): State<Ctx>,
     Path(id): Path<String>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     SignedIn(actor): SignedIn,
     headers: HeaderMap,
-    Query(answer): Query<Callback>,
+    Query(answer): Query<CallbackQuery>,
 ) -> Response {
-    finish(&ctx, &id, from, actor, &headers, &answer).await
+    finish(&ctx, &id, origin, actor, &headers, &answer).await
 }
 
 /// Finishes a sign-in at the provider with an id.
 async fn finish(
     ctx: &Ctx,
     id: &str,
-    from: Origin,
+    origin: Origin,
     actor: Option<Actor>,
     headers: &HeaderMap,
-    answer: &Callback,
+    answer: &CallbackQuery,
 ) -> Response {
     let Some(provider) = ctx.providers.iter().find(|provider| provider.id() == id) else { return missing() };
     let keys = ctx.keys.token();
-    let begun = keys
+    let pending = keys
         .usable(ctx.now(), PATIENCE)
         .find_map(|own| PrivateCookieJar::from_headers(headers, key(own)).get(name(ctx)))
-        .and_then(|cookie| serde_json::from_str::<Begun>(cookie.value()).ok())
-        .filter(|begun| begun.provider == id && begun.expires_at_unix > ctx.now().unix_timestamp());
-    let Some(begun) = begun else { return back(ctx, "attempt") };
+        .and_then(|cookie| serde_json::from_str::<PendingSignIn>(cookie.value()).ok())
+        .filter(|pending| pending.provider == id && pending.expires_at_unix > ctx.now().unix_timestamp());
+    let Some(pending) = pending else { return back(ctx, "attempt") };
     let Some(code) = &answer.code else {
         // The person or the provider refused. The provider's code does not help the person.
-        tracing::info!(provider.error = answer.error.as_deref().is_some(), "the provider recognized nobody");
+        tracing::info!(provider.error = answer.error.as_deref().is_some(), "the identity provider declined a sign-in");
         return back(ctx, "declined");
     };
-    let identity = provider.finish(ctx, &begun.attempt, &answer.state, code, answer.iss.as_deref()).await;
+    let identity = provider.finish(ctx, &pending.attempt, &answer.state, code, answer.iss.as_deref()).await;
     let identity = match identity {
         Ok(identity) => identity,
         Err(error) => return back(ctx, word(&error)),
     };
-    if let Some(session) = begun.linking {
-        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", begun.to));
+    if let Some(session) = pending.linking {
+        let explained = |word: &str| leave(ctx, &[], &format!("{}?provider={word}", pending.to));
         let Some(actor) = actor.filter(|actor| actor.session() == Some(session)) else {
             return back(ctx, "signed-out");
         };
         return match oidc::link(ctx, &actor, &identity).await {
-            Ok(Ok(())) => leave(ctx, &[], &begun.to),
+            Ok(Ok(())) => leave(ctx, &[], &pending.to),
             Ok(Err(refusal)) => explained(refusal.word()),
             Err(error) if error.code() == Code::ProofStale => explained(STALE),
             Err(error) => Rejection::from(error).into_response(),
         };
     }
-    match oidc::enter(ctx, from, &identity, begun.invitation.as_deref()).await {
-        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &begun.to),
+    match oidc::enter(ctx, origin, &identity, pending.invitation.as_deref()).await {
+        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
         Ok(Ok(SignInResult::Half(half))) => {
-            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
+            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&pending.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),
         Err(error) if error.code() == Code::RateLimited => back(ctx, "limited"),
@@ -235,12 +235,12 @@ fn back(ctx: &Ctx, word: &str) -> Response {
 fn word(error: &ProviderError) -> &'static str {
     match error {
         ProviderError::Configuration(_) | ProviderError::Unreachable(_) => {
-            tracing::error!(%error, "the provider of sign-ins cannot be used");
+            tracing::error!(%error, "cannot use the identity provider");
             "unavailable"
         }
         ProviderError::Attempt => "attempt",
         ProviderError::Code(_) | ProviderError::Identity(_) => {
-            tracing::warn!(%error, "what the provider answered was not believed");
+            tracing::warn!(%error, "the answer of the identity provider is invalid");
             "refused"
         }
     }
@@ -259,7 +259,7 @@ fn own_address(to: &str) -> String {
 }
 
 fn missing() -> Response {
-    Rejection::new(Code::NotFound, "this server signs nobody in at a provider").into_response()
+    Rejection::new(Code::NotFound, "this server has no identity provider").into_response()
 }
 
 /// Derives the key that encrypts the state of a sign-in from a token key, for this purpose only.

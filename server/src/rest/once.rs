@@ -53,26 +53,27 @@ pub(super) fn tells_a_secret(path: &str) -> bool {
 pub(super) async fn once(State(ctx): State<Ctx>, request: Request, next: Next) -> Response {
     let key = request.headers().get(KEY).cloned();
     if key.is_some() && request.method() == Method::POST && tells_a_secret(request.uri().path()) {
-        let detail = "the answer is shown once and never kept, so it cannot be repeated: send the request without `Idempotency-Key`";
+        let detail = "the response contains a secret and is not stored, so it cannot be repeated: send the request without `Idempotency-Key`";
         return Rejection::new(Code::Malformed, detail).into_response();
     }
     let (Some(key), true) = (key, concerns(request.method(), request.uri().path())) else {
         return next.run(request).await;
     };
     // The handler refuses an unauthenticated caller.
-    let (known, token) = (request.extensions().get::<Actor>().cloned(), bearer(&request));
-    let Some(actor) = caller(&ctx, known, token).await else { return next.run(request).await };
+    let actor = request.extensions().get::<Actor>().cloned();
+    let token = bearer(&request);
+    let Some(actor) = caller(&ctx, actor, token).await else { return next.run(request).await };
     recognize_caller(WorkOwner::from(&actor));
     match begin(&ctx, &actor, &key, request).await {
-        Ok((request, KeyState::Never(begun))) => {
+        Ok((request, KeyState::Never(attempt))) => {
             // The work continues if the caller disconnects: the key serves that purpose.
-            let work = async move { finish(&ctx, &begun, next.run(request).await).await };
-            let done = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
-            done.unwrap_or_else(|_| {
+            let work = async move { finish(&ctx, &attempt, next.run(request).await).await };
+            let outcome = tokio::spawn(WorkOwner::current().scope(work).in_current_span()).await;
+            outcome.unwrap_or_else(|_| {
                 Rejection::new(Code::Internal, "the failure is in the server's log").into_response()
             })
         }
-        Ok((_, KeyState::Before(kept))) => replay(kept),
+        Ok((_, KeyState::Before(record))) => replay(record),
         Err(rejection) => rejection.into_response(),
     }
 }
@@ -103,30 +104,30 @@ async fn begin(
         .await
         .map_err(|_| Rejection::new(Code::TooLarge, format!("a body has at most {LARGEST_IMPORT} bytes")))?;
     let kind = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
-    let seen = [parts.method.as_str().as_bytes(), parts.uri.to_string().as_bytes(), kind, &body].join(&b'\n');
-    let seen = idempotency::begin(ctx, actor, key.to_str().unwrap_or_default(), &seen).await?;
-    Ok((Request::from_parts(parts, Body::from(body)), seen))
+    let request_bytes = [parts.method.as_str().as_bytes(), parts.uri.to_string().as_bytes(), kind, &body].join(&b'\n');
+    let state = idempotency::begin(ctx, actor, key.to_str().unwrap_or_default(), &request_bytes).await?;
+    Ok((Request::from_parts(parts, Body::from(body)), state))
 }
 
 /// Stores the response. A refusal changed nothing, so its key is free again; a failure of the server may have changed
 /// something, so its key is not.
-async fn finish(ctx: &Ctx, begun: &PendingRequest, response: Response) -> Response {
+async fn finish(ctx: &Ctx, attempt: &PendingRequest, response: Response) -> Response {
     let status = response.status();
     if status.is_server_error() {
         return response;
     }
     if !status.is_success() {
-        logged(idempotency::forget(ctx, begun).await);
+        logged(idempotency::forget(ctx, attempt).await);
         return response;
     }
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, usize::MAX).await else {
-        return Rejection::new(Code::Internal, "the answer broke off").into_response();
+        return Rejection::new(Code::Internal, "the response ended early").into_response();
     };
     let headers = OWN.iter().filter_map(|name| Some((name.to_string(), text(&parts.headers, name)?))).collect();
     // Responses to POST are JSON, which is text.
-    let kept = StoredResponse { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
-    logged(idempotency::keep(ctx, begun, &kept).await);
+    let record = StoredResponse { status: status.as_u16(), headers, body: String::from_utf8_lossy(&body).into_owned() };
+    logged(idempotency::keep(ctx, attempt, &record).await);
     Response::from_parts(parts, Body::from(body))
 }
 
@@ -141,12 +142,12 @@ fn logged(result: Result<(), undertone_server_core::error::Error>) {
     }
 }
 
-fn replay(kept: StoredResponse) -> Response {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
-    let mut response = (status, kept.body).into_response();
+fn replay(record: StoredResponse) -> Response {
+    let status = StatusCode::from_u16(record.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, record.body).into_response();
     let headers = response.headers_mut();
     headers.remove(CONTENT_TYPE);
-    for (name, value) in kept.headers {
+    for (name, value) in record.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }

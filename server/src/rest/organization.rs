@@ -9,7 +9,7 @@ use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
 use undertone_api::worker::{Enrolment, NewEnrolment, Worker};
 
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{invitation, member, organization, worker};
@@ -23,7 +23,7 @@ pub(super) async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Organization>>, Rejection> {
     let all = organization::list(&ctx, &actor).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// Show an organization
@@ -49,7 +49,7 @@ pub(super) async fn members(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Member>>, Rejection> {
     let all = member::list(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// List the links that invite members, newest first
@@ -63,7 +63,7 @@ pub(super) async fn invitations(
 ) -> Result<Json<Page<Invitation>>, Rejection> {
     let purpose = InvitationPurpose::Member { organization: id, roles: Vec::new() };
     let all = invitation::list(&ctx, &actor, &purpose).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// List the workers of an organization, by name
@@ -76,7 +76,7 @@ pub(super) async fn workers(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Worker>>, Rejection> {
     let all = worker::list(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |item| item.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.id.0)?))
 }
 
 /// Create a token with which a worker enrolls

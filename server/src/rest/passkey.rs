@@ -9,7 +9,7 @@ use undertone_api::passkey::{
 use undertone_api::problem::Problem;
 use undertone_api::session::Session;
 
-use super::extract::{Caller, Json, Path, Whence};
+use super::extract::{Caller, CallerOrigin, Json, Path};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{passkey, session};
@@ -34,10 +34,10 @@ pub(super) async fn sign_in_challenge(
     responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     Json(given): Json<PasskeySignIn>,
 ) -> Result<Json<Session>, Rejection> {
-    Ok(Json(session::passkey_sign_in(&ctx, from, &given).await?))
+    Ok(Json(session::passkey_sign_in(&ctx, origin, &given).await?))
 }
 
 /// Create a challenge for the registration of a passkey, or for a proof of identity by one

@@ -75,8 +75,8 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Question>>, Rejection> {
     let ListQuery { cursor, limit, state, round, dataset } = query;
-    let wanted = question::QuestionFilter { state, round, dataset };
-    Ok(Json(question::list(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
+    let filter = question::QuestionFilter { state, round, dataset };
+    Ok(Json(question::list(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 
 /// List the caller's next questions in a job

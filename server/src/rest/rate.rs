@@ -8,14 +8,14 @@ use undertone_api::problem::Code;
 
 use super::extract;
 use super::problem::Rejection;
-use crate::rate::Rates;
+use crate::rate::RateLimits;
 use undertone_server_core::ctx::Ctx;
 
 /// Health checks, which programs request often and which are cheap: the parts are checked at most once a second.
 const HEALTH: &str = "/health/";
 
 /// Refuses a caller with too many requests.
-pub(super) async fn limit(State((ctx, rates)): State<(Ctx, Rates)>, request: Request, next: Next) -> Response {
+pub(super) async fn limit(State((ctx, rates)): State<(Ctx, RateLimits)>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with(HEALTH) {
         return next.run(request).await;
     }
@@ -23,7 +23,7 @@ pub(super) async fn limit(State((ctx, rates)): State<(Ctx, Rates)>, request: Req
     let Some(wait) = rates.wait(address, request.headers()) else { return next.run(request).await };
     ctx.metrics.turned_away();
     let seconds = wait.as_secs() + 1;
-    let detail = format!("more requests came than are answered: come again in {seconds} s");
+    let detail = format!("too many requests: try again in {seconds} s");
     let mut response = Rejection::new(Code::RateLimited, detail).into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
@@ -38,7 +38,7 @@ mod tests {
     use undertone_server_core::config::{Config, RateConfig};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_sends_too_many_is_told_when_to_come_again_and_others_are_answered() {
+    async fn requests_beyond_the_rate_are_refused_with_a_retry_time() {
         let app = TestApp::sqlite().await;
         let config = Config {
             rates: RateConfig { by_caller: 60, by_address: 240, by_worker: 60, ..RateConfig::default() },
@@ -55,15 +55,16 @@ mod tests {
             server.get("/api/v1/me").add_header(header::AUTHORIZATION, bearer).await
         };
         // The bucket refills during the test: one request a second.
-        let (begun, mut answered) = (std::time::Instant::now(), 0);
+        let start = std::time::Instant::now();
+        let mut answers = 0;
         let turned_away = loop {
             let answer = ask("one").await;
             if answer.status_code() != StatusCode::UNAUTHORIZED {
                 break answer;
             }
-            answered += 1;
+            answers += 1;
         };
-        assert!((60..=61 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
+        assert!((60..=61 + start.elapsed().as_secs()).contains(&answers), "{answers}");
         turned_away.assert_status(StatusCode::TOO_MANY_REQUESTS);
         let seconds: u64 = turned_away.header(header::RETRY_AFTER).to_str().expect("text").parse().expect("seconds");
         assert!((1..=2).contains(&seconds), "{seconds}");

@@ -32,7 +32,8 @@ pub(super) fn router(document: &Value) -> Router {
         .route(
             "/reference",
             get(move || {
-                let (html, page) = (html.clone(), page.clone());
+                let html = html.clone();
+                let page = page.clone();
                 async move { (html, page) }
             }),
         )

@@ -10,7 +10,7 @@ use undertone_api::problem::Problem;
 use undertone_api::retirement::{AccountState, RetiredMember, StatedReason};
 use undertone_api::worker::{Enrolment, Worker};
 
-use super::extract::{Caller, Json, Path, Query, cut};
+use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{retirement, worker};
@@ -89,7 +89,7 @@ pub(super) async fn list_retired_members(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<RetiredMember>>, Rejection> {
     let all = retirement::list_retired_members(&ctx, &actor, id).await?;
-    Ok(Json(cut(all, &page, |item| item.member.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.member.id.0)?))
 }
 
 /// Retire a member of an organization
@@ -160,7 +160,7 @@ pub(super) async fn list_accounts(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<AccountState>>, Rejection> {
     let all = retirement::list_accounts(&ctx, &actor).await?;
-    Ok(Json(cut(all, &page, |item| item.member.id.0)?))
+    Ok(Json(take_page(all, &page, |item| item.member.id.0)?))
 }
 
 /// Retire an account

@@ -11,11 +11,11 @@ const CERTIFICATE: &str = "/api/v1/schemas/certificate.json";
 /// Returns the schema of a certificate's file; `#/$defs/Certificate` is that of the signed payload inside it.
 pub(super) fn certificate() -> Value {
     let mut definitions = Map::new();
-    let mut found = Vec::new();
-    <CertificateFile as ToSchema>::schemas(&mut found);
-    <Certificate as ToSchema>::schemas(&mut found);
-    found.push((Certificate::name().into_owned(), Certificate::schema()));
-    for (name, schema) in found {
+    let mut schemas = Vec::new();
+    <CertificateFile as ToSchema>::schemas(&mut schemas);
+    <Certificate as ToSchema>::schemas(&mut schemas);
+    schemas.push((Certificate::name().into_owned(), Certificate::schema()));
+    for (name, schema) in schemas {
         definitions.insert(name, local(value(&schema)));
     }
     let mut file = local(value(&CertificateFile::schema()));
@@ -65,7 +65,8 @@ mod tests {
     /// checked too.
     fn wrong(document: &Value) -> Option<String> {
         const AT: &str = "https://undertone.example/api/v1/schemas/certificate.json";
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        let mut schemas = Schemas::new();
+        let mut compiler = Compiler::new();
         compiler.enable_content_assertions();
         compiler.enable_format_assertions();
         compiler.add_resource(AT, super::certificate()).expect("the schema is JSON");

@@ -7,7 +7,7 @@ use undertone_api::account::{HalfSession, IdentityProof, SecondStep};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::session::{RefreshRequest, Session, SignIn, TokenPair};
 
-use super::extract::{Caller, Json, Whence};
+use super::extract::{Caller, CallerOrigin, Json};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::session::{self, RenewedSession, SignInResult};
@@ -22,10 +22,10 @@ use undertone_server_core::service::session::{self, RenewedSession, SignInResult
         (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     Json(credentials): Json<SignIn>,
 ) -> Result<Response, Rejection> {
-    Ok(match session::sign_in(&ctx, from, &credentials).await? {
+    Ok(match session::sign_in(&ctx, origin, &credentials).await? {
         SignInResult::Whole(session) => Json(session).into_response(),
         SignInResult::Half(half) => (StatusCode::ACCEPTED, Json(half)).into_response(),
     })
@@ -39,10 +39,10 @@ pub(super) async fn sign_in(
     responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn finish(
     State(ctx): State<Ctx>,
-    Whence(from): Whence,
+    CallerOrigin(origin): CallerOrigin,
     Json(step): Json<SecondStep>,
 ) -> Result<Json<Session>, Rejection> {
-    Ok(Json(session::finish(&ctx, from, &step).await?))
+    Ok(Json(session::finish(&ctx, origin, &step).await?))
 }
 
 /// Get the next pair of tokens

@@ -35,7 +35,7 @@ fn the_description_is_what_was_agreed() {
 }
 
 #[test]
-fn every_operation_says_how_it_fails() {
+fn every_operation_describes_its_errors() {
     let document = super::openapi::described();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
@@ -54,8 +54,8 @@ on_both! {
         let me: Value = app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &bearer).await.json();
         assert_eq!(me["operator"], true);
         let new = json!({ "name": "Speech", "organization_name": "Centre" });
-        let made = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
-        made.assert_status(StatusCode::CREATED);
+        let response = app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await;
+        response.assert_status(StatusCode::CREATED);
         let refresh = json!({ "refresh_token": session["refresh_token"] });
         app.server.post("/api/v1/session/refresh").json(&refresh).await.assert_status_ok();
         let out = app.server.delete("/api/v1/session").add_header(header::AUTHORIZATION, &bearer).await;
@@ -68,9 +68,9 @@ on_both! {
         let operator = app.operator().await;
         let bearer = operator.bearer();
         let new = json!({ "name": "Speech" });
-        let made: Value =
+        let consortium: Value =
             app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await.json();
-        let invite = json!({ "purpose": "organization", "consortium": made["id"], "label": "North" });
+        let invite = json!({ "purpose": "organization", "consortium": consortium["id"], "label": "North" });
         let invited: Value =
             app.server.post("/api/v1/invitations").add_header(header::AUTHORIZATION, &bearer).json(&invite).await.json();
         let secret = invited["link"].as_str().and_then(|link| link.rsplit('/').next()).expect("a link").to_owned();
@@ -107,7 +107,8 @@ on_both! {
 
     async fn who_only_annotates_finds_the_jobs_that_ask_and_nothing_else(app: &TestApp) {
         let founded = app.founded().await;
-        let (id, admin) = (founded.consortium, founded.operator.bearer());
+        let id = founded.consortium;
+        let admin = founded.operator.bearer();
         let invite = json!({ "purpose": "annotator", "consortium": id, "label": "a linguist" });
         let invitations = app.server.post("/api/v1/invitations");
         problem(&invitations.add_header(header::AUTHORIZATION, founded.north.1.bearer()).json(&invite).await, Code::Forbidden);
@@ -243,6 +244,6 @@ pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &TestConsort
     let roles = vec![Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];
     let purpose = InvitationPurpose::Member { organization, roles };
     let new = NewInvitation { purpose, label: "for a test".to_owned() };
-    let made = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
-    app.accept(&made.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await
+    let invitation = invitation::create(&app.ctx, steward, &new).await.expect("an admin invites");
+    app.accept(&invitation.link.expect("a link"), newcomer(&format!("Person{site}"), None)).await
 }

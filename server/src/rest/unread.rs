@@ -91,8 +91,8 @@ impl SchemaComponents {
             self.compare_variants(path, variants, value, violations);
         }
         if !has_type(schema, value) {
-            let wanted = self.describe(schema);
-            violations.push(Violation::new(path, format!("this is {}: give {wanted}", kind(value))));
+            let expected = self.describe(schema);
+            violations.push(Violation::new(path, format!("this is {}: give {expected}", kind(value))));
             return;
         }
         if schema["enum"].as_array().is_some_and(|allowed| !allowed.contains(value)) {
@@ -113,8 +113,8 @@ impl SchemaComponents {
     fn compare_fields(&self, path: &str, schema: &Value, fields: &Map<String, Value>, violations: &mut Vec<Violation>) {
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|name| !fields.contains_key(*name)) {
-            let wanted = self.describe(&schema["properties"][name]);
-            violations.push(Violation::new(join(path, name), format!("it is missing: give {wanted}")));
+            let expected = self.describe(&schema["properties"][name]);
+            violations.push(Violation::new(join(path, name), format!("it is missing: give {expected}")));
         }
         for (name, value) in fields {
             let others = &schema["additionalProperties"];
@@ -133,8 +133,8 @@ impl SchemaComponents {
     fn compare_variants(&self, path: &str, variants: &[Value], value: &Value, violations: &mut Vec<Violation>) {
         let alike: Vec<&Value> = variants.iter().filter(|variant| has_type(self.resolve(variant), value)).collect();
         if alike.is_empty() {
-            let wanted = self.describe_variants(variants);
-            violations.push(Violation::new(path, format!("this is {}: give {wanted}", kind(value))));
+            let expected = self.describe_variants(variants);
+            violations.push(Violation::new(path, format!("this is {}: give {expected}", kind(value))));
             return;
         }
         if let Some(violation) = self.compare_tags(path, &alike, value) {
@@ -163,11 +163,11 @@ impl SchemaComponents {
         let fields = value.as_object()?;
         tags.retain(|_, allowed| allowed.len() == variants.len());
         tags.into_iter().find_map(|(name, allowed)| {
-            let wanted = one_of(&allowed);
+            let expected = one_of(&allowed);
             match fields.get(name) {
-                None => Some(Violation::new(join(path, name), format!("it is missing: give {wanted}"))),
+                None => Some(Violation::new(join(path, name), format!("it is missing: give {expected}"))),
                 Some(given) if !allowed.contains(&given) => {
-                    Some(Violation::new(join(path, name), format!("give {wanted}")))
+                    Some(Violation::new(join(path, name), format!("give {expected}")))
                 }
                 Some(_) => None,
             }

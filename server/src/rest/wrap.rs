@@ -17,7 +17,7 @@ use undertone_api::problem::Code;
 use super::problem::Rejection;
 use super::{cookie, etag, once, rate};
 use crate::metrics;
-use crate::rate::Rates;
+use crate::rate::RateLimits;
 use crate::scope::scope_request;
 use crate::telemetry;
 use undertone_server_core::ctx::Ctx;
@@ -87,7 +87,7 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
             .layer(PropagateRequestIdLayer::new(REQUEST_ID))
             .layer(from_fn(move |request: Request, next: Next| async move { guard(next.run(request).await, secure) }))
             .layer(from_fn_with_state(ctx.clone(), metrics::count))
-            .layer(from_fn_with_state((ctx.clone(), Rates::new(ctx.config.rates)), rate::limit))
+            .layer(from_fn_with_state((ctx.clone(), RateLimits::new(ctx.config.rates)), rate::limit))
             .layer(from_fn_with_state(ctx.metrics.clone(), bound_time))
             .layer(from_fn(scope_request))
             .layer(forged.with_rejection_response(|_: ProtectionError| {
@@ -116,8 +116,9 @@ fn span<B>(request: &axum::http::Request<B>) -> Span {
 
 /// Converts an error of a layer or of axum itself to a problem document.
 async fn as_problem(response: Response) -> Response {
-    let told = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
-    if told || !(response.status().is_client_error() || response.status().is_server_error()) {
+    let is_problem =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
+    if is_problem || !(response.status().is_client_error() || response.status().is_server_error()) {
         return response;
     }
     let (code, detail) = match response.status() {
@@ -201,8 +202,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn callers_request_id_is_not_the_servers() {
         let app = TestApp::sqlite().await;
-        let given = "x".repeat(2 * LONGEST_CALLER_ID);
-        let request = Request::get("/health/live").header(REQUEST_ID, &given).body(Body::empty()).expect("a request");
+        let caller_id = "x".repeat(2 * LONGEST_CALLER_ID);
+        let request =
+            Request::get("/health/live").header(REQUEST_ID, &caller_id).body(Body::empty()).expect("a request");
         let response: Response = app.router.clone().oneshot(request).await.expect("it never fails");
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         assert!(uuid::Uuid::parse_str(&id).is_ok(), "{id}");

@@ -10,7 +10,7 @@ use tower::{Layer as _, Service as _};
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use super::{layer, provider, wanted};
+use super::{is_collector_configured, layer, provider};
 use crate::metrics::CallLayer;
 use crate::testing::TestApp;
 
@@ -68,42 +68,42 @@ fn nothing_is_sent_unless_the_environment_names_a_collector() {
     let environment = |pairs: &'static [(&str, &str)]| {
         move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    assert!(!wanted(environment(&[])));
-    assert!(!wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
-    assert!(wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
+    assert!(!is_collector_configured(environment(&[])));
+    assert!(!is_collector_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
+    assert!(is_collector_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
     let off = &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_SDK_DISABLED", "true")];
-    assert!(!wanted(environment(off)));
+    assert!(!is_collector_configured(environment(off)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
+async fn spans_of_a_request_reach_the_collector_without_secrets() {
     let collector = Collector::default();
     let address = collector.serve().await;
 
     let app = TestApp::sqlite().await;
     let provider = provider(Some(&address)).expect("an exporter");
     let subscriber = tracing_subscriber::registry().with(layer(&provider));
-    let asked = async {
+    let sign_in = async {
         app.operator().await;
         let credentials = serde_json::json!({ "email": "operator@example.org", "password": crate::testing::PASSWORD });
         app.server.post("/api/v1/session").json(&credentials).await.assert_status_ok();
     };
-    asked.with_subscriber(subscriber).await;
+    sign_in.with_subscriber(subscriber).await;
     // The request's span ends with the body of its response, which the server may drop after the caller has it.
     let is_request =
         |(name, attributes): &(String, String)| name == "request" && attributes.contains("/api/v1/session");
-    let told = async {
+    let delivery = async {
         while !collector.spans().iter().any(is_request) {
             let flushed = provider.clone();
             tokio::task::spawn_blocking(move || flushed.force_flush()).await.expect("no panic").expect("sent");
         }
     };
-    let told = tokio::time::timeout(std::time::Duration::from_secs(20), told).await;
+    let delivery = tokio::time::timeout(std::time::Duration::from_secs(20), delivery).await;
     let ended = provider.clone();
     tokio::task::spawn_blocking(move || ended.shutdown()).await.expect("no panic").expect("sent");
 
     let spans = collector.spans();
-    assert!(told.is_ok(), "{spans:?}");
+    assert!(delivery.is_ok(), "{spans:?}");
     assert!(spans.iter().any(|(name, _)| name == "transaction"), "{spans:?}");
     let all = format!("{spans:?}");
     assert!(!all.contains("operator@example.org") && !all.contains(crate::testing::PASSWORD), "{all}");
@@ -111,7 +111,7 @@ async fn a_request_and_its_transactions_reach_the_collector_without_a_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_ignored() {
+async fn valid_traceparent_is_continued_and_a_malformed_one_ignored() {
     let collector = Collector::default();
     let address = collector.serve().await;
     let app = TestApp::sqlite().await;
@@ -128,7 +128,7 @@ async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_igno
         format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
     ];
     let headers: Vec<&String> = std::iter::once(&good).chain(&odd).collect();
-    let asked = async {
+    let requests = async {
         let answers = tower::service_fn(|_: http::Request<()>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(()))
         });
@@ -142,7 +142,7 @@ async fn a_trace_that_a_caller_began_goes_on_here_and_a_malformed_header_is_igno
         let twice = http::Request::builder().uri("/a.B/C").header("traceparent", &good).header("traceparent", &good);
         calls.call(twice.body(()).expect("a request")).await.expect("it cannot fail");
     };
-    asked.with_subscriber(subscriber).await;
+    requests.with_subscriber(subscriber).await;
     let ended = provider.clone();
     tokio::task::spawn_blocking(move || ended.shutdown()).await.expect("no panic").expect("sent");
 

@@ -12,19 +12,19 @@ use undertone_server_core::service::certificate::verify::{CertificateVerdict, Tr
 /// The number of bytes of a model read at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// What to check, and what is known from elsewhere.
+/// The options of `certificate verify`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
-    /// The certificate as it was downloaded.
+pub struct CertificateOptions {
+    /// The downloaded certificate file.
     pub file: PathBuf,
-    /// The model that the certificate should be for.
+    /// The model file that the certificate must describe.
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
-    /// The server's public key in hex, as a worker's enrolment pinned it. Without it the key that the certificate names is
-    /// taken, which proves less.
+    /// The server's public key in hex, as pinned by a worker. By default, the key in the certificate is used, which is a weaker
+    /// check.
     #[arg(long, value_name = "HEX")]
     pub server_key: Option<String>,
-    /// A site's public key in hex; may be given several times. With any, every site must have one of them.
+    /// A site's public key in hex; may be repeated. If set, every site must have one of these keys.
     #[arg(long, value_name = "HEX")]
     pub site_key: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub enum CommandError {
         source: io::Error,
     },
     /// The file is not a certificate.
-    #[error("{path} is not a certificate's file: {source}")]
+    #[error("{path} is not a certificate file: {source}")]
     Form {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum CommandError {
         source: serde_json::Error,
     },
     /// A key is invalid.
-    #[error("--server-key: {0}; give 64 hex digits")]
+    #[error("--server-key: {0}; expected 64 hex digits")]
     Key(#[from] SignedError),
 }
 
@@ -59,24 +59,26 @@ pub enum CommandError {
 ///
 /// # Errors
 /// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
-pub fn run(options: &Options) -> Result<CertificateVerdict, CommandError> {
+pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, CommandError> {
     let in_file = |source| CommandError::File { path: options.file.clone(), source };
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
     let file: CertificateFile =
         serde_json::from_str(&text).map_err(|source| CommandError::Form { path: options.file.clone(), source })?;
-    let known = TrustedInputs {
+    let expected = TrustedInputs {
         server_key: options.server_key.as_deref().map(signed::public_key).transpose()?,
         site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
         model: options.model.as_deref().map(digest).transpose()?,
     };
-    Ok(verify(&file, &known))
+    Ok(verify(&file, &expected))
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.
 fn digest(path: &Path) -> Result<(u64, String), CommandError> {
     let in_file = |source| CommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;
-    let (mut hash, mut size, mut buffer) = (Sha256::new(), 0, vec![0; AT_ONCE]);
+    let mut hash = Sha256::new();
+    let mut size = 0;
+    let mut buffer = vec![0; AT_ONCE];
     loop {
         let read = file.read(&mut buffer).map_err(in_file)?;
         if read == 0 {
@@ -89,14 +91,14 @@ fn digest(path: &Path) -> Result<(u64, String), CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandError, Options, digest, run};
+    use super::{CertificateOptions, CommandError, digest, run};
 
-    fn options(file: &std::path::Path) -> Options {
-        Options { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
+    fn options(file: &std::path::Path) -> CertificateOptions {
+        CertificateOptions { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
     }
 
     #[test]
-    fn what_is_no_certificate_is_told_and_never_passes() {
+    fn malformed_certificate_file_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("certificate.json");
         assert!(matches!(run(&options(&path)), Err(CommandError::File { .. })));
@@ -106,7 +108,7 @@ mod tests {
             r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
         std::fs::write(&path, empty).expect("written");
         assert!(!run(&options(&path)).expect("a file").holds());
-        let keyed = Options { server_key: Some("key".to_owned()), ..options(&path) };
+        let keyed = CertificateOptions { server_key: Some("key".to_owned()), ..options(&path) };
         assert!(matches!(run(&keyed), Err(CommandError::Key(_))));
     }
 

@@ -27,19 +27,19 @@ pub use secrets::{PruneOptions, RotateOptions, SecretKind};
 /// The commands.
 #[derive(Subcommand)]
 pub enum KeysCommand {
-    /// List the keys of tokens and of second factors by their ids. No secret is shown.
+    /// List the ids of the token keys and second factor keys. Secrets are not shown.
     List,
-    /// Add a new key to a file: it is in force an hour later, or as `--after` has it.
+    /// Add a new key to a key file. It becomes active after an hour, or after `--after` minutes.
     Rotate(RotateOptions),
-    /// Remove the keys of a file that nothing needs any more.
+    /// Remove keys that are no longer needed from a key file.
     Prune(PruneOptions),
-    /// Make a root key in a sealed file, on a machine that stays offline.
+    /// Create a root key in an encrypted file, on an offline machine.
     CreateRoot(RootFile),
-    /// Make new online keys at the server, or name the key of its external signer, and make the request for their certificates.
+    /// Create online keys on the server, or use the key of its external signer, and write a certificate request for them.
     Request(RequestOptions),
-    /// Sign a request with the root, on its machine.
+    /// Sign a certificate request with the root key, on the root's machine.
     Sign(SignOptions),
-    /// Put signed certificates into the server's data folder.
+    /// Install signed certificates in the server's data folder.
     Install(InstallOptions),
 }
 
@@ -56,7 +56,7 @@ pub enum KeysError {
         source: io::Error,
     },
     /// The file does not exist.
-    #[error("{} does not exist: name the server's data folder by `--config` or UNDERTONE_DATA_DIR", .0.display())]
+    #[error("{} does not exist: set the server's data folder with `--config` or UNDERTONE_DATA_DIR", .0.display())]
     Missing(PathBuf),
     /// The keys do not form a ring.
     #[error("{path}: {source}", path = path.display())]
@@ -69,7 +69,7 @@ pub enum KeysError {
     },
     /// The option applies to another file.
     #[error(
-        "`--stolen` is for `token`: second factors must be sealed again before their old key can go, so use `--after 0`"
+        "`--stolen` applies to `token`: second factors must be encrypted again before their old key is removed, so use `--after 0`"
     )]
     Stolen,
     /// A step of the certification failed.

@@ -15,18 +15,18 @@ use undertone_server_core::keys;
 use undertone_server_core::service::bundle;
 use undertone_server_core::verify::{Pins, Report, file};
 
-/// What is examined, and what is known from elsewhere.
+/// The options of `verify`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Options {
-    /// Examine this bundle instead of the configured database; needs neither database nor keys.
+pub struct VerifyOptions {
+    /// Verify this bundle instead of the configured database; needs neither database nor keys.
     #[arg(long, value_name = "FILE")]
     pub bundle: Option<PathBuf>,
-    /// A signed head that a site kept (JSON: `payload` and `signature`): the log must continue it. Without one, rows that were
-    /// cut off at the end together with their heads leave no trace.
+    /// A signed head from a site (JSON: `payload` and `signature`) that the log must continue. Without a head, a truncation of the
+    /// newest rows together with their heads is not detected.
     #[arg(long, value_name = "FILE")]
     pub head: Option<PathBuf>,
-    /// The server's public key as the sites know it (64 hex digits). Without it a database is judged by the key in the data
-    /// folder, and a bundle by the key that it names itself.
+    /// The server's public key, as pinned by the sites (64 hex digits). By default, a database is verified with the key in the data
+    /// folder, and a bundle with the key that it contains.
     #[arg(long, value_name = "HEX")]
     pub server_key: Option<String>,
 }
@@ -44,12 +44,10 @@ pub enum CommandError {
         source: std::io::Error,
     },
     /// The given key is invalid.
-    #[error("--server-key is not an Ed25519 public key: give 64 hex digits, as in a site's configuration")]
+    #[error("--server-key is not an Ed25519 public key: expected 64 hex digits, as in a site's configuration")]
     Key,
     /// The key for the verification is unknown.
-    #[error(
-        "the data folder {0} has no signing.key: give --server-key, or the data folder of this database in the configuration"
-    )]
+    #[error("the data folder {0} has no signing.key: set --server-key, or configure the data folder of this database")]
     NoKey(PathBuf),
     /// The given head is invalid.
     #[error("{path} is not a signed head: {source}")]
@@ -61,10 +59,10 @@ pub enum CommandError {
         source: serde_json::Error,
     },
     /// The database cannot be reached.
-    #[error("the database cannot be used: {0}")]
+    #[error("cannot use the database: {0}")]
     Connect(#[from] sea_orm::DbErr),
     /// The database does not answer correctly.
-    #[error("the ledger cannot be read: {0}")]
+    #[error("cannot read the ledger: {0}")]
     Read(#[source] undertone_server_core::error::Error),
 }
 
@@ -72,7 +70,7 @@ pub enum CommandError {
 ///
 /// # Errors
 /// [`CommandError`] if nothing can be verified. The report contains the failed checks.
-pub async fn verify(config: &Config, options: &Options) -> Result<Report, CommandError> {
+pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, CommandError> {
     let server_key =
         options.server_key.as_deref().map(|text| public_key(text).map_err(|_| CommandError::Key)).transpose()?;
     let pins = Pins { server_key, head: options.head.as_deref().map(head).transpose()? };
@@ -100,12 +98,12 @@ pub async fn export(config: &Config, to: &Path) -> Result<u64, CommandError> {
     let in_file = |source| CommandError::File { path: to.to_owned(), source };
     let part = to.with_extension("part");
     let mut file = BufWriter::new(File::create(&part).map_err(in_file)?);
-    let found = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
-    let found = found.map_err(CommandError::Read)?;
+    let changed_rows = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
+    let changed_rows = changed_rows.map_err(CommandError::Read)?;
     let file = file.into_inner().map_err(|error| in_file(error.into_error()))?;
     file.sync_all().and_then(|()| std::fs::rename(&part, to)).map_err(in_file)?;
     db.close().await?;
-    Ok(found)
+    Ok(changed_rows)
 }
 
 fn own_key(config: &Config) -> Result<VerifyingKey, CommandError> {

@@ -48,7 +48,7 @@ async fn restore(database: Database) -> Staged<()> {
     assert!(refused.contains("not empty"), "{refused}");
     vacate(&mut stage, postgres)?;
     let refused = server(&stage, &["restore"], &newest, "another passphrase").expect_err("sealed").to_string();
-    assert!(refused.contains("cannot be opened"), "{refused}");
+    assert!(refused.contains("cannot open"), "{refused}");
     let mut damaged = sealed.clone();
     damaged.truncate(sealed.len() / 2);
     fs::write(folder.path().join("damaged.backup"), &damaged)?;

@@ -25,25 +25,26 @@ use undertone_server_core::service::{approval, budget, freeze, session};
 const TIMES: usize = 3;
 
 /// A consortium, and a member with every role.
-struct Ground {
+struct LoadedConsortium {
     world: TestConsortium,
     running: JobId,
     proposed: JobId,
     cookies: String,
 }
 
-impl Ground {
+impl LoadedConsortium {
     /// Makes a consortium with this many private datasets, each of its own organization: one job running on all of
     /// them, one that waits for all of their owners, one frozen dataset, and as many auditors. It also has as many jobs
     /// with a model, as many with questions, and as many limits of one dataset, each of which approved a job.
-    async fn of(app: &TestApp, private: usize) -> Self {
+    async fn new(app: &TestApp, private: usize) -> Self {
         let ctx = &app.ctx;
         let mut world = TestConsortium::new(ctx, private, 50.0).await;
         leave_models(ctx, &world, private).await;
         ask_questions(ctx, &world, private).await;
-        let named = format!("steward of {private}");
+        let steward_name = format!("steward of {private}");
         let scope = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
-        let steward = people::somebody(ctx, &named, false, &[RoleGrant { scope, role: Role::DataSteward }]).await;
+        let steward =
+            people::somebody(ctx, &steward_name, false, &[RoleGrant { scope, role: Role::DataSteward }]).await;
         set_limits(ctx, &world, steward, private).await;
         let running = world.queued(2).await;
         let mut leases = Vec::new();
@@ -131,7 +132,8 @@ async fn leave_models(ctx: &Ctx, world: &TestConsortium, count: usize) {
         spec.private = None;
         spec.participants.truncate(1);
         let job = world.propose(spec).await.unwrap().summary.id;
-        let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
+        let worker = world.sites[0].worker;
+        let lease = world.lease(0).await;
         let report = Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() });
         finish(ctx, worker, &lease, &PartOutcome::Done(Some(report)), &[]).await.unwrap();
         assert_eq!(world.job(job).await.summary.state, JobState::Finished);
@@ -146,12 +148,14 @@ async fn ask_questions(ctx: &Ctx, world: &TestConsortium, count: usize) {
         let dataset = poll::queries(ctx, site, number).await.id;
         datasets.push(dataset);
         if number > 0 {
-            let (epsilon, delta) = (Epsilon::new(50.0).unwrap(), Delta::new(1e-5).unwrap());
+            let epsilon = Epsilon::new(50.0).unwrap();
+            let delta = Delta::new(1e-5).unwrap();
             let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta };
             budget::set(ctx, &site.steward, dataset, new).await.unwrap();
         }
     }
-    let (lead, spec) = (&world.sites[0].steward, poll::spec([datasets[0], datasets[1], datasets[2]], 1, 60));
+    let lead = &world.sites[0].steward;
+    let spec = poll::spec([datasets[0], datasets[1], datasets[2]], 1, 60);
     for _ in 0..count {
         let new = NewJob { title: "what people ask".to_owned(), spec: spec.clone() };
         let job = propose(ctx, lead, world.consortium, new).await.unwrap().summary.id;
@@ -176,16 +180,18 @@ async fn set_limits(ctx: &Ctx, world: &TestConsortium, steward: MemberId, count:
         assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
         cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
     }
-    let kept = approval::limit_withdraw(ctx, &steward, dataset).await.unwrap();
-    assert_eq!(kept.iter().filter(|limit| limit.approved[0].jobs == 1).count(), count);
+    let limits = approval::limit_withdraw(ctx, &steward, dataset).await.unwrap();
+    assert_eq!(limits.iter().filter(|limit| limit.approved[0].jobs == 1).count(), count);
 }
 
 on_both! {
     async fn no_page_asks_more_of_a_large_consortium_than_of_a_small_one(app: &TestApp) {
-        let (small, large) = (Ground::of(app, 3).await, Ground::of(app, 12).await);
+        let small = LoadedConsortium::new(app, 3).await;
+        let large = LoadedConsortium::new(app, 12).await;
         let mut wrong = Vec::new();
         for ((name, few), (_, many)) in small.pages().into_iter().zip(large.pages()) {
-            let (few, many) = (small.statements(app, &few).await, large.statements(app, &many).await);
+            let few = small.statements(app, &few).await;
+            let many = large.statements(app, &many).await;
             println!("{name}: {few} statements");
             assert!(few > 0, "{name}: nothing was counted");
             if many > few {
@@ -196,7 +202,7 @@ on_both! {
     }
 
     async fn all_of_a_large_consortium_is_on_its_pages(app: &TestApp) {
-        let ground = Ground::of(app, 12).await;
+        let ground = LoadedConsortium::new(app, 12).await;
         let home = format!("/c/{}", ground.world.consortium);
         let overview = ground.page(app, &home).await;
         assert_eq!(overview.matches("Approve or refuse").count(), 12, "one for each dataset that is asked about");

@@ -76,13 +76,14 @@ pub(super) fn page(request: Option<v1::PageRequest>) -> Result<PageQuery, Status
 }
 
 /// Returns a page of a list that is read completely, with the same paging as REST.
-pub(super) fn cut<T>(
+pub(super) fn take_page<T>(
     items: Vec<T>,
     request: Option<v1::PageRequest>,
     id: impl Fn(&T) -> Uuid,
 ) -> Result<Page<T>, Status> {
     let page = page(request)?;
-    crate::rest::extract::cut(items, &page, id).map_err(|_| wrong("page.cursor", "give the `next` of the page before"))
+    crate::rest::extract::take_page(items, &page, id)
+        .map_err(|_| wrong("page.cursor", "give the `next` of the page before"))
 }
 
 pub(super) fn consortium(consortium: Consortium) -> v1::Consortium {
@@ -201,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_page_has_two_hundred_items_and_no_more() {
-        let asked = |limit| page(Some(v1::PageRequest { cursor: String::new(), limit }));
-        assert_eq!(asked(PageQuery::MAX).expect("the most").limit, Some(200));
-        assert!(asked(PageQuery::MAX + 1).is_err());
+        let read_page = |limit| page(Some(v1::PageRequest { cursor: String::new(), limit }));
+        assert_eq!(read_page(PageQuery::MAX).expect("the most").limit, Some(200));
+        assert!(read_page(PageQuery::MAX + 1).is_err());
     }
 }

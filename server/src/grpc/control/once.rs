@@ -29,16 +29,16 @@ where
     T: Message,
     F: AsyncFnOnce(&T) -> Result<Job, Status>,
 {
-    made(ctx, actor, method, request, whole_job, work).await
+    create_once(ctx, actor, method, request, whole_job, work).await
 }
 
-/// Creates an object once; `shown` converts it to the answer.
-pub(super) async fn made<T, M, R, F>(
+/// Creates an object once; `to_reply` converts it to the answer.
+pub(super) async fn create_once<T, M, R, F>(
     ctx: &Ctx,
     actor: &Actor,
     method: &str,
     request: &Request<T>,
-    shown: fn(&M) -> R,
+    to_reply: fn(&M) -> R,
     work: F,
 ) -> Result<Response<R>, Status>
 where
@@ -47,27 +47,27 @@ where
     F: AsyncFnOnce(&T) -> Result<M, Status>,
 {
     let Some(key) = request.metadata().get(KEY) else {
-        return Ok(Response::new(shown(&work(request.get_ref()).await?)));
+        return Ok(Response::new(to_reply(&work(request.get_ref()).await?)));
     };
-    let mut asked = format!("grpc {method}\n").into_bytes();
-    asked.extend(request.get_ref().encode_to_vec());
+    let mut request_bytes = format!("grpc {method}\n").into_bytes();
+    request_bytes.extend(request.get_ref().encode_to_vec());
     let key = key.to_str().unwrap_or_default();
-    let begun = match idempotency::begin(ctx, actor, key, &asked).await.map_err(fail)? {
-        KeyState::Before(kept) => return Ok(Response::new(shown(&read(&kept)?))),
-        KeyState::Never(begun) => begun,
+    let attempt = match idempotency::begin(ctx, actor, key, &request_bytes).await.map_err(fail)? {
+        KeyState::Before(kept) => return Ok(Response::new(to_reply(&read(&kept)?))),
+        KeyState::Never(attempt) => attempt,
     };
     match work(request.get_ref()).await {
-        Ok(made) => {
+        Ok(object) => {
             let body =
-                serde_json::to_string(&made).map_err(|error| fail(Error::internal("keeping an answer", error)))?;
-            let kept = StoredResponse { status: 200, headers: Vec::new(), body };
-            idempotency::keep(ctx, &begun, &kept).await.map_err(fail)?;
-            Ok(Response::new(shown(&made)))
+                serde_json::to_string(&object).map_err(|error| fail(Error::internal("storing a response", error)))?;
+            let record = StoredResponse { status: 200, headers: Vec::new(), body };
+            idempotency::keep(ctx, &attempt, &record).await.map_err(fail)?;
+            Ok(Response::new(to_reply(&object)))
         }
         Err(status) => {
             // A refused call changed nothing; a failure of the server may have changed something.
             if !matches!(status.code(), tonic::Code::Internal | tonic::Code::Unavailable) {
-                idempotency::forget(ctx, &begun).await.map_err(fail)?;
+                idempotency::forget(ctx, &attempt).await.map_err(fail)?;
             }
             Err(status)
         }
@@ -75,5 +75,5 @@ where
 }
 
 fn read<M: DeserializeOwned>(kept: &StoredResponse) -> Result<M, Status> {
-    serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading an answer that was kept", error)))
+    serde_json::from_str(&kept.body).map_err(|error| fail(Error::internal("reading a stored response", error)))
 }

@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const LEAST: Duration = Duration::from_millis(500);
 
 /// A running watch.
-struct Watch {
+struct JobWatch {
     ctx: Ctx,
     token: String,
     job: JobId,
@@ -46,12 +46,12 @@ pub(super) async fn begin(
     // A caller without permission is refused at once.
     job::progress(ctx, actor, id).await.map_err(fail)?;
     let seat = event::take_seat(ctx, actor, from).map_err(fail)?;
-    let watch = Watch { ctx: ctx.clone(), token, job: id, waiter, last: None, over: false, _seat: seat };
+    let watch = JobWatch { ctx: ctx.clone(), token, job: id, waiter, last: None, over: false, _seat: seat };
     Ok(Box::pin(stream::unfold(watch, next)))
 }
 
 /// Returns the next message after a change.
-async fn next(mut watch: Watch) -> Option<(Result<v1::Progress, Status>, Watch)> {
+async fn next(mut watch: JobWatch) -> Option<(Result<v1::Progress, Status>, JobWatch)> {
     loop {
         if watch.over {
             return None;
@@ -84,7 +84,7 @@ async fn next(mut watch: Watch) -> Option<(Result<v1::Progress, Status>, Watch)>
     }
 }
 
-async fn look(watch: &Watch) -> Result<JobProgress, Status> {
+async fn look(watch: &JobWatch) -> Result<JobProgress, Status> {
     let actor = session::authenticate(&watch.ctx, &watch.token).await.map_err(fail)?;
     job::progress(&watch.ctx, &actor, watch.job).await.map_err(fail)
 }

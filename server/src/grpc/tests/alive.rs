@@ -35,12 +35,12 @@ async fn life(answers: Option<Duration>) -> (Duration, Duration) {
     // A client's preface, and settings without changes (RFC 9113, 3.4).
     connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     connection.write_all(&REQUEST).await.unwrap();
-    let mut asked = None;
+    let mut ping_time = None;
     while let Some((kind, payload)) = frame(&mut connection).await {
-        if kind != PING || asked.is_some() {
+        if kind != PING || ping_time.is_some() {
             continue;
         }
-        asked = Some(began.elapsed());
+        ping_time = Some(began.elapsed());
         if let Some(after) = answers {
             tokio::time::sleep(after).await;
             let head = [0, 0, 8, PING, ACK, 0, 0, 0, 0];
@@ -48,17 +48,17 @@ async fn life(answers: Option<Duration>) -> (Duration, Duration) {
         }
     }
     server.abort();
-    (asked.expect("it was asked"), began.elapsed())
+    (ping_time.expect("it was asked"), began.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_connection_is_asked_after_twenty_seconds_and_closed_twenty_later() {
+async fn silent_connection_is_pinged_and_closed_after_twenty_seconds() {
     let (asked, closed) = life(None).await;
     assert_eq!((asked.as_secs(), closed.as_secs()), (KEEPALIVE.as_secs(), 2 * KEEPALIVE.as_secs()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_answers_within_twenty_seconds_stays_and_is_asked_again() {
+async fn connection_that_answers_pings_stays_open() {
     let instant = Duration::from_millis(5);
     let (_, closed) = life(Some(KEEPALIVE.saturating_sub(instant))).await;
     assert!(closed > 3 * KEEPALIVE, "{closed:?}");

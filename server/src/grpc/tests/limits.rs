@@ -28,8 +28,8 @@ async fn spent(ctx: &Ctx, worker: WorkerId, text: &str) -> Option<Code> {
 }
 
 async fn renewed(client: &mut Client, session: &str) -> Code {
-    let asked = with(session, v1::RenewRequest { lease: "none".to_owned() });
-    to_problem(&client.renew(asked).await.unwrap_err()).code
+    let request = with(session, v1::RenewRequest { lease: "none".to_owned() });
+    to_problem(&client.renew(request).await.unwrap_err()).code
 }
 
 on_both! {
@@ -56,16 +56,16 @@ on_both! {
     async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[1].worker;
-        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        let challenge = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE - Duration::SECOND);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, None);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
-        let asked = challenge::ask(&app.ctx, worker).await.unwrap();
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, None);
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated));
+        let challenge = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE);
-        assert_eq!(spent(&app.ctx, worker, &asked).await, Some(Code::Unauthenticated));
+        assert_eq!(spent(&app.ctx, worker, &challenge).await, Some(Code::Unauthenticated));
     }
 
-    async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
+    async fn message_over_sixteen_mebibytes_is_refused(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
@@ -79,7 +79,8 @@ on_both! {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[0].worker;
         let begin = async |size: u64| {
-            let (name, digest) = ("model.safetensors".to_owned(), "ab".repeat(32));
+            let name = "model.safetensors".to_owned();
+            let digest = "ab".repeat(32);
             let header = model::ArtifactHeader { lease: "none".to_owned(), name, size, digest };
             model::begin(&app.ctx, worker, header).await.err().expect("nobody has this lease").code()
         };

@@ -16,14 +16,14 @@ on_both! {
         let lease = work(&mut client, &session).await.lease;
         let event = |sequence, event: Option<v1::log_event::Event>| v1::LogEvent { sequence, at_unix: 0, event };
         let request = |events| v1::LogRequest { lease: lease.clone(), sent_at_unix: 0, events };
-        let begun = SiteEvent::Phase { phase: Phase::Begun };
-        client.log(with(&session, request(vec![event(1, Some(begun.into()))]))).await.unwrap();
+        let phase = SiteEvent::Phase { phase: Phase::Begun };
+        client.log(with(&session, request(vec![event(1, Some(phase.into()))]))).await.unwrap();
         let lines = job_log::list(&app.ctx, &world.sites[1].steward, job.summary.id, &LogQuery::default()).await.unwrap();
         assert_eq!(lines.items[0].text, "began its part");
 
         let unknown = client.log(with(&session, request(vec![event(2, Some(v1::log_event::Event::Phase(99)))]))).await;
         assert_eq!(to_problem(&unknown.unwrap_err()).code, Code::Malformed);
         assert_eq!(to_problem(&client.log(with(&session, request(vec![event(2, None)]))).await.unwrap_err()).code, Code::Malformed);
-        assert_eq!(to_problem(&client.log(request(vec![event(2, Some(begun.into()))])).await.unwrap_err()).code, Code::Unauthenticated);
+        assert_eq!(to_problem(&client.log(request(vec![event(2, Some(phase.into()))])).await.unwrap_err()).code, Code::Unauthenticated);
     }
 }

@@ -20,7 +20,7 @@ fn pool(texts: &[String]) -> Vec<u8> {
     write(texts.iter().map(|text| QuestionLine { text: text.clone(), count: Some(7) }).collect()).unwrap()
 }
 
-fn sent(lease: &str, bytes: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::AskChunk> {
+fn ask_chunks(lease: &str, bytes: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::AskChunk> {
     let header = v1::AskHeader {
         lease: lease.to_owned(),
         series: "pool".to_owned(),
@@ -36,10 +36,11 @@ fn sent(lease: &str, bytes: &[u8], receipts: Vec<v1::Signed>) -> Vec<v1::AskChun
         .collect()
 }
 
-async fn asked(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AskedHeader, Vec<u8>) {
+async fn fetch_pools(client: &mut Client, session: &str, lease: &str, offset: u64) -> (v1::AskedHeader, Vec<u8>) {
     let ask = v1::AskedRequest { lease: lease.to_owned(), wait_seconds: 0, offset };
     let mut answer = client.asked(with(session, ask)).await.unwrap().into_inner();
-    let (mut header, mut data) = (None, Vec::new());
+    let mut header = None;
+    let mut data = Vec::new();
     while let Some(chunk) = answer.next().await {
         match chunk.unwrap().part {
             Some(asked_chunk::Part::Header(first)) => header = Some(first),
@@ -59,24 +60,24 @@ on_both! {
             sessions.push(sign_in(&mut client, site).await.unwrap());
         }
         let lead = poll.leases[0].clone();
-        assert_eq!(asked(&mut client, &sessions[0], &lead, 0).await, (v1::AskedHeader::default(), vec![]));
+        assert_eq!(fetch_pools(&mut client, &sessions[0], &lead, 0).await, (v1::AskedHeader::default(), vec![]));
         let pools = [pool(&texts("north")), pool(&texts("south"))];
         assert!(pools.iter().all(|bytes| bytes.len() > CHUNK), "of more than one message");
         for (site, bytes) in [(1, &pools[0]), (2, &pools[1])] {
             let receipt: v1::Signed = poll.receipt(site).into();
             for repeated in [false, true] {
-                let chunks = sent(&poll.leases[site], bytes, vec![receipt.clone()]);
+                let chunks = ask_chunks(&poll.leases[site], bytes, vec![receipt.clone()]);
                 let reply = client.ask(with(&sessions[site], futures::stream::iter(chunks))).await.unwrap().into_inner();
                 assert_eq!((reply.repeated, reply.countersignatures.len()), (repeated, 1));
             }
         }
-        let (header, data) = asked(&mut client, &sessions[0], &lead, 0).await;
+        let (header, data) = fetch_pools(&mut client, &sessions[0], &lead, 0).await;
         assert!(header.ready && data == pools.concat() && header.missing.is_empty());
-        let told: Vec<_> = header.pools.iter().map(|pool| (pool.questions, pool.size, pool.digest.clone())).collect();
+        let pool_headers: Vec<_> = header.pools.iter().map(|pool| (pool.questions, pool.size, pool.digest.clone())).collect();
         let own = |bytes: &Vec<u8>| (10_000, bytes.len() as u64, hex::encode(Sha256::digest(bytes)));
-        assert_eq!(told, pools.iter().map(own).collect::<Vec<_>>());
+        assert_eq!(pool_headers, pools.iter().map(own).collect::<Vec<_>>());
         for offset in [1, pools[0].len(), pools[0].len() + CHUNK + 1, data.len()] {
-            let (again, rest) = asked(&mut client, &sessions[0], &lead, offset as u64).await;
+            let (again, rest) = fetch_pools(&mut client, &sessions[0], &lead, offset as u64).await;
             assert!(again == header && rest == data[offset..], "from {offset}");
         }
         let second: Vec<QuestionLine> = read(&data[pools[0].len()..]).unwrap().collect::<Result<_, _>>().unwrap();
@@ -101,8 +102,8 @@ on_both! {
         let Some(answers_chunk::Part::Header(header)) = closed.next().await.unwrap().unwrap().part else { panic!("no header") };
         let Some(answers_chunk::Part::Data(data)) = closed.next().await.unwrap().unwrap().part else { panic!("no data") };
         assert_eq!((header.closed, header.answered, header.size), (true, 1, data.len() as u64));
-        let given = read_answers(&data).unwrap();
-        assert_eq!((given.len(), given[0].question, read_answer(&given[0])), (1, question, (1, "where")));
+        let answers = read_answers(&data).unwrap();
+        assert_eq!((answers.len(), answers[0].question, read_answer(&answers[0])), (1, question, (1, "where")));
     }
 
     async fn a_pool_that_breaks_off_leaves_nothing(app: &TestApp) {
@@ -111,7 +112,7 @@ on_both! {
         let session = sign_in(&mut client, &poll.world.sites[1]).await.unwrap();
         let bytes = pool(&texts("north"));
         let receipt = poll.receipt(1).into();
-        let mut chunks = sent(&poll.leases[1], &bytes, vec![receipt]);
+        let mut chunks = ask_chunks(&poll.leases[1], &bytes, vec![receipt]);
         let last = chunks.pop().unwrap();
         let broken = client.ask(with(&session, futures::stream::iter(chunks.clone()))).await.unwrap_err();
         assert_eq!(to_problem(&broken).code, Code::BadSignature);

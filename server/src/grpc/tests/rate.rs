@@ -63,14 +63,15 @@ async fn writes_of_an_organization_beyond_its_rate_are_refused() {
     let mut client = WorkerGatewayClient::new(connect(&app.ctx).await);
     let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
-    let (begun, mut answered) = (Instant::now(), 0);
+    let start = Instant::now();
+    let mut answers = 0;
     let refused = loop {
         if let Some(refused) = decide(&mut client, &first).await {
             break refused;
         }
-        answered += 1;
+        answers += 1;
     };
-    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answers), "{answers}");
     let problem = to_problem(&refused);
     assert!(problem.code == Code::RateLimited && problem.detail.contains("rates.by_organization"), "{problem:?}");
     assert!(retry_delay(&refused).is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(1)), "{refused:?}");
@@ -99,7 +100,7 @@ async fn proxy_before_the_other_face_names_no_address_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered() {
+async fn calls_beyond_the_rate_are_refused_with_a_retry_time() {
     let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS, ..RateConfig::default() };
     let app = TestApp::sqlite_with(|config| config.rates = rates).await;
     let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
@@ -109,14 +110,15 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
 
     // The bucket refills during the test: one call a second.
-    let (begun, mut answered) = (Instant::now(), 0);
+    let start = Instant::now();
+    let mut answers = 0;
     let refused = loop {
         if let Some(refused) = renew(&mut client, &first).await {
             break refused;
         }
-        answered += 1;
+        answers += 1;
     };
-    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + begun.elapsed().as_secs()).contains(&answered), "{answered}");
+    assert!((u64::from(HOLDS)..=u64::from(HOLDS) + 1 + start.elapsed().as_secs()).contains(&answers), "{answers}");
     assert_eq!(to_problem(&refused).code, Code::RateLimited);
     let wait = retry_delay(&refused).expect("it is told when to come again");
     assert!(!wait.is_zero() && wait <= Duration::from_secs(1), "{wait:?}");
@@ -135,9 +137,9 @@ async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered(
     );
     let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
     assert!(healthy.is_ok(), "health is not counted: {healthy:?}");
-    let told = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
-    let turned_away = told.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
+    let metrics = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
+    let turned_away = metrics.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
     assert!(turned_away.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)), "{turned_away:?}");
-    assert!(told.contains("code=\"ResourceExhausted\""), "{told}");
+    assert!(metrics.contains("code=\"ResourceExhausted\""), "{metrics}");
     app.close().await;
 }

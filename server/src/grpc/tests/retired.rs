@@ -25,8 +25,8 @@ on_both! {
         let offer = client.next_offer(with(&session, v1::NextOfferRequest::default())).await.map(drop);
         let renewal = client.renew(with(&session, v1::RenewRequest { lease: "none".to_owned() })).await.map(drop);
         let receipts = client.receipts(with(&session, v1::ReceiptsRequest::default())).await.map(drop);
-        let sent = client.submit(with(&session, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
-        for refused in [offer, renewal, receipts, sent] {
+        let submission = client.submit(with(&session, futures::stream::iter(Vec::<v1::SubmitChunk>::new()))).await.map(drop);
+        for refused in [offer, renewal, receipts, submission] {
             assert_eq!(to_problem(&refused.unwrap_err()).code, Code::Unauthenticated);
         }
         assert_eq!(sign_in(&mut client, site).await, Err(Code::Unauthenticated));

@@ -6,7 +6,7 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::world::people;
 
 /// The means of a caller's authentication.
-pub(super) enum Means {
+pub(super) enum CallerCredential {
     /// None.
     Nobody,
     /// A session. Each request has its own, so that ending one does not affect others.
@@ -18,18 +18,18 @@ pub(super) enum Means {
 }
 
 /// One kind of caller.
-pub(super) struct Caller {
+pub(super) struct TestCaller {
     pub(super) name: &'static str,
-    pub(super) means: Means,
+    pub(super) means: CallerCredential,
 }
 
-impl Caller {
+impl TestCaller {
     /// Returns the token after `Bearer` in the next request.
     pub(super) async fn token(&self, ctx: &Ctx) -> Option<String> {
         match &self.means {
-            Means::Nobody => None,
-            Means::Session(member) => Some(people::token(ctx, *member).await),
-            Means::Key(key) | Means::Revoked(key) => Some(key.clone()),
+            CallerCredential::Nobody => None,
+            CallerCredential::Session(member) => Some(people::token(ctx, *member).await),
+            CallerCredential::Key(key) | CallerCredential::Revoked(key) => Some(key.clone()),
         }
     }
 }

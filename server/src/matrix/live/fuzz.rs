@@ -8,23 +8,23 @@ use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 use undertone_fuzz::Target;
 
-use super::caller::Caller;
-use super::request::Requests;
-use super::scene::Scene;
-use crate::matrix::Row;
+use super::caller::TestCaller;
+use super::request::RequestBuilder;
+use super::scene::TestScene;
+use crate::matrix::MatrixRow;
 use crate::matrix::rest::REST;
 use crate::testing::TestApp;
 use undertone_server_core::config::RateConfig;
 
 /// Returns the addresses that accept a body.
-fn rows() -> Vec<&'static Row> {
-    let takes = |row: &&Row| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
+fn rows() -> Vec<&'static MatrixRow> {
+    let takes = |row: &&MatrixRow| ["POST ", "PUT ", "PATCH "].iter().any(|method| row.name.starts_with(method));
     REST.iter().filter(takes).collect()
 }
 
 /// Decodes an input: the index of the caller, the index of the address, and the body. Input that is not JSON is itself
 /// the body.
-fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
+fn decode_input(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(fields)) if fields.contains_key("body") => {
             let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or_default() as usize;
@@ -40,10 +40,10 @@ fn sent(bytes: &[u8]) -> (usize, usize, Vec<u8>) {
 }
 
 /// Returns every body of the OpenAPI document, from every caller in turn.
-async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8>> {
+async fn seeds(requests: &RequestBuilder, scene: &TestScene, callers: usize) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, row) in rows().into_iter().enumerate() {
-        let body = to_bytes(requests.of(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
+        let body = to_bytes(requests.build(row, scene, None).into_body(), 1 << 20).await.expect("it is in memory");
         let text = String::from_utf8_lossy(&body);
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::String(text.into_owned()));
         for caller in [number % callers, callers - 3] {
@@ -53,14 +53,21 @@ async fn seeds(requests: &Requests, scene: &Scene, callers: usize) -> Vec<Vec<u8
     seeds
 }
 
-async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers: &[Caller], bytes: &[u8]) {
+async fn knock(
+    app: &TestApp,
+    requests: &RequestBuilder,
+    scene: &Mutex<TestScene>,
+    callers: &[TestCaller],
+    bytes: &[u8],
+) {
     let rows = rows();
-    let (caller, row, body) = sent(bytes);
-    let (caller, row) = (&callers[caller % callers.len()], rows[row % rows.len()]);
+    let (caller, row, body) = decode_input(bytes);
+    let caller = &callers[caller % callers.len()];
+    let row = rows[row % rows.len()];
     let token = caller.token(&app.ctx).await;
     let mut scene = scene.lock().await;
     scene.renew(app).await;
-    let (parts, _) = requests.of(row, &scene, token.as_deref()).into_parts();
+    let (parts, _) = requests.build(row, &scene, token.as_deref()).into_parts();
     let response = app.router.clone().oneshot(Request::from_parts(parts, Body::from(body))).await;
     let response = response.expect("a router answers");
     let status = response.status();
@@ -68,8 +75,8 @@ async fn knock(app: &TestApp, requests: &Requests, scene: &Mutex<Scene>, callers
         return;
     }
     let answer = to_bytes(response.into_body(), 1 << 24).await.expect("an answer ends");
-    let said = String::from_utf8_lossy(&answer);
-    let short: String = said.chars().take(300).collect();
+    let text = String::from_utf8_lossy(&answer);
+    let short: String = text.chars().take(300).collect();
     assert!(status.is_client_error(), "{} from {}: {status}: {short}", row.name, caller.name);
     let problem: Option<Value> = serde_json::from_slice(&answer).ok();
     assert!(problem.is_some_and(|problem| problem["code"].is_string()), "{} from {}: {short}", row.name, caller.name);
@@ -84,10 +91,10 @@ fn no_body_makes_the_server_fail() {
             config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
         })
         .await;
-        (app, Requests::new())
+        (app, RequestBuilder::new())
     });
     let (seeds, callers, scene) = runtime.block_on(async {
-        let mut scene = Scene::set(&app).await;
+        let mut scene = TestScene::set(&app).await;
         let callers = std::mem::take(&mut scene.callers);
         (seeds(&requests, &scene, callers.len()).await, callers, Mutex::new(scene))
     });

@@ -6,24 +6,24 @@ use serde_json::{Map, Value, json};
 use undertone_api::plan::NewPlan;
 use uuid::Uuid;
 
-use super::scene::Scene;
-use crate::matrix::Row;
+use super::scene::TestScene;
+use crate::matrix::MatrixRow;
 use crate::rest::openapi;
 
 /// The greatest depth of a sample; optional fields are omitted, so only a malformed schema reaches it.
 const DEEPEST: usize = 24;
 
 /// A builder of requests.
-pub(super) struct Requests(Value);
+pub(super) struct RequestBuilder(Value);
 
-impl Requests {
+impl RequestBuilder {
     /// Uses the document as it is served.
     pub(super) fn new() -> Self {
         Self(serde_json::to_value(openapi::document()).expect("JSON"))
     }
 
     /// Builds the request of a row.
-    pub(super) fn of(&self, row: &Row, scene: &Scene, token: Option<&str>) -> Request<Body> {
+    pub(super) fn build(&self, row: &MatrixRow, scene: &TestScene, token: Option<&str>) -> Request<Body> {
         let (method, path) = row.route().split_once(' ').expect("a method and an address");
         let operation = &self.0["paths"][path][method.to_lowercase()];
         let mut request =
@@ -47,8 +47,9 @@ impl Requests {
     /// Returns the required query parameters.
     fn query(&self, operation: &Value) -> String {
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
-        let asked = parameters.iter().filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
-        let pairs: Vec<String> = asked
+        let required =
+            parameters.iter().filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
+        let pairs: Vec<String> = required
             .map(|parameter| {
                 let value = self.sample(&parameter["schema"], 0);
                 format!(
@@ -85,8 +86,8 @@ impl Requests {
         match kind {
             Some("object") => {
                 let required = schema["required"].as_array().cloned().unwrap_or_default();
-                let named = required.iter().filter_map(Value::as_str);
-                named.map(|name| (name.to_owned(), sample(&schema["properties"][name]))).collect::<Map<_, _>>().into()
+                let names = required.iter().filter_map(Value::as_str);
+                names.map(|name| (name.to_owned(), sample(&schema["properties"][name]))).collect::<Map<_, _>>().into()
             }
             Some("array") if schema["minItems"].as_u64().unwrap_or(0) > 0 => json!([sample(&schema["items"])]),
             Some("array") => json!([]),
@@ -104,7 +105,7 @@ impl Requests {
 }
 
 /// Returns the bodies that must refer to objects of the scene.
-fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
+fn by_hand(row: &MatrixRow, scene: &TestScene) -> Option<Value> {
     Some(match (row.route(), row.word()) {
         ("POST /invitations", Some("organization")) => {
             json!({ "purpose": "organization", "consortium": scene.consortium, "label": "x" })
@@ -128,7 +129,7 @@ fn by_hand(row: &Row, scene: &Scene) -> Option<Value> {
 }
 
 /// Fills an address with the ids of the scene; `nil` for parameters without an object.
-fn filled(path: &str, scene: &Scene) -> String {
+fn filled(path: &str, scene: &TestScene) -> String {
     let mut before = "";
     let parts = path.split('/').map(|part| {
         let filled = if part.starts_with('{') {

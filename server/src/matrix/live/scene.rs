@@ -11,8 +11,8 @@ use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::report::ReportFile;
 
-use super::caller::{Caller, Means};
-use crate::matrix::At;
+use super::caller::{CallerCredential, TestCaller};
+use crate::matrix::CheckScope;
 use crate::testing::TestApp;
 use undertone_server_core::auth::{Actor, Place};
 use undertone_server_core::service::world::poll::QuestionJob;
@@ -20,7 +20,7 @@ use undertone_server_core::service::world::{TestConsortium, people};
 use undertone_server_core::service::{api_key, dataset, invitation, job, report, session};
 
 /// The objects and the callers.
-pub(super) struct Scene {
+pub(super) struct TestScene {
     pub(super) consortium: ConsortiumId,
     /// The owner of `dataset`.
     pub(super) organization: OrganizationId,
@@ -38,25 +38,27 @@ pub(super) struct Scene {
     pub(super) link_operator: InvitationId,
     pub(super) new_job: NewJob,
     pub(super) report: ReportFile,
-    pub(super) callers: Vec<Caller>,
+    pub(super) callers: Vec<TestCaller>,
     /// The author of the draft.
     author: Actor,
 }
 
-impl Scene {
+impl TestScene {
     /// Creates the objects.
     pub(super) async fn set(app: &TestApp) -> Self {
         let ctx = &app.ctx;
         let poll = QuestionJob::pooled(ctx, 1).await;
         let question = poll.id(1, "a");
         poll.chooses(1, &[question]).await.expect("the lead may choose");
-        let (own, peer) = (&poll.world.sites[1], &poll.world.sites[2]);
+        let own = &poll.world.sites[1];
+        let peer = &poll.world.sites[2];
         let organization = own.steward.organizations()[0];
         let account = dataset::get(ctx, &own.steward, own.dataset).await.expect("there").accounts[0].id;
         let id = poll.job.summary.id;
         let new_job = NewJob { title: "once more".to_owned(), spec: poll.job.spec.clone() };
         let callers = callers(app, &poll.world, organization, peer.steward.organizations()[0]).await;
-        let Some(Caller { means: Means::Session(everything), .. }) = callers.iter().find(|c| c.name == EVERYTHING)
+        let Some(TestCaller { means: CallerCredential::Session(everything), .. }) =
+            callers.iter().find(|c| c.name == EVERYTHING)
         else {
             panic!("somebody has every role");
         };
@@ -98,11 +100,11 @@ impl Scene {
     }
 
     /// Returns the place of an operation in this scene.
-    pub(super) const fn place(&self, at: At) -> Place {
+    pub(super) const fn place(&self, at: CheckScope) -> Place {
         match at {
-            At::Server => Place::Server,
-            At::Consortium => Place::Consortium(self.consortium),
-            At::Organization => Place::Organization(self.organization),
+            CheckScope::Server => Place::Server,
+            CheckScope::Consortium => Place::Consortium(self.consortium),
+            CheckScope::Organization => Place::Organization(self.organization),
         }
     }
 }
@@ -115,13 +117,16 @@ async fn draft(app: &TestApp, author: &Actor, consortium: ConsortiumId, job: &Ne
 }
 
 /// Returns every kind of caller.
-async fn callers(app: &TestApp, world: &TestConsortium, own: OrganizationId, peer: OrganizationId) -> Vec<Caller> {
+async fn callers(app: &TestApp, world: &TestConsortium, own: OrganizationId, peer: OrganizationId) -> Vec<TestCaller> {
     use Role::{Annotator, Auditor, ConsortiumAdmin, DataSteward, OrganizationAdmin, Researcher};
     let ctx = &app.ctx;
     let elsewhere = TestConsortium::new(ctx, 1, 1.0).await;
     let far = elsewhere.sites[1].steward.organizations()[0];
-    let (here, there) = (RoleScope::Consortium(world.consortium), RoleScope::Consortium(elsewhere.consortium));
-    let (own, peer, far) = (RoleScope::Organization(own), RoleScope::Organization(peer), RoleScope::Organization(far));
+    let here = RoleScope::Consortium(world.consortium);
+    let there = RoleScope::Consortium(elsewhere.consortium);
+    let own = RoleScope::Organization(own);
+    let peer = RoleScope::Organization(peer);
+    let far = RoleScope::Organization(far);
     let grants = |list: &[(RoleScope, Role)]| {
         list.iter().map(|(scope, role)| RoleGrant { scope: *scope, role: *role }).collect()
     };
@@ -148,10 +153,10 @@ async fn callers(app: &TestApp, world: &TestConsortium, own: OrganizationId, pee
         ("the operator", true, Vec::new()),
         (EVERYTHING, true, all_of(own, here)),
     ];
-    let mut callers = vec![Caller { name: "nobody", means: Means::Nobody }];
+    let mut callers = vec![TestCaller { name: "nobody", means: CallerCredential::Nobody }];
     for (name, operator, grants) in people {
         let member = people::somebody(ctx, name, operator, &grants).await;
-        callers.push(Caller { name, means: Means::Session(member) });
+        callers.push(TestCaller { name, means: CallerCredential::Session(member) });
         if name == EVERYTHING {
             let token = people::token(ctx, member).await;
             let actor = session::authenticate(ctx, &token).await.expect("signed in");
@@ -163,9 +168,18 @@ async fn callers(app: &TestApp, world: &TestConsortium, own: OrganizationId, pee
                 (make(&[KeyScope::Read]).await, make(KeyScope::ALL).await, make(KeyScope::ALL).await);
             api_key::revoke(ctx, &actor, revoked.id).await.expect("revoked");
             let secret = |key: undertone_api::api_key::ApiKey| key.secret.expect("shown once");
-            callers.push(Caller { name: "a key of theirs that only reads", means: Means::Key(secret(reading)) });
-            callers.push(Caller { name: "a key of theirs with every scope", means: Means::Key(secret(whole)) });
-            callers.push(Caller { name: "a key of theirs that was revoked", means: Means::Revoked(secret(revoked)) });
+            callers.push(TestCaller {
+                name: "a key of theirs that only reads",
+                means: CallerCredential::Key(secret(reading)),
+            });
+            callers.push(TestCaller {
+                name: "a key of theirs with every scope",
+                means: CallerCredential::Key(secret(whole)),
+            });
+            callers.push(TestCaller {
+                name: "a key of theirs that was revoked",
+                means: CallerCredential::Revoked(secret(revoked)),
+            });
         }
     }
     callers

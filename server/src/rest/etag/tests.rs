@@ -9,22 +9,22 @@ use crate::rest::member_of;
 use crate::testing::on_both;
 use undertone_server_core::service::world::TestConsortium;
 
-struct Caller<'a> {
+struct EtagClient<'a> {
     server: &'a TestServer,
     bearer: String,
 }
 
-impl Caller<'_> {
+impl EtagClient<'_> {
     async fn ask(
         &self,
         method: Method,
         path: &str,
-        named: Option<(HeaderName, &str)>,
+        condition: Option<(HeaderName, &str)>,
         body: Option<&Value>,
     ) -> TestResponse {
         let request =
             self.server.method(method, &format!("/api/v1{path}")).add_header(header::AUTHORIZATION, &self.bearer);
-        let request = match named {
+        let request = match condition {
             Some((name, value)) => request.add_header(name, value),
             None => request,
         };
@@ -48,7 +48,7 @@ fn is_stale(response: &TestResponse) {
 on_both! {
     async fn what_is_there_already_is_not_sent_again(app: &TestApp) {
         let world = app.founded().await;
-        let caller = Caller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}", world.consortium);
         let tag = caller.tag(&path).await;
         for same in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
@@ -59,17 +59,17 @@ on_both! {
         }
         let edit = json!({ "description": "about voices" });
         caller.ask(Method::PATCH, &path, None, Some(&edit)).await.assert_status_ok();
-        let sent = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &tag)), None).await;
-        sent.assert_status_ok();
-        assert_eq!(sent.json::<Value>()["description"], "about voices");
-        assert_ne!(sent.header(header::ETAG), tag.as_str());
+        let response = caller.ask(Method::GET, &path, Some((header::IF_NONE_MATCH, &tag)), None).await;
+        response.assert_status_ok();
+        assert_eq!(response.json::<Value>()["description"], "about voices");
+        assert_ne!(response.header(header::ETAG), tag.as_str());
         let none = caller.ask(Method::GET, "/nothing", Some((header::IF_NONE_MATCH, "*")), None).await;
         none.assert_status(StatusCode::NOT_FOUND);
     }
 
     async fn two_who_edit_a_consortium_do_not_overwrite_each_other(app: &TestApp) {
         let world = app.founded().await;
-        let caller = Caller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}", world.consortium);
         let read = caller.tag(&path).await;
         let first = json!({ "name": "Speech in care" });
@@ -84,13 +84,13 @@ on_both! {
         let refused: Problem = caller.ask(Method::PATCH, &path, None, Some(&long)).await.json();
         let fields: Vec<&str> = refused.violations.iter().map(|violation| violation.field.as_str()).collect();
         assert_eq!(fields, ["name", "description"]);
-        let stranger = Caller { server: &app.server, bearer: world.north.1.bearer() };
+        let stranger = EtagClient { server: &app.server, bearer: world.north.1.bearer() };
         stranger.ask(Method::PATCH, &path, None, Some(&second)).await.assert_status(StatusCode::FORBIDDEN);
     }
 
     async fn two_who_declare_an_overlap_read_each_other_first(app: &TestApp) {
         let world = app.founded().await;
-        let caller = Caller { server: &app.server, bearer: world.operator.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: world.operator.bearer() };
         let path = format!("/consortia/{}/overlap", world.consortium);
         let read = caller.tag(&path).await;
         let rule = json!({ "overlap": "disjoint", "statement": "each serves a region of its own" });
@@ -103,7 +103,7 @@ on_both! {
     async fn a_budget_is_not_set_on_one_that_somebody_else_has_set(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let steward = member_of(app, &world, 1).await;
-        let caller = Caller { server: &app.server, bearer: steward.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/budgets", world.sites[1].dataset);
         let read = caller.tag(&path).await;
         let limit = |epsilon: f64| json!({ "unit": "record", "epsilon": epsilon, "delta": 1e-5 });
@@ -116,13 +116,14 @@ on_both! {
         assert_eq!((&balances[0]["unit"], balances[0]["balance"].is_object()), (&json!("record"), true));
     }
 
-    async fn a_job_that_passes_between_reading_and_setting_a_limit_refuses_nobody(app: &TestApp) {
+    async fn job_between_reading_and_setting_a_limit_is_no_conflict(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let steward = member_of(app, &world, 1).await;
-        let caller = Caller { server: &app.server, bearer: steward.bearer() };
+        let caller = EtagClient { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/approval-limits", world.sites[1].dataset);
         let limit = |epsilon: f64| {
-            let (epsilon, kinds) = (Epsilon::new(epsilon).expect("an ε"), vec!["dp_sgd".to_owned()]);
+            let epsilon = Epsilon::new(epsilon).expect("an ε");
+            let kinds = vec!["dp_sgd".to_owned()];
             let until = app.ctx.now() + time::Duration::days(30);
             json!(NewApprovalLimit { epsilon, total_epsilon: None, kinds, until })
         };

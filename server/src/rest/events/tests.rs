@@ -45,20 +45,20 @@ async fn problem(response: Response) -> Code {
 }
 
 #[tokio::test]
-async fn a_stream_with_nothing_to_say_beats() {
+async fn idle_stream_sends_keep_alive_messages() {
     // Proxies close connections that are silent for 30 seconds or more.
     assert_eq!(BEAT, Duration::from_secs(15));
     let often = Duration::from_millis(10);
     let mut body = answer(futures::stream::pending(), often).into_body().into_data_stream();
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     for _ in 0..3 {
         assert_eq!(chunk(&mut body).await, ": beat\n\n");
     }
-    assert!(begun.elapsed() >= often * 3);
+    assert!(start.elapsed() >= often * 3);
 }
 
 on_both! {
-    async fn a_consortium_is_watched_by_rest_and_gone_on_with_where_it_was(app: &TestApp) {
+    async fn stream_of_a_consortium_resumes_at_the_last_event(app: &TestApp) {
         let founded = app.founded().await;
         let address = format!("/api/v1/consortia/{}/events", founded.consortium);
         let bearer = (header::AUTHORIZATION, founded.north.1.bearer());
@@ -74,9 +74,9 @@ on_both! {
         drop(body);
 
         // The first event is a change that occurred without a listener; a known version is not sent again.
-        let known = (header::HeaderName::from_static("last-event-id"), field(&first, "id").unwrap().to_owned());
+        let last_event = (header::HeaderName::from_static("last-event-id"), field(&first, "id").unwrap().to_owned());
         app.organization(&founded.operator, founded.consortium, "East").await;
-        let mut body = get(app, &address, &[bearer.clone(), known]).await.into_body().into_data_stream();
+        let mut body = get(app, &address, &[bearer.clone(), last_event]).await.into_body().into_data_stream();
         let second = chunk(&mut body).await;
         assert!(field(&second, "id").is_some() && field(&second, "id") != field(&first, "id"), "{second}");
     }
@@ -85,19 +85,19 @@ on_both! {
         let founded = app.founded().await;
         let consortium = founded.consortium;
         let jar = (header::COOKIE, cookies(app, &founded.north.1));
-        let shown = format!("/ui/events?consortium={consortium}");
-        let mut body = get(app, &shown, std::slice::from_ref(&jar)).await.into_body().into_data_stream();
+        let page_events = format!("/ui/events?consortium={consortium}");
+        let mut body = get(app, &page_events, std::slice::from_ref(&jar)).await.into_body().into_data_stream();
         let event = chunk(&mut body).await;
-        let told: Value = serde_json::from_str(field(&event, "data").unwrap()).unwrap();
-        assert_eq!(told, serde_json::json!({ "version": field(&event, "id").unwrap() }), "versions and nothing else");
+        let data: Value = serde_json::from_str(field(&event, "data").unwrap()).unwrap();
+        assert_eq!(data, serde_json::json!({ "version": field(&event, "id").unwrap() }), "versions and nothing else");
 
         let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium }).await;
         let annotator = (header::COOKIE, cookies(app, &app.accept(&link, newcomer("Annotator", None)).await));
-        assert_eq!(problem(get(app, &shown, std::slice::from_ref(&annotator)).await).await, Code::Forbidden);
+        assert_eq!(problem(get(app, &page_events, std::slice::from_ref(&annotator)).await).await, Code::Forbidden);
         let questions = get(app, &format!("/ui/events?questions={consortium}"), &[annotator]).await;
         assert_eq!(questions.status(), StatusCode::OK);
-        assert_eq!(problem(get(app, &shown, &[]).await).await, Code::Unauthenticated);
-        for wrong in ["/ui/events".to_owned(), format!("{shown}&questions={consortium}")] {
+        assert_eq!(problem(get(app, &page_events, &[]).await).await, Code::Unauthenticated);
+        for wrong in ["/ui/events".to_owned(), format!("{page_events}&questions={consortium}")] {
             assert_eq!(problem(get(app, &wrong, std::slice::from_ref(&jar)).await).await, Code::ValidationFailed, "{wrong}");
         }
         assert_eq!(problem(get(app, "/ui/events?job=x", &[jar]).await).await, Code::Malformed);

@@ -46,8 +46,8 @@ impl WriteProbe {
         }
         // A busy database can still write: load does not end readiness.
         if let Ok(Err(error)) = timeout(PATIENCE, ctx.db.probe_write()).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "the database refuses to write");
-            return Some(error.outage().map_or("the database refuses to write", |outage| outage.detail()));
+            tracing::error!(error = &error as &dyn std::error::Error, "the database rejects writes");
+            return Some(error.outage().map_or("the database rejects writes", |outage| outage.detail()));
         }
         state.passed = Some(Instant::now());
         None

@@ -11,7 +11,7 @@ use undertone_server_core::config::ProviderConfig;
 use undertone_server_core::ctx::Clock;
 
 /// Starts a server with a real provider; the server's clock shows the current time.
-async fn beside() -> Option<(TestApp, RealProvider)> {
+async fn start_app() -> Option<(TestApp, RealProvider)> {
     let real = RealProvider::start().await?;
     let oidc = real.config.clone();
     let app = TestApp::sqlite_with(|config| {
@@ -30,9 +30,9 @@ fn location(response: &TestResponse) -> String {
 
 /// Returns the cookies that a browser stores from a response: name and value, without deleted ones.
 fn jar(response: &TestResponse) -> String {
-    let kept = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
-    let kept = kept.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
-    kept.collect::<Vec<_>>().join("; ")
+    let cookies = response.iter_headers_by_name(header::SET_COOKIE).filter_map(|value| value.to_str().ok());
+    let cookies = cookies.filter(|cookie| !cookie.contains("Max-Age=0")).filter_map(|cookie| cookie.split(';').next());
+    cookies.collect::<Vec<_>>().join("; ")
 }
 
 /// Begins at `/oidc/start?<query>`; returns the redirect address, and the cookie with the state.
@@ -67,7 +67,7 @@ async fn come_back(app: &TestApp, back: &Url, cookie: &str) -> TestResponse {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_signs_in_at_the_provider_and_goes_on() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     let session = sign_in(&app).await;
     assert_eq!(location(&link(&app, &real, &session, "operator").await), "/settings/keys");
@@ -85,8 +85,8 @@ async fn a_member_signs_in_at_the_provider_and_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_begun_can_be_finished_by_its_browser_once() {
-    let Some((app, real)) = beside().await else { return };
+async fn pending_sign_in_is_finished_once_by_its_browser() {
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     link(&app, &real, &sign_in(&app).await, "operator").await;
     let (address, cookie) = begin(&app, "").await;
@@ -110,8 +110,8 @@ async fn what_was_begun_can_be_finished_by_its_browser_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
-    let Some((app, real)) = beside().await else { return };
+async fn unknown_or_unverified_identity_returns_to_sign_in() {
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     for (login, word) in [("stranger", "unknown"), ("unverified-operator", "unverified")] {
         let (address, cookie) = begin(&app, "").await;
@@ -134,7 +134,7 @@ async fn who_is_not_known_or_not_verified_is_led_back_with_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn identity_is_linked_by_the_session_that_began() {
-    let Some((app, real)) = beside().await else { return };
+    let Some((app, real)) = start_app().await else { return };
     app.operator().await;
     // A visitor, and a page of another site.
     let visitor = app.server.get("/oidc/start?link=true").await;
@@ -163,8 +163,8 @@ async fn identity_is_linked_by_the_session_that_began() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
-    let Some((app, real)) = beside().await else { return };
+async fn invitation_is_accepted_by_a_provider_sign_in() {
+    let Some((app, real)) = start_app().await else { return };
     let founded = app.founded().await;
     let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
     let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
@@ -182,7 +182,7 @@ async fn the_bearer_of_an_invitation_comes_in_and_accepts_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_provider_there_is_no_such_address() {
+async fn oidc_address_without_a_provider_is_not_found() {
     let app = TestApp::sqlite().await;
     for address in ["/oidc/start", "/oidc/callback?code=x&state=y"] {
         app.server.get(address).await.assert_status(StatusCode::NOT_FOUND);
@@ -192,7 +192,7 @@ async fn without_a_provider_there_is_no_such_address() {
 }
 
 #[test]
-fn nobody_is_led_to_another_site() {
+fn redirect_never_leaves_this_site() {
     assert_eq!(own_address("/c/1?x=2"), "/c/1?x=2");
     let long = format!("/{}", "x".repeat(1000));
     for elsewhere in

@@ -13,7 +13,7 @@ async fn post(server: &TestServer, bearer: &str, path: &str, key: &str, body: &V
     server.post(path).add_header(header::AUTHORIZATION, bearer).add_header(KEY, key).json(body).await
 }
 
-async fn found(app: &TestApp, bearer: &str, key: &str, name: &str) -> TestResponse {
+async fn create_consortium(app: &TestApp, bearer: &str, key: &str, name: &str) -> TestResponse {
     post(&app.server, bearer, "/api/v1/consortia", key, &json!({ "name": name })).await
 }
 
@@ -31,10 +31,10 @@ async fn consortia(app: &TestApp, bearer: &str) -> usize {
 on_both! {
     async fn a_request_with_a_key_is_done_once_by_all_replicas(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        let first = found(app, &bearer, "k1", "Speech").await;
+        let first = create_consortium(app, &bearer, "k1", "Speech").await;
         first.assert_status(StatusCode::CREATED);
         assert!(first.maybe_header("idempotency-replayed").is_none());
-        let again = found(app, &bearer, "k1", "Speech").await;
+        let again = create_consortium(app, &bearer, "k1", "Speech").await;
         again.assert_status(StatusCode::CREATED);
         assert_eq!(again.header("idempotency-replayed"), "true");
         assert_eq!(again.text(), first.text());
@@ -50,58 +50,59 @@ on_both! {
     async fn a_key_is_of_one_request_and_one_caller(app: &TestApp) {
         let world = app.founded().await;
         let bearer = world.operator.bearer();
-        found(app, &bearer, "k1", "One").await.assert_status(StatusCode::CREATED);
-        let other = problem(&found(app, &bearer, "k1", "Two").await, Code::ValidationFailed);
+        create_consortium(app, &bearer, "k1", "One").await.assert_status(StatusCode::CREATED);
+        let other = problem(&create_consortium(app, &bearer, "k1", "Two").await, Code::ValidationFailed);
         assert_eq!(other.violations[0].field, "Idempotency-Key");
-        let stranger = found(app, &world.north.1.bearer(), "k1", "One").await;
+        let stranger = create_consortium(app, &world.north.1.bearer(), "k1", "One").await;
         problem(&stranger, Code::Forbidden);
         for wrong in ["", "a b", &"x".repeat(256)] {
-            let refused = problem(&found(app, &bearer, wrong, "Three").await, Code::ValidationFailed);
+            let refused = problem(&create_consortium(app, &bearer, wrong, "Three").await, Code::ValidationFailed);
             assert_eq!(refused.violations[0].field, "Idempotency-Key", "{wrong:?}");
         }
-        found(app, &bearer, &"x".repeat(255), "Three").await.assert_status(StatusCode::CREATED);
+        create_consortium(app, &bearer, &"x".repeat(255), "Three").await.assert_status(StatusCode::CREATED);
     }
 
     async fn what_was_refused_changed_nothing_and_frees_its_key(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        problem(&found(app, &bearer, "k1", "").await, Code::ValidationFailed);
-        found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
+        problem(&create_consortium(app, &bearer, "k1", "").await, Code::ValidationFailed);
+        create_consortium(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
     }
 
     async fn a_request_under_way_or_without_answer_is_not_done_again(app: &TestApp) {
         let operator = app.operator().await;
-        let (actor, bearer) = (operator.actor(app).await, operator.bearer());
+        let actor = operator.actor(app).await;
+        let bearer = operator.bearer();
         let request = b"POST\n/consortia\napplication/json\n{\"name\":\"Speech\"}";
-        let begun = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
-        assert!(matches!(begun, KeyState::Never(_)));
-        let busy = found(app, &bearer, "k1", "Speech").await;
+        let attempt = idempotency::begin(&app.ctx, &actor, "k1", request).await.expect("it begins");
+        assert!(matches!(attempt, KeyState::Never(_)));
+        let busy = create_consortium(app, &bearer, "k1", "Speech").await;
         busy.assert_status(StatusCode::CONFLICT);
         assert!(problem(&busy, Code::InProgress).detail.contains("under way"));
         app.clock.advance(Duration::minutes(3));
-        let lost = found(app, &bearer, "k1", "Speech").await;
+        let lost = create_consortium(app, &bearer, "k1", "Speech").await;
         assert!(problem(&lost, Code::InProgress).detail.contains("never got its answer"));
         assert_eq!(consortia(app, &bearer).await, 0);
     }
 
     async fn after_a_day_a_key_is_new_again(app: &TestApp) {
         let operator = app.operator().await;
-        found(app, &operator.bearer(), "k1", "Speech").await.assert_status(StatusCode::CREATED);
+        create_consortium(app, &operator.bearer(), "k1", "Speech").await.assert_status(StatusCode::CREATED);
         app.clock.advance(Duration::hours(24));
         let credentials = json!({ "email": "operator@example.org", "password": crate::testing::PASSWORD });
         let session: Value = app.server.post("/api/v1/session").json(&credentials).await.json();
         let bearer = format!("Bearer {}", session["access_token"].as_str().expect("a token"));
-        problem(&found(app, &bearer, "k1", "Speech").await, Code::AlreadyExists);
+        problem(&create_consortium(app, &bearer, "k1", "Speech").await, Code::AlreadyExists);
     }
 
     async fn what_is_kept_is_sealed(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        found(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
-        let kept = idempotency::list_responses(&app.ctx).await;
-        assert_eq!(kept.len(), 1);
-        assert!(kept.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
+        create_consortium(app, &bearer, "k1", "Speech").await.assert_status(StatusCode::CREATED);
+        let records = idempotency::list_responses(&app.ctx).await;
+        assert_eq!(records.len(), 1);
+        assert!(records.iter().all(|bytes| !bytes.is_empty() && !String::from_utf8_lossy(bytes).contains("Speech")));
     }
 
-    async fn what_is_shown_once_is_never_kept_and_a_key_is_refused_before_anything_is_done(app: &TestApp) {
+    async fn key_is_refused_where_the_response_contains_a_secret(app: &TestApp) {
         let world = app.founded().await;
         let bearer = world.operator.bearer();
         let organization = world.north.0;
@@ -131,9 +132,9 @@ on_both! {
             let refused = post(&app.server, &bearer, path, "k1", body).await;
             problem(&refused, Code::Malformed);
             // Without a key the request takes effect, once after all refusals, and its response is not stored.
-            let made = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
-            made.assert_status(StatusCode::CREATED);
-            assert!(made.json::<Value>()[secret].is_string(), "{path}");
+            let response = app.server.post(path).add_header(header::AUTHORIZATION, &bearer).json(body).await;
+            response.assert_status(StatusCode::CREATED);
+            assert!(response.json::<Value>()[secret].is_string(), "{path}");
         }
         let listed = app.server.get("/api/v1/keys").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(listed.json::<Value>()["items"].as_array().map(Vec::len), Some(1), "what was refused was not done");

@@ -42,9 +42,9 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     let mut statuses = vec![429, 503];
     if method == "post" && once::tells_a_secret(path) {
-        let told = operation["description"].as_str().map_or_else(String::new, |told| format!("{told}\n\n"));
+        let description = operation["description"].as_str().map_or_else(String::new, |text| format!("{text}\n\n"));
         operation["description"] = json!(format!(
-            "{told}The response is not stored: a request with an `Idempotency-Key` is refused with 400."
+            "{description}The response is not stored: a request with an `Idempotency-Key` is refused with 400."
         ));
         statuses.push(400);
     }
@@ -100,14 +100,14 @@ fn succeed(method: &str, operation: &mut Value) {
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     let mut read = false;
     for (status, response) in responses.iter_mut() {
-        let said = match status.as_str() {
+        let description = match status.as_str() {
             "200" => "The request succeeded, with this result.",
             "201" => "The request created this.",
             "204" => "The request succeeded, without a body.",
             _ => continue,
         };
         if response["description"].as_str().is_none_or(str::is_empty) {
-            response["description"] = json!(said);
+            response["description"] = json!(description);
         }
         if method == "get" && status == "200" && response["content"]["application/json"].is_object() {
             read = true;
@@ -149,17 +149,17 @@ fn tidy(parameter: &mut Value) {
     }
     let schema = &mut parameter["schema"];
     if let Some(types) = schema["type"].as_array() {
-        let kept: Vec<Value> = types.iter().filter(|kind| *kind != "null").cloned().collect();
-        schema["type"] = if let [one] = kept.as_slice() { one.clone() } else { Value::Array(kept) };
+        let remaining: Vec<Value> = types.iter().filter(|kind| *kind != "null").cloned().collect();
+        schema["type"] = if let [one] = remaining.as_slice() { one.clone() } else { Value::Array(remaining) };
     }
     for variants in ["oneOf", "anyOf"] {
         let Some(all) = schema[variants].as_array() else { continue };
-        let kept: Vec<Value> = all.iter().filter(|variant| variant["type"] != "null").cloned().collect();
-        if let [one] = kept.as_slice() {
+        let remaining: Vec<Value> = all.iter().filter(|variant| variant["type"] != "null").cloned().collect();
+        if let [one] = remaining.as_slice() {
             *schema = one.clone();
             break;
         }
-        schema[variants] = Value::Array(kept);
+        schema[variants] = Value::Array(remaining);
     }
     if name == "limit" {
         schema["minimum"] = json!(1);
@@ -181,10 +181,10 @@ fn name_of(status: u16) -> String {
 /// Returns the response of a status: its problem codes, and one of them as an example.
 fn problem(status: u16) -> Value {
     let codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.http_status() == status).collect();
-    let said: Vec<String> = codes.iter().map(|code| format!("`{}`: {}.", code.slug(), code.title())).collect();
+    let sentences: Vec<String> = codes.iter().map(|code| format!("`{}`: {}.", code.slug(), code.title())).collect();
     let example = codes.first().map(|code| Problem::new(*code, code.title()));
     let mut response = json!({
-        "description": said.join(" "),
+        "description": sentences.join(" "),
         "content": { PROBLEM: { "schema": { "$ref": "#/components/schemas/Problem" }, "example": example } },
     });
     if status == 429 || status == 503 {

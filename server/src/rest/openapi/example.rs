@@ -45,14 +45,14 @@ impl Examples<'_> {
                     "application/x-ndjson" | "text/csv" if media["schema"]["type"] == "string" => {
                         json!("{\"text\":\"how do I renew my card\",\"label\":\"renewal\"}\n")
                     }
-                    _ => self.of("", &media["schema"], 0),
+                    _ => self.build("", &media["schema"], 0),
                 };
             }
         }
     }
 
     /// Returns an example for a field with this name and schema.
-    fn of(&self, field: &str, schema: &Value, depth: usize) -> Value {
+    fn build(&self, field: &str, schema: &Value, depth: usize) -> Value {
         if depth > DEEPEST {
             return Value::Null;
         }
@@ -61,7 +61,7 @@ impl Examples<'_> {
         }
         if let Some(name) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
             let written = self.written.get(name);
-            let inner = || self.schemas.get(name).map_or(Value::Null, |schema| self.of(field, schema, depth + 1));
+            let inner = || self.schemas.get(name).map_or(Value::Null, |schema| self.build(field, schema, depth + 1));
             return written.cloned().unwrap_or_else(inner);
         }
         if let Some(value) = schema.get("const").or_else(|| schema["enum"].get(0)) {
@@ -69,21 +69,21 @@ impl Examples<'_> {
         }
         if let Some(variants) = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array()) {
             let real = variants.iter().find(|variant| variant["type"] != "null");
-            let inner = real.map_or(Value::Null, |variant| self.of(field, variant, depth + 1));
+            let inner = real.map_or(Value::Null, |variant| self.build(field, variant, depth + 1));
             return merged(inner, self.fields(schema, depth));
         }
         if let Some(parts) = schema["allOf"].as_array() {
             let whole = parts
                 .iter()
-                .fold(self.fields(schema, depth), |whole, part| merged(self.of(field, part, depth + 1), whole));
+                .fold(self.fields(schema, depth), |whole, part| merged(self.build(field, part, depth + 1), whole));
             return whole;
         }
         match kind(schema) {
             "object" if field == "event" && schema.get("properties").is_none() => release(),
             "object" => self.fields(schema, depth),
             "array" => match schema.get("prefixItems").and_then(Value::as_array) {
-                Some(items) => items.iter().map(|item| self.of(field, item, depth + 1)).collect(),
-                None => json!([self.of(field, &schema["items"], depth + 1)]),
+                Some(items) => items.iter().map(|item| self.build(field, item, depth + 1)).collect(),
+                None => json!([self.build(field, &schema["items"], depth + 1)]),
             },
             "string" => json!(text(field, schema)),
             "integer" => whole(field, schema),
@@ -97,8 +97,8 @@ impl Examples<'_> {
     /// Returns the fields of an object; without `next`, as on the last page of a list.
     fn fields(&self, schema: &Value, depth: usize) -> Value {
         let Some(properties) = schema["properties"].as_object() else { return json!({}) };
-        let shown = properties.iter().filter(|(name, _)| *name != "next");
-        shown.map(|(name, schema)| (name.clone(), self.of(name, schema, depth + 1))).collect::<Map<_, _>>().into()
+        let fields = properties.iter().filter(|(name, _)| *name != "next");
+        fields.map(|(name, schema)| (name.clone(), self.build(name, schema, depth + 1))).collect::<Map<_, _>>().into()
     }
 }
 

@@ -8,18 +8,18 @@ const DEEPEST: usize = 8;
 
 /// Rewrites every schema of that form. An inlined one is replaced by a reference.
 pub(super) fn add(document: &mut Value) {
-    let known = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
+    let definitions = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
     for (name, schema) in schemas {
-        if let Some(flat) = flattened(name, schema, &known) {
+        if let Some(flat) = flattened(name, schema, &definitions) {
             *schema = flat;
         }
         for part in children(schema) {
-            name_or_flatten(part, &known);
+            name_or_flatten(part, &definitions);
         }
     }
     for part in document.get_mut("paths").into_iter().flat_map(children) {
-        name_or_flatten(part, &known);
+        name_or_flatten(part, &definitions);
     }
 }
 
@@ -32,25 +32,25 @@ fn children(value: &mut Value) -> Vec<&mut Value> {
     }
 }
 
-fn name_or_flatten(value: &mut Value, known: &Map<String, Value>) {
-    if value.get("allOf").is_some() && is_union(value, known, 0) {
-        if let Some((name, _)) = known.iter().find(|(_, schema)| *schema == value) {
+fn name_or_flatten(value: &mut Value, definitions: &Map<String, Value>) {
+    if value.get("allOf").is_some() && is_union(value, definitions, 0) {
+        if let Some((name, _)) = definitions.iter().find(|(_, schema)| *schema == value) {
             *value = json!({ "$ref": format!("#/components/schemas/{name}") });
-        } else if let Some(flat) = flattened("", value, known) {
+        } else if let Some(flat) = flattened("", value, definitions) {
             *value = flat;
         }
     }
     for part in children(value) {
-        name_or_flatten(part, known);
+        name_or_flatten(part, definitions);
     }
 }
 
 /// Returns a rewritten schema of that form; `None` for any other.
-fn flattened(name: &str, schema: &Value, known: &Map<String, Value>) -> Option<Value> {
-    if schema.get("allOf").is_none() || !is_union(schema, known, 0) {
+fn flattened(name: &str, schema: &Value, definitions: &Map<String, Value>) -> Option<Value> {
+    if schema.get("allOf").is_none() || !is_union(schema, definitions, 0) {
         return None;
     }
-    let variants = objects(schema, known, 0)?;
+    let variants = objects(schema, definitions, 0)?;
     let mut flat = json!({ "oneOf": variants.into_iter().map(|variant| titled(name, variant)).collect::<Vec<_>>() });
     if let Some(description) = schema.get("description") {
         flat["description"] = description.clone();
@@ -58,33 +58,33 @@ fn flattened(name: &str, schema: &Value, known: &Map<String, Value>) -> Option<V
     Some(flat)
 }
 
-fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
+fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
     let name = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next());
-    name.and_then(|name| known.get(name)).unwrap_or(schema)
+    name.and_then(|name| definitions.get(name)).unwrap_or(schema)
 }
 
 /// Returns whether a schema's parts include a choice between objects.
-fn is_union(schema: &Value, known: &Map<String, Value>, depth: usize) -> bool {
-    let schema = resolved(schema, known);
+fn is_union(schema: &Value, definitions: &Map<String, Value>, depth: usize) -> bool {
+    let schema = resolved(schema, definitions);
     let parts = schema["allOf"].as_array();
     schema["oneOf"].is_array()
-        || depth < DEEPEST && parts.is_some_and(|parts| parts.iter().any(|part| is_union(part, known, depth + 1)))
+        || depth < DEEPEST && parts.is_some_and(|parts| parts.iter().any(|part| is_union(part, definitions, depth + 1)))
 }
 
 /// Returns the possible objects of a schema; `None` if it may also be another type.
-fn objects(schema: &Value, known: &Map<String, Value>, depth: usize) -> Option<Vec<Value>> {
-    let schema = resolved(schema, known);
+fn objects(schema: &Value, definitions: &Map<String, Value>, depth: usize) -> Option<Vec<Value>> {
+    let schema = resolved(schema, definitions);
     if depth > DEEPEST {
         return None;
     }
     if let Some(variants) = schema["oneOf"].as_array() {
-        let all: Option<Vec<_>> = variants.iter().map(|variant| objects(variant, known, depth + 1)).collect();
+        let all: Option<Vec<_>> = variants.iter().map(|variant| objects(variant, definitions, depth + 1)).collect();
         return all.map(|all| all.into_iter().flatten().collect());
     }
     if let Some(parts) = schema["allOf"].as_array() {
         let mut whole = vec![json!({ "type": "object", "properties": {}, "required": [] })];
         for part in parts {
-            let part = objects(part, known, depth + 1)?;
+            let part = objects(part, definitions, depth + 1)?;
             whole = whole.iter().flat_map(|one| part.iter().map(|other| merged(one, other))).collect();
         }
         return Some(whole);

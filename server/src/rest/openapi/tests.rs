@@ -16,43 +16,43 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().expect("paths");
     let all = paths.iter().flat_map(|(path, methods)| {
         let methods = methods.as_object().expect("methods").iter();
-        methods.map(move |(method, told)| (path.clone(), method.clone(), told.clone()))
+        methods.map(move |(method, operation)| (path.clone(), method.clone(), operation.clone()))
     });
     all.collect()
 }
 
 #[test]
-fn operations_have_names_of_their_own_that_say_what_they_do() {
-    let mut seen = BTreeSet::new();
-    for (path, method, told) in operations(&described()) {
-        let id = told["operationId"].as_str().expect("an id").to_owned();
+fn operation_ids_are_unique_verb_phrases() {
+    let mut ids = BTreeSet::new();
+    for (path, method, operation) in operations(&described()) {
+        let id = operation["operationId"].as_str().expect("an id").to_owned();
         let plain = id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(plain && id.contains('_'), "{method} {path} is called {id}: use a verb and a noun");
-        assert!(seen.insert(id.clone()), "{id} is the name of two operations");
+        assert!(ids.insert(id.clone()), "{id} is the name of two operations");
     }
 }
 
 #[test]
-fn every_operation_says_how_it_fails_and_what_it_answers() {
-    for (path, method, told) in operations(&described()) {
-        let responses = told["responses"].as_object().expect("responses");
+fn every_operation_describes_its_responses() {
+    for (path, method, operation) in operations(&described()) {
+        let responses = operation["responses"].as_object().expect("responses");
         assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
         assert!(responses.contains_key("429") && responses.contains_key("503"), "{method} {path}");
         for (status, response) in responses {
-            let said = response["description"].is_string() || response["$ref"].is_string();
-            assert!(said, "{method} {path} does not describe {status}");
+            let is_described = response["description"].is_string() || response["$ref"].is_string();
+            assert!(is_described, "{method} {path} does not describe {status}");
         }
-        if told["security"] != serde_json::json!([{}]) {
+        if operation["security"] != serde_json::json!([{}]) {
             assert!(responses.contains_key("401") && responses.contains_key("403"), "{method} {path}");
         }
-        for parameter in told["parameters"].as_array().into_iter().flatten() {
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{method} {path}: {}", parameter["name"]);
         }
     }
 }
 
 #[test]
-fn every_name_leads_to_what_it_names() {
+fn every_reference_resolves() {
     fn look(document: &Value, value: &Value, broken: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
@@ -67,7 +67,8 @@ fn every_name_leads_to_what_it_names() {
             _ => {}
         }
     }
-    let (document, mut broken) = (described(), Vec::new());
+    let document = described();
+    let mut broken = Vec::new();
     look(&document, &document, &mut broken);
     assert_eq!(broken, [""; 0]);
     // Two types with one name would replace each other.
@@ -84,8 +85,8 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
             if let Some(to) = parts.get("$ref").and_then(Value::as_str)
                 && seen.insert(to.to_owned())
             {
-                let named = document.pointer(to.trim_start_matches('#')).expect("it is there");
-                fields(document, named, seen, found);
+                let target = document.pointer(to.trim_start_matches('#')).expect("it is there");
+                fields(document, target, seen, found);
             }
             let properties = parts.get("properties").and_then(Value::as_object);
             found.extend(properties.into_iter().flatten().map(|(name, _)| name.clone()));
@@ -97,20 +98,22 @@ fn fields(document: &Value, schema: &Value, seen: &mut BTreeSet<String>, found: 
 }
 
 #[test]
-fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
-    let (document, mut refused) = (described(), 0);
-    for (path, method, told) in operations(&document) {
+fn stored_responses_contain_no_secret_fields() {
+    let document = described();
+    let mut refused = 0;
+    for (path, method, operation) in operations(&document) {
         if method != "post" {
             continue;
         }
-        let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
-        for (status, response) in told["responses"].as_object().expect("responses") {
+        let mut visited = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for (status, response) in operation["responses"].as_object().expect("responses") {
             if status.starts_with('2') {
-                fields(&document, &response["content"], &mut seen, &mut found);
+                fields(&document, &response["content"], &mut visited, &mut names);
             }
         }
-        let secret = SHOWN_ONCE.into_iter().find(|name| found.contains(*name));
-        let mut parameters = told["parameters"].as_array().into_iter().flatten();
+        let secret = SHOWN_ONCE.into_iter().find(|name| names.contains(*name));
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
         let bears_a_key = parameters.any(|parameter| parameter["name"] == "Idempotency-Key");
         assert!(
             secret.is_none() || !bears_a_key,
@@ -120,24 +123,24 @@ fn no_answer_that_is_kept_for_an_idempotency_key_holds_what_is_shown_once() {
         if crate::rest::once::tells_a_secret(&path) {
             refused += 1;
             assert!(!bears_a_key, "{path}");
-            assert!(told["description"].as_str().is_some_and(|said| said.contains("refused with 400")), "{path}");
-            assert!(told["responses"]["400"].is_object(), "{path}");
+            assert!(operation["description"].as_str().is_some_and(|said| said.contains("refused with 400")), "{path}");
+            assert!(operation["responses"]["400"].is_object(), "{path}");
         }
     }
     assert_eq!(refused, 18, "every address that tells a secret is described");
 }
 
 #[test]
-fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
+fn units_and_adjacencies_are_enums_in_every_schema() {
     // The number of words in each list.
     const LISTS: [(&str, usize); 2] = [("unit", 4), ("adjacency", 3)];
     fn look(value: &Value, found: &mut Vec<(usize, Value)>) {
         match value {
             Value::Object(fields) => {
                 if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
-                    let named =
+                    let lists =
                         LISTS.into_iter().filter_map(|(name, words)| Some((words, properties.get(name)?.clone())));
-                    found.extend(named);
+                    found.extend(lists);
                 }
                 fields.values().for_each(|field| look(field, found));
             }
@@ -145,10 +148,10 @@ fn units_and_adjacencies_are_words_of_a_list_wherever_they_stand() {
             _ => {}
         }
     }
-    let mut found = Vec::new();
-    look(&described()["components"]["schemas"], &mut found);
-    assert!(found.len() > 12, "{}", found.len());
-    for (words, schema) in found {
+    let mut lists = Vec::new();
+    look(&described()["components"]["schemas"], &mut lists);
+    assert!(lists.len() > 12, "{}", lists.len());
+    for (words, schema) in lists {
         assert_eq!(schema["enum"].as_array().map(Vec::len), Some(words), "{schema}");
     }
 }
@@ -194,10 +197,12 @@ fn bounds_are_those_that_the_text_states() {
 #[test]
 fn every_body_has_an_example_that_fits_its_schema() {
     let document = described();
-    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    let mut schemas = Schemas::new();
+    let mut compiler = Compiler::new();
     compiler.enable_format_assertions();
     compiler.add_resource(AT, document.clone()).expect("JSON");
-    let (mut wrong, mut looked) = (Vec::new(), 0);
+    let mut wrong = Vec::new();
+    let mut looked = 0;
     let mut look = |pointer: String| {
         let media = document.pointer(&pointer).expect("it is there");
         let Some(example) = media.get("example").or_else(|| media.get("examples")) else {
@@ -211,12 +216,12 @@ fn every_body_has_an_example_that_fits_its_schema() {
         }
     };
     let escape = |text: &str| text.replace('~', "~0").replace('/', "~1");
-    for (path, method, told) in operations(&document) {
+    for (path, method, operation) in operations(&document) {
         let base = format!("/paths/{}/{method}", escape(&path));
-        for kind in told["requestBody"]["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
+        for kind in operation["requestBody"]["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
             look(format!("{base}/requestBody/content/{}", escape(kind)));
         }
-        for (status, response) in told["responses"].as_object().into_iter().flatten() {
+        for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             if status.starts_with('2') {
                 for kind in response["content"].as_object().into_iter().flatten().map(|(kind, _)| kind) {
                     look(format!("{base}/responses/{status}/content/{}", escape(kind)));
@@ -232,21 +237,22 @@ on_both! {
     /// Whatever the response, the server can read every example.
     async fn every_example_is_understood(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        let (mut sent, mut wrong) = (0, Vec::new());
-        for (path, method, told) in operations(&described()) {
-            let Some(media) = told["requestBody"]["content"].get("application/json") else { continue };
+        let mut count = 0;
+        let mut wrong = Vec::new();
+        for (path, method, operation) in operations(&described()) {
+            let Some(media) = operation["requestBody"]["content"].get("application/json") else { continue };
             let address = path.split('/').map(|part| if part.starts_with('{') { "0193493b-5c00-7000-8000-000000000009" } else { part });
             let address = format!("/api/v1{}", address.collect::<Vec<_>>().join("/"));
             let method = Method::from_bytes(method.to_uppercase().as_bytes()).expect("a method");
             let request = app.server.method(method.clone(), &address).add_header(header::AUTHORIZATION, &bearer);
             let response = request.json(&media["example"]).await;
-            sent += 1;
+            count += 1;
             let status = response.status_code();
             if status == StatusCode::BAD_REQUEST || status.is_server_error() {
                 wrong.push(format!("{method} {path}: {}", response.text()));
             }
         }
-        assert!(sent > 12, "{sent}");
+        assert!(count > 12, "{count}");
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -11,7 +11,7 @@ use super::text::{code, escaped, line, paragraphs};
 pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'a str,
-    told: &'a Value,
+    operation: &'a Value,
     document: &'a Value,
 }
 
@@ -21,41 +21,42 @@ pub(super) fn all(document: &Value) -> Vec<Operation<'_>> {
     paths
         .iter()
         .flat_map(|(path, methods)| {
-            methods.as_object().into_iter().flatten().map(move |(method, told)| (path, method, told))
+            methods.as_object().into_iter().flatten().map(move |(method, operation)| (path, method, operation))
         })
-        .map(|(path, method, told)| Operation { path, method, told, document })
+        .map(|(path, method, operation)| Operation { path, method, operation, document })
         .collect()
 }
 
 impl<'a> Operation<'a> {
     /// Returns the group of the operation.
     pub(super) fn group(&self) -> &'a str {
-        self.told["tags"][0].as_str().unwrap_or("others")
+        self.operation["tags"][0].as_str().unwrap_or("others")
     }
 
     fn id(&self) -> &'a str {
-        self.told["operationId"].as_str().unwrap_or_default()
+        self.operation["operationId"].as_str().unwrap_or_default()
     }
 
     /// Writes its line in the contents.
     pub(super) fn entry(&self, page: &mut String) {
-        let said = line(self.told["summary"].as_str().unwrap_or_default());
-        let _ = write!(page, "<li><a href=\"#{}\">{said}</a></li>", escaped(self.id()));
+        let summary = line(self.operation["summary"].as_str().unwrap_or_default());
+        let _ = write!(page, "<li><a href=\"#{}\">{summary}</a></li>", escaped(self.id()));
     }
 
     /// Writes its section.
     pub(super) fn section(&self, page: &mut String) {
-        let (id, path) = (escaped(self.id()), escaped(self.path));
+        let id = escaped(self.id());
+        let path = escaped(self.path);
         let method = self.method.to_uppercase();
         let _ = write!(
             page,
             "<section id=\"{id}\"><h3>{}</h3><p class=\"address\"><span class=\"method\">{method}</span> <code>/api/v1{path}</code> \
              <small>{id}</small></p>",
-            line(self.told["summary"].as_str().unwrap_or_default())
+            line(self.operation["summary"].as_str().unwrap_or_default())
         );
-        page.push_str(&paragraphs(self.told["description"].as_str().unwrap_or_default()));
+        page.push_str(&paragraphs(self.operation["description"].as_str().unwrap_or_default()));
         self.parameters(page);
-        if let Some(content) = self.told["requestBody"]["content"].as_object() {
+        if let Some(content) = self.operation["requestBody"]["content"].as_object() {
             page.push_str("<h4>Body</h4>");
             bodies(content, page);
         }
@@ -66,7 +67,7 @@ impl<'a> Operation<'a> {
     }
 
     fn parameters(&self, page: &mut String) {
-        let Some(parameters) = self.told["parameters"].as_array().filter(|all| !all.is_empty()) else { return };
+        let Some(parameters) = self.operation["parameters"].as_array().filter(|all| !all.is_empty()) else { return };
         page.push_str("<h4>Parameters</h4><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">In</th><th scope=\"col\">Type</th><th scope=\"col\">Meaning</th></tr></thead><tbody>");
         for parameter in parameters {
             let _ = write!(
@@ -74,7 +75,7 @@ impl<'a> Operation<'a> {
                 "<tr><th scope=\"row\"><code>{}</code></th><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escaped(parameter["name"].as_str().unwrap_or_default()),
                 escaped(parameter["in"].as_str().unwrap_or_default()),
-                schema::of(&parameter["schema"]),
+                schema::describe_type(&parameter["schema"]),
                 line(parameter["description"].as_str().unwrap_or_default())
             );
         }
@@ -82,21 +83,21 @@ impl<'a> Operation<'a> {
     }
 
     fn answers(&self, page: &mut String) {
-        let Some(responses) = self.told["responses"].as_object() else { return };
+        let Some(responses) = self.operation["responses"].as_object() else { return };
         page.push_str("<h4>Answers</h4>");
         let (good, bad): (Vec<_>, Vec<_>) = responses.iter().partition(|(status, _)| status.starts_with(['2', '3']));
         for (status, response) in good {
-            let said = line(response["description"].as_str().unwrap_or_default());
-            let _ = write!(page, "<p><strong>{}</strong> {said}</p>", escaped(status));
+            let description = line(response["description"].as_str().unwrap_or_default());
+            let _ = write!(page, "<p><strong>{}</strong> {description}</p>", escaped(status));
             if let Some(content) = response["content"].as_object() {
                 bodies(content, page);
             }
         }
         page.push_str("<details><summary>How it can fail</summary><dl>");
         for (status, response) in bad {
-            let named = response["$ref"].as_str().and_then(|to| self.document.pointer(to.trim_start_matches('#')));
-            let said = named.unwrap_or(response)["description"].as_str().unwrap_or_default();
-            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(status), line(said));
+            let referenced = response["$ref"].as_str().and_then(|to| self.document.pointer(to.trim_start_matches('#')));
+            let description = referenced.unwrap_or(response)["description"].as_str().unwrap_or_default();
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", escaped(status), line(description));
         }
         page.push_str("</dl></details>");
     }
@@ -106,10 +107,12 @@ impl<'a> Operation<'a> {
         let method = self.method.to_uppercase();
         let mut line =
             format!("curl -X {method} \"$UNDERTONE/api/v1{}\"", self.path.replace('{', "$").replace('}', ""));
-        if self.told["security"] != json!([{}]) {
+        if self.operation["security"] != json!([{}]) {
             line.push_str(" \\\n  -H \"Authorization: Bearer $KEY\"");
         }
-        if let Some((kind, media)) = self.told["requestBody"]["content"].as_object().and_then(|all| all.iter().next()) {
+        if let Some((kind, media)) =
+            self.operation["requestBody"]["content"].as_object().and_then(|all| all.iter().next())
+        {
             let body = match &media["example"] {
                 Value::String(text) => text.clone(),
                 example => example.to_string(),
@@ -123,7 +126,7 @@ impl<'a> Operation<'a> {
 /// Writes the media types of a body, each with its example.
 fn bodies(content: &serde_json::Map<String, Value>, page: &mut String) {
     for (kind, media) in content {
-        let _ = write!(page, "<p><code>{}</code>: {}</p>", escaped(kind), schema::of(&media["schema"]));
+        let _ = write!(page, "<p><code>{}</code>: {}</p>", escaped(kind), schema::describe_type(&media["schema"]));
         if let Some(example) = media.get("example") {
             page.push_str("<details><summary>Example</summary>");
             page.push_str(&code(example));

@@ -23,11 +23,12 @@ fn body(schema: &Value, page: &mut String) {
     if schema["properties"].is_object() {
         fields(schema, page);
     }
-    for (key, said) in [("oneOf", "One of"), ("anyOf", "Any of"), ("allOf", "All of")] {
+    for (key, phrase) in [("oneOf", "One of"), ("anyOf", "Any of"), ("allOf", "All of")] {
         let Some(parts) = schema[key].as_array() else { continue };
-        let _ = write!(page, "<p>{said}:</p><ul>");
+        let _ = write!(page, "<p>{phrase}:</p><ul>");
         for part in parts {
-            let _ = write!(page, "<li>{} {}", of(part), line(part["description"].as_str().unwrap_or_default()));
+            let _ =
+                write!(page, "<li>{} {}", describe_type(part), line(part["description"].as_str().unwrap_or_default()));
             if part["properties"].is_object() {
                 fields(part, page);
             }
@@ -36,7 +37,7 @@ fn body(schema: &Value, page: &mut String) {
         page.push_str("</ul>");
     }
     if schema["properties"].is_null() && ["oneOf", "anyOf", "allOf"].iter().all(|key| schema[*key].is_null()) {
-        let _ = write!(page, "<p>{}</p>", of(schema));
+        let _ = write!(page, "<p>{}</p>", describe_type(schema));
     }
 }
 
@@ -51,7 +52,7 @@ fn fields(schema: &Value, page: &mut String) {
             page,
             "<tr><th scope=\"row\"><code>{}</code>{optional}</th><td>{}</td><td>{}</td></tr>",
             escaped(name),
-            of(field),
+            describe_type(field),
             line(field["description"].as_str().unwrap_or_default())
         );
     }
@@ -59,7 +60,7 @@ fn fields(schema: &Value, page: &mut String) {
 }
 
 /// Returns a short description of a type, with links.
-pub(super) fn of(schema: &Value) -> String {
+pub(super) fn describe_type(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|to| to.rsplit('/').next()) {
         return format!("<a href=\"#schema-{0}\">{0}</a>", escaped(name));
     }
@@ -69,31 +70,32 @@ pub(super) fn of(schema: &Value) -> String {
     }
     for key in ["oneOf", "anyOf"] {
         if let Some(parts) = schema[key].as_array() {
-            return parts.iter().map(of).collect::<Vec<_>>().join(" | ");
+            return parts.iter().map(describe_type).collect::<Vec<_>>().join(" | ");
         }
     }
     if let Some(parts) = schema["allOf"].as_array() {
-        return parts.iter().map(of).collect::<Vec<_>>().join(" &amp; ");
+        return parts.iter().map(describe_type).collect::<Vec<_>>().join(" &amp; ");
     }
     let kinds = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().map(plain).collect::<Vec<_>>().join(" | "),
         Value::Null => "object".to_owned(),
         kind => plain(kind),
     };
-    let mut said = if kinds.contains("array") { format!("list of {}", of(&schema["items"])) } else { escaped(&kinds) };
+    let mut text =
+        if kinds.contains("array") { format!("list of {}", describe_type(&schema["items"])) } else { escaped(&kinds) };
     if let Some(format) = schema["format"].as_str() {
-        let _ = write!(said, " <small>{}</small>", escaped(format));
+        let _ = write!(text, " <small>{}</small>", escaped(format));
     }
     let limits: Vec<String> =
         [("minimum", "from"), ("maximum", "to"), ("minLength", "at least"), ("maxLength", "at most")]
             .iter()
             .filter(|(key, _)| schema[*key].is_number())
-            .map(|(key, said)| format!("{said} {}", schema[*key]))
+            .map(|(key, text)| format!("{text} {}", schema[*key]))
             .collect();
     if !limits.is_empty() {
-        let _ = write!(said, " <small>{}</small>", limits.join(" "));
+        let _ = write!(text, " <small>{}</small>", limits.join(" "));
     }
-    said
+    text
 }
 
 fn plain(value: &Value) -> String {

@@ -10,15 +10,15 @@ fn values<'a>(page: &'a str, before: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_operation_and_schema_has_its_place_and_every_link_leads_to_one() {
+fn reference_page_has_every_operation_and_valid_links() {
     let document = described();
     let page = page(&document);
     let ids: Vec<&str> = values(&page, " id=\"");
     let places: BTreeSet<&str> = ids.iter().copied().collect();
     assert_eq!(ids.len(), places.len(), "two places have one name");
     for methods in document["paths"].as_object().expect("paths").values() {
-        for told in methods.as_object().expect("methods").values() {
-            let id = told["operationId"].as_str().expect("an id");
+        for operation in methods.as_object().expect("methods").values() {
+            let id = operation["operationId"].as_str().expect("an id");
             assert!(places.contains(id), "{id}");
         }
     }
@@ -26,8 +26,8 @@ fn every_operation_and_schema_has_its_place_and_every_link_leads_to_one() {
         assert!(places.contains(format!("schema-{name}").as_str()), "{name}");
     }
     for link in values(&page, " href=\"") {
-        let known = link.strip_prefix('#').map_or(link.starts_with("/api/v1/"), |place| places.contains(place));
-        assert!(known, "{link}");
+        let is_known = link.strip_prefix('#').map_or(link.starts_with("/api/v1/"), |place| places.contains(place));
+        assert!(is_known, "{link}");
     }
 }
 
@@ -47,7 +47,7 @@ fn tags_close_in_the_order_in_which_they_open() {
 }
 
 #[test]
-fn what_a_description_says_is_text_and_never_markup() {
+fn description_is_escaped_in_the_page() {
     let mut document = described();
     document["paths"]["/me"]["get"]["summary"] = "<script>alert(1)</script> & \"`<b>`\"".into();
     let page = page(&document);
@@ -56,12 +56,12 @@ fn what_a_description_says_is_text_and_never_markup() {
 
 on_both! {
     async fn the_page_needs_nothing_from_elsewhere_and_no_script(app: &TestApp) {
-        let shown = app.server.get("/api/v1/reference").await;
-        shown.assert_status_ok();
-        assert!(shown.header("content-type").to_str().is_ok_and(|kind| kind.starts_with("text/html")));
-        let policy = shown.header("content-security-policy").to_str().expect("text").to_owned();
+        let response = app.server.get("/api/v1/reference").await;
+        response.assert_status_ok();
+        assert!(response.header("content-type").to_str().is_ok_and(|kind| kind.starts_with("text/html")));
+        let policy = response.header("content-security-policy").to_str().expect("text").to_owned();
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe") && !policy.contains("script-src"));
-        let text = shown.text();
+        let text = response.text();
         assert_eq!(text, page(&described()));
         assert!(!text.contains("<script") && !text.contains("style=") && !text.contains("src="));
         let style = app.server.get("/api/v1/reference.css").await;

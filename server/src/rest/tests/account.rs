@@ -50,7 +50,8 @@ on_both! {
 
     async fn sessions_passwords_and_resets_go_by_rest(app: &TestApp) {
         let founded = app.founded().await;
-        let (operator, north) = (founded.operator.bearer(), founded.north.1.bearer());
+        let operator = founded.operator.bearer();
+        let north = founded.north.1.bearer();
         let with = |request: axum_test::TestRequest, bearer: &str| request.add_header(header::AUTHORIZATION, bearer);
         let credentials = json!({ "email": "northadmin@example.org", "password": PASSWORD });
         let other: Value = app.server.post("/api/v1/session").json(&credentials).await.json();
@@ -67,9 +68,9 @@ on_both! {
 
         let new = json!({ "email": "northadmin@example.org" });
         problem(&with(app.server.post("/api/v1/password-resets"), &north).json(&new).await, Code::Forbidden);
-        let made = with(app.server.post("/api/v1/password-resets"), &operator).json(&new).await;
-        made.assert_status(StatusCode::CREATED);
-        let link = made.json::<Value>()["link"].as_str().expect("a link").to_owned();
+        let response = with(app.server.post("/api/v1/password-resets"), &operator).json(&new).await;
+        response.assert_status(StatusCode::CREATED);
+        let link = response.json::<Value>()["link"].as_str().expect("a link").to_owned();
         let address = format!("/api/v1/password-resets/{}", link.rsplit('/').next().expect("parts"));
         let preview: Value = app.server.get(&address).await.json();
         assert_eq!(preview["clears_second_factor"], false);
@@ -83,25 +84,26 @@ on_both! {
 
     async fn roles_and_links_go_by_rest(app: &TestApp) {
         let founded = app.founded().await;
-        let (north, admin) = (founded.north.0, founded.north.1.bearer());
+        let north = founded.north.0;
+        let admin = founded.north.1.bearer();
         let with = |request: axum_test::TestRequest| request.add_header(header::AUTHORIZATION, &admin);
         let own = founded.north.1.session.member.id;
         let last = with(app.server.delete(&format!("/api/v1/organizations/{north}/members/{own}"))).await;
         problem(&last, Code::WrongState);
         let ann = app.joins(&founded.north.1, north, "Ann", &[undertone_api::member::Role::Auditor]).await;
         let at = format!("/api/v1/organizations/{north}/members/{}", ann.session.member.id);
-        let given: Value = with(app.server.put(&at)).json(&json!({ "roles": ["researcher"] })).await.json();
-        assert_eq!(given["grants"][0]["role"], "researcher");
+        let member: Value = with(app.server.put(&at)).json(&json!({ "roles": ["researcher"] })).await.json();
+        assert_eq!(member["grants"][0]["role"], "researcher");
         with(app.server.delete(&at)).await.assert_status(StatusCode::NO_CONTENT);
         problem(&with(app.server.delete(&at)).await, Code::NotFound);
         let invite = json!({ "purpose": "member", "organization": north, "roles": ["auditor"], "label": "Bea" });
-        let made: Value = with(app.server.post("/api/v1/invitations")).json(&invite).await.json();
-        let link = made["link"].as_str().and_then(|link| link.rsplit('/').next()).expect("a link").to_owned();
+        let invitation: Value = with(app.server.post("/api/v1/invitations")).json(&invite).await.json();
+        let link = invitation["link"].as_str().and_then(|link| link.rsplit('/').next()).expect("a link").to_owned();
         let join = app.server.post(&format!("/api/v1/invitations/{link}/join"));
         let joined: Value = join.add_header(header::AUTHORIZATION, ann.bearer()).json(&json!({})).await.json();
         assert_eq!((&joined["id"], &joined["grants"][0]["role"]), (&json!(ann.session.member.id), &json!("auditor")));
-        let made: Value = with(app.server.post("/api/v1/invitations")).json(&invite).await.json();
-        let id = made["id"].as_str().expect("an id");
+        let invitation: Value = with(app.server.post("/api/v1/invitations")).json(&invite).await.json();
+        let id = invitation["id"].as_str().expect("an id");
         let withdraw = format!("/api/v1/organizations/{north}/invitations/{id}");
         with(app.server.delete(&withdraw)).await.assert_status(StatusCode::NO_CONTENT);
         let over = format!("/api/v1/consortia/{}/members", founded.consortium);
@@ -115,7 +117,7 @@ on_both! {
         post(&over).json(&add).await.assert_status(StatusCode::CREATED);
         let listed: Value = app.server.get(&over).add_header(header::AUTHORIZATION, &operator).await.json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(2));
-        let taken = app.server.put(&format!("{over}/{own}")).add_header(header::AUTHORIZATION, &operator);
-        taken.json(&json!({ "roles": [] })).await.assert_status_ok();
+        let request = app.server.put(&format!("{over}/{own}")).add_header(header::AUTHORIZATION, &operator);
+        request.json(&json!({ "roles": [] })).await.assert_status_ok();
     }
 }

@@ -21,14 +21,14 @@ async fn full_disk_answers_unavailable_until_there_is_room() {
     let new = NewApiKey { name: "reader".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
     let key = api_key::create(&app.ctx, &operator.actor(&app).await, &new).await.expect("made");
     let key = format!("Bearer {}", key.secret.expect("the answer that made it holds it"));
-    let found = async || {
+    let create = async || {
         let body = json!({ "name": "Speech", "organization_name": "Centre" });
         app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, operator.bearer()).json(&body).await
     };
 
     app.ctx.db.truncate_log().await.expect("truncated");
     disk.fill().expect("a file can be created");
-    let refused = found().await;
+    let refused = create().await;
     let refused_problem = problem(&refused, Code::Unavailable);
     assert!(refused_problem.detail.contains("disk is full"), "{}", refused_problem.detail);
     assert_eq!(refused.header(header::RETRY_AFTER), "5");
@@ -37,7 +37,7 @@ async fn full_disk_answers_unavailable_until_there_is_room() {
     app.server.get("/api/v1/me").add_header(header::AUTHORIZATION, &key).await.assert_status_ok();
 
     disk.make_room().expect("removed");
-    found().await.assert_status(StatusCode::CREATED);
+    create().await.assert_status(StatusCode::CREATED);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while app.server.get("/health/ready").await.status_code() != StatusCode::NO_CONTENT {
         assert!(std::time::Instant::now() < end, "the server is ready once there is room");

@@ -63,7 +63,7 @@ on_both! {
         assert_eq!(post(LARGEST_BODY + 1).await, StatusCode::PAYLOAD_TOO_LARGE);
     }
 
-    async fn an_import_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
+    async fn import_over_sixteen_mebibytes_is_refused(app: &TestApp) {
         let bearer = app.operator().await.bearer();
         let import = async |size: usize| {
             let path = format!("/api/v1/jobs/{}/questions/import?name=x", uuid::Uuid::nil());

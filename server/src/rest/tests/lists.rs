@@ -29,13 +29,13 @@ on_both! {
             lists += 1;
             let path = path.replace("{id}", &uuid::Uuid::nil().to_string());
             for limit in ["1", "200"] {
-                let asked = app.server.get(&format!("/api/v1{path}?limit={limit}"));
-                let taken = asked.add_header(header::AUTHORIZATION, &bearer).await.status_code();
-                assert_ne!(taken.as_u16(), Code::ValidationFailed.http_status(), "{path} refuses {limit}");
+                let request = app.server.get(&format!("/api/v1{path}?limit={limit}"));
+                let status = request.add_header(header::AUTHORIZATION, &bearer).await.status_code();
+                assert_ne!(status.as_u16(), Code::ValidationFailed.http_status(), "{path} refuses {limit}");
             }
             for limit in ["0", "201", "-1", "4294967295", "9999999999"] {
-                let asked = app.server.get(&format!("/api/v1{path}?limit={limit}"));
-                let refused: Problem = asked.add_header(header::AUTHORIZATION, &bearer).await.json();
+                let request = app.server.get(&format!("/api/v1{path}?limit={limit}"));
+                let refused: Problem = request.add_header(header::AUTHORIZATION, &bearer).await.json();
                 assert_eq!(refused.code, Code::ValidationFailed, "{path} takes {limit}");
                 assert_eq!(refused.violations[0].field, "limit");
             }

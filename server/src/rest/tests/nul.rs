@@ -10,16 +10,16 @@ use crate::testing::{PASSWORD, on_both};
 on_both! {
     async fn no_text_of_a_body_holds_a_zero_byte(app: &TestApp) {
         let bearer = app.operator().await.bearer();
-        let found = async |description: &str| {
+        let create = async |description: &str| {
             let new = json!({ "name": "Speech", "description": description });
             app.server.post("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).json(&new).await
         };
-        assert!(problem(&found("a\u{0}b").await, Code::Malformed).detail.contains("leave it out"));
+        assert!(problem(&create("a\u{0}b").await, Code::Malformed).detail.contains("leave it out"));
         let none = app.server.get("/api/v1/consortia").add_header(header::AUTHORIZATION, &bearer).await;
         assert_eq!(none.json::<Value>()["items"], json!([]), "nothing was done");
         // Similar texts are ordinary texts.
-        let made: Value = found("a\\u0000b %00").await.json();
-        assert_eq!(made["description"], "a\\u0000b %00");
+        let consortium: Value = create("a\\u0000b %00").await.json();
+        assert_eq!(consortium["description"], "a\\u0000b %00");
         let sign_in = json!({ "email": "a\u{0}@example.org", "password": PASSWORD });
         problem(&app.server.post("/api/v1/session").json(&sign_in).await, Code::Malformed);
         let path = format!("/api/v1/jobs/{}/questions/import?name=x", uuid::Uuid::nil());

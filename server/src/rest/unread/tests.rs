@@ -36,7 +36,7 @@ fn every_missing_and_ill_typed_field_is_named_at_once() {
 fn fields_of_a_spec_are_named_with_their_paths() {
     let spec = json!({ "unit": "patient", "participants": [{ "dataset": "x" }], "warm_start": { "epochs": 1.5 } });
     let body = json!({ "kind": "dp_sgd", "title": "x", "spec": spec }).to_string();
-    let found = lines(&explain::<NewJob>(body.as_bytes()));
+    let messages = lines(&explain::<NewJob>(body.as_bytes()));
     for line in [
         "spec.unit: give one of `record`, `speaker`, `user`, `words`",
         "spec.model: it is missing: give an object",
@@ -45,7 +45,7 @@ fn fields_of_a_spec_are_named_with_their_paths() {
         "spec.warm_start.epochs: this is a number: give a whole number",
         "spec.warm_start.batch: it is missing: give a whole number",
     ] {
-        assert!(found.iter().any(|one| one == line), "{line}: {found:#?}");
+        assert!(messages.iter().any(|one| one == line), "{line}: {messages:#?}");
     }
 }
 
@@ -55,17 +55,17 @@ fn choice_is_made_by_its_tag() {
     assert_eq!(missing, ["purpose: it is missing: give one of `operator`, `organization`, `annotator`, `member`"]);
     let unknown = lines(&explain::<NewInvitation>(br#"{"label":"x","purpose":"guest"}"#));
     assert_eq!(unknown, ["purpose: give one of `operator`, `organization`, `annotator`, `member`"]);
-    let meant = lines(&explain::<NewApprovalKey>(br#"{"label":"x","key":{"kind":"ed25519"}}"#));
-    assert_eq!(meant, ["key.public_key: it is missing: give a text"]);
+    let messages = lines(&explain::<NewApprovalKey>(br#"{"label":"x","key":{"kind":"ed25519"}}"#));
+    assert_eq!(messages, ["key.public_key: it is missing: give a text"]);
 }
 
 #[test]
 fn field_that_its_schema_admits_is_named_by_the_reading() {
     let body = br#"{"roles":["auditor"],"email":"a@example.org","more":1}"#;
     assert!(explain::<NewConsortiumMember>(body).is_empty(), "it can be read");
-    let found = explain::<NewApiKey>(br#"{"name":"x","scopes":["read"],"days":-1}"#);
-    assert_eq!(found.len(), 1);
-    assert!(found[0].field == "days" && found[0].message.contains("-1"), "{found:?}");
+    let violations = explain::<NewApiKey>(br#"{"name":"x","scopes":["read"],"days":-1}"#);
+    assert_eq!(violations.len(), 1);
+    assert!(violations[0].field == "days" && violations[0].message.contains("-1"), "{violations:?}");
 }
 
 #[test]

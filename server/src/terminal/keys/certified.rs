@@ -22,10 +22,10 @@ use undertone_server_core::keys::{ExternalSigner, ServerSigner, verifying_key, w
 /// The root's file and its passphrase.
 #[derive(Args)]
 pub struct RootFile {
-    /// The root's file, sealed with a passphrase (age). It stays with its holder, on a machine without a network.
+    /// The root key file, encrypted with a passphrase (age). It stays with its holder, on an offline machine.
     #[arg(long, value_name = "FILE")]
     pub(super) root_file: PathBuf,
-    /// A file whose first line is the passphrase: at least 12 characters.
+    /// A file whose first line is the passphrase, at least 12 characters.
     #[arg(long, value_name = "FILE")]
     pub(super) passphrase_file: PathBuf,
 }
@@ -33,9 +33,9 @@ pub struct RootFile {
 /// The options of `request`.
 #[derive(Args)]
 pub struct RequestOptions {
-    /// Where the request is written.
+    /// The output file of the request.
     pub(super) file: PathBuf,
-    /// The root's public key (64 hex digits), as `create-root` shows it. Known already after the first time.
+    /// The root's public key (64 hex digits), as `create-root` prints it. Required the first time.
     #[arg(long, value_name = "HEX")]
     pub(super) root: Option<String>,
 }
@@ -43,22 +43,22 @@ pub struct RequestOptions {
 /// The options of `sign`.
 #[derive(Args)]
 pub struct SignOptions {
-    /// The request.
+    /// The request file.
     pub(super) request: PathBuf,
-    /// Where the certificates are written.
+    /// The output file of the certificates.
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) root: RootFile,
-    /// Days for which the keys are valid.
+    /// The validity of the keys, in days.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=825))]
     pub(super) days: u32,
-    /// Minutes after which the keys are valid. Servers that do not share the data folder need its `online.key` before that.
+    /// Minutes until the keys become valid. Servers that do not share the data folder need its `online.key` by then.
     #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=10_080))]
     pub(super) after: u32,
-    /// The serial of the certificates; one more than the greatest that the server knows when absent.
+    /// The serial number of the certificates; by default, the greatest known to the server plus one.
     #[arg(long)]
     pub(super) serial: Option<u64>,
-    /// Revoke the certificates of before, and the first key: sites accept nothing of theirs any more.
+    /// Revoke the earlier certificates and the first key: sites no longer accept their signatures.
     #[arg(long)]
     pub(super) revoke: bool,
 }
@@ -66,7 +66,7 @@ pub struct SignOptions {
 /// The options of `install`.
 #[derive(Args)]
 pub struct InstallOptions {
-    /// The certificates that the root has signed.
+    /// The certificates signed by the root.
     pub(super) file: PathBuf,
 }
 
@@ -77,7 +77,7 @@ impl RootFile {
         if first.chars().count() < SHORTEST_PASSPHRASE {
             let path = self.passphrase_file.display();
             return Err(KeysError::Failed(format!(
-                "{path}: give a passphrase of at least {SHORTEST_PASSPHRASE} characters in the first line"
+                "{path}: the first line must be a passphrase of at least {SHORTEST_PASSPHRASE} characters"
             )));
         }
         Ok(SecretString::from(first.to_owned()))
@@ -88,14 +88,12 @@ impl RootFile {
 pub(super) fn create_root(options: &RootFile, random: &Random) -> Result<String, KeysError> {
     if options.root_file.exists() {
         let path = options.root_file.display();
-        return Err(KeysError::Failed(format!(
-            "{path} is there already: a root is never overwritten, name another file"
-        )));
+        return Err(KeysError::Failed(format!("{path} exists: a root key is never overwritten, choose another file")));
     }
     let (root, file) = ceremony::make_root(options.passphrase()?, random)?;
     write_secret(&options.root_file, &file).map_err(in_file(&options.root_file))?;
     Ok(format!(
-        "The root's public key is {}. Keep two copies of {} apart from each other, and the passphrase apart from both.",
+        "The root's public key is {}. Store two copies of {} in separate places, and the passphrase in a third.",
         public_hex(&root),
         options.root_file.display()
     ))
@@ -108,10 +106,11 @@ pub(super) async fn request(
     now: OffsetDateTime,
     random: &Random,
 ) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_public_key(config)?);
-    let known = file.root().map_err(CeremonyError::from)?;
-    let root = options.root.clone().or(known);
-    let root = root.ok_or_else(|| KeysError::Failed("give the root's public key with `--root`".to_owned()))?;
+    let mut file = load(config)?;
+    let first = first_public_key(config)?;
+    let own_root = file.root().map_err(CeremonyError::from)?;
+    let root = options.root.clone().or(own_root);
+    let root = root.ok_or_else(|| KeysError::Failed("set the root's public key with `--root`".to_owned()))?;
     let external = ExternalSigner::open(&config.signer).map_err(in_file(&config.data_dir))?;
     let introduction = if let Some(known) = ceremony::find_introduction(&file) {
         known
@@ -130,7 +129,7 @@ pub(super) async fn request(
     file.store(&config.data_dir).map_err(in_file(&config.data_dir))?;
     write_json(&options.file, &request)?;
     Ok(format!(
-        "The request is in {}. Its digest is {}: compare it where the root signs.",
+        "Request written to {}. Its digest is {}: compare it before the root signs.",
         options.file.display(),
         ceremony::digest_of(&request)
     ))
@@ -152,7 +151,7 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
     let grant = ceremony::grant(&request, &root, terms)?;
     write_json(&options.output, &grant)?;
     Ok(format!(
-        "Request {} is signed with serial {}, for {} days from {}. Install {} at the server.",
+        "Request {} is signed with serial {}, for {} days from {}. Install {} on the server.",
         ceremony::digest_of(&request),
         terms.serial,
         terms.days,
@@ -163,14 +162,16 @@ pub(super) fn sign(options: &SignOptions, now: OffsetDateTime) -> Result<String,
 
 /// Installs certificates in the data folder.
 pub(super) fn install(config: &Config, options: &InstallOptions, now: OffsetDateTime) -> Result<String, KeysError> {
-    let (mut file, first) = (load(config)?, first_public_key(config)?);
+    let mut file = load(config)?;
+    let first = first_public_key(config)?;
     let grant: KeyGrant = read_json(&options.file)?;
     let installed = ceremony::install(&mut file, &grant, &first, now)?;
     file.store(&config.data_dir).map_err(in_file(&config.data_dir))?;
     let lines: Vec<_> = installed
         .iter()
         .map(|certificate| {
-            let (from, until) = (moment(certificate.from), moment(certificate.until));
+            let from = moment(certificate.from);
+            let until = moment(certificate.until);
             format!(
                 "{:<10} {} serial {}, {from} to {until}",
                 certificate.purpose.name(),

@@ -21,20 +21,20 @@ use undertone_server_core::service::factor;
 pub enum SecretKind {
     /// The keys of access tokens, refresh tokens and known devices.
     Token,
-    /// The keys that seal second factors.
+    /// The keys that encrypt second factors.
     Factor,
 }
 
 /// The options of `rotate`.
 #[derive(Args)]
 pub struct RotateOptions {
-    /// Which file.
+    /// The key file.
     #[arg(value_enum)]
     pub(super) kind: SecretKind,
-    /// Minutes after which the new key is in force. Servers that do not share the data folder need the file before that.
+    /// Minutes until the new key becomes active. Servers that do not share the data folder need the file by then.
     #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=10_080))]
     pub(super) after: u32,
-    /// Remove the other keys at once: access tokens and known devices of before hold no longer.
+    /// Remove the other keys at once, which invalidates existing access tokens and known devices.
     #[arg(long, conflicts_with = "after")]
     pub(super) stolen: bool,
 }
@@ -42,7 +42,7 @@ pub struct RotateOptions {
 /// The options of `prune`.
 #[derive(Args)]
 pub struct PruneOptions {
-    /// Which file.
+    /// The key file.
     #[arg(value_enum)]
     pub(super) kind: SecretKind,
 }
@@ -79,8 +79,8 @@ pub(super) fn list(config: &Config, now: OffsetDateTime) -> Result<String, KeysE
         let current = ring.current(now).id();
         for key in ring.keys() {
             let state = match key.starts_at() {
-                _ if key.id() == current => "in force".to_owned(),
-                Some(from) if from > now => format!("in force from {}", moment(from)),
+                _ if key.id() == current => "active".to_owned(),
+                Some(from) if from > now => format!("active from {}", moment(from)),
                 _ => "replaced".to_owned(),
             };
             lines.push(format!("{:<12} {}  {state}", kind.name(), key.id()));
@@ -106,7 +106,7 @@ pub(super) fn rotate(
     kind.write(config, &next)?;
     let (id, from) = next.keys().last().map(|key| (key.id(), key.starts_at().map(moment))).unwrap_or_default();
     Ok(format!(
-        "Key {id} is in force from {}. Servers that do not share the data folder need {} before that; none needs a restart.",
+        "Key {id} is active from {}. Servers that do not share the data folder need {} by then; a restart is not needed.",
         from.unwrap_or_default(),
         kind.path(config).display()
     ))
@@ -119,7 +119,7 @@ fn replace_stolen(config: &Config, kind: SecretKind, random: &Random) -> Result<
     let ring = KeyRing::from_secret(random.bytes());
     kind.write(config, &ring)?;
     Ok(format!(
-        "Key {} is alone from now on: access tokens of before hold no longer, and sessions renew theirs. Servers that do not \
+        "Key {} is now the single key: earlier access tokens are invalid, and sessions renew theirs. Servers that do not \
          share the data folder need {} at once.",
         ring.keys()[0].id(),
         kind.path(config).display()
@@ -142,7 +142,7 @@ pub(super) async fn prune(config: &Config, kind: SecretKind, now: OffsetDateTime
         kind.write(config, &pruned)?;
     }
     let names: Vec<_> = pruned.keys().iter().map(RingKey::id).collect();
-    Ok(format!("{removed} keys were removed. Those that stay: {}", names.join(", ")))
+    Ok(format!("{removed} keys removed. Remaining: {}", names.join(", ")))
 }
 
 /// Returns the ids of the keys that encrypt stored second factors.

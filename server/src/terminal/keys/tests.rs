@@ -106,7 +106,7 @@ on_both! {
         app.clock.advance(Duration::minutes(30));
         let text = command(app, prune(SecretKind::Factor)).await.expect("looked");
         assert!(text.starts_with("0 keys") && text.contains(&first), "the old key is needed: {text}");
-        assert_eq!(factor::reseal(&app.ctx).await.expect("sealed again"), 1);
+        assert_eq!(factor::reseal(&app.ctx).await.expect("encrypted again"), 1);
         assert_eq!(factor::reseal(&app.ctx).await.expect("looked"), 0, "once");
         let current = app.ctx.keys.factor().keys()[1].id().to_owned();
         assert_eq!(factor::count_sealed(&app.ctx.db, &current, false).await.expect("counted"), 1);
@@ -126,7 +126,7 @@ async fn keys_are_listed_by_id_without_secrets() {
     command(&app, rotate(SecretKind::Token, 60, false)).await.expect("rotated");
     let text = command(&app, KeysCommand::List).await.expect("listed");
     assert_eq!(text.lines().count(), 3, "{text}");
-    assert!(text.contains("in force from 2026-11-20T13:00:00Z"), "{text}");
+    assert!(text.contains("active from 2026-11-20T13:00:00Z"), "{text}");
     let secrets = std::fs::read_to_string(app.data_dir().join(TOKEN_FILE)).expect("read");
     for line in secrets.lines() {
         assert!(!text.contains(&line[..64]), "a secret is shown");

@@ -100,7 +100,7 @@ async fn call(channel: &Channel, pool: &DescriptorPool, person: &Person, method:
 }
 
 on_both! {
-    async fn through_reflection_alone_a_stranger_proposes_a_job_and_reads_it(app: &TestApp) {
+    async fn job_is_proposed_and_read_by_reflection_alone(app: &TestApp) {
         let (world, researcher, _) = scene(app).await;
         let channel = serve(&app.ctx).await;
         let mut reflection = ServerReflectionClient::new(channel.clone());

@@ -98,9 +98,9 @@ impl FollowingSite {
 
 impl SigningAuthority for FollowingSite {
     fn verify_message(&self, message: &[u8], signature: &str, scope: SignatureScope) -> Result<(), SignedError> {
-        let mut known = self.0.lock().expect("no other thread");
-        if let Some(next) = known.examine(message, signature, scope)? {
-            *known = next;
+        let mut state = self.0.lock().expect("no other thread");
+        if let Some(next) = state.examine(message, signature, scope)? {
+            *state = next;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ async fn root_opens_with_its_passphrase_only() {
     let machine = OfflineMachine::new(&app).await;
     machine.request(&app).await;
     let again = command(&app, KeysCommand::CreateRoot(machine.root_file())).await.expect_err("it is there");
-    assert!(again.to_string().contains("there already"), "{again}");
+    assert!(again.to_string().contains("exists"), "{again}");
     std::fs::write(machine.path("passphrase"), "another long passphrase\n").expect("writable");
     let refused = machine.sign(&app, None, false).await.expect_err("the wrong passphrase");
     assert!(matches!(refused, KeysError::Ceremony(CeremonyError::Sealed(_))), "{refused}");

@@ -52,7 +52,8 @@ pub struct SignOptions {
     /// Days for which the keys are valid.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=825))]
     pub(super) days: u32,
-    /// Minutes after which the keys are valid. Servers that do not share the data folder need its `online.key` before that.
+    /// Minutes after which the keys are valid. Servers that do not share the data folder need its `online.key` before that:
+    /// 0 is for one server, or for servers that share the folder of one machine.
     #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=10_080))]
     pub(super) after: u32,
     /// The serial of the certificates; one more than the greatest that the server knows when absent.

@@ -1,6 +1,7 @@
 //! Checks of the workspace's architecture: the permitted dependencies of each crate, the crates without a runtime, and
 //! the modules that may name a library. `deny.toml` restricts whole crates; these tests restrict files.
 
+mod cycles;
 mod sources;
 
 use std::{

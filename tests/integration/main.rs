@@ -13,6 +13,7 @@ mod documentation;
 mod federated;
 mod holding;
 mod keeping;
+mod language;
 mod line;
 mod operation;
 mod package;

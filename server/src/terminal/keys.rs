@@ -2,8 +2,8 @@
 //! `create-root`, `request`, `sign` and `install` for the keys that sign.
 //!
 //! The commands write only the key files of the data folder. They work while the server runs, which reads the files
-//! again every 15 seconds. Servers that do not share the folder need manual copies of the files before the new key
-//! becomes active.
+//! again every 15 seconds, and `online.key` before the first signature after its change. Servers that do not share the
+//! folder need manual copies of the files before the new key becomes active.
 
 mod certified;
 mod secrets;

@@ -155,6 +155,27 @@ fn lower_serial_is_refused_after_a_higher_one_began() {
 }
 
 #[test]
+fn older_key_signs_until_the_first_document_of_the_newer() {
+    let mut server = TrustedServer::new(&key(1).verifying_key());
+    let mut older: Box<dyn DocumentSigner> = Box::new(key(1));
+    for serial in 1..=2 {
+        let from = NOW + Duration::HOUR * i32::from(serial);
+        // The server installs the certificate three minutes after its start.
+        let installed = from + Duration::minutes(3);
+        let newer = certify(2 + serial, KeyPurpose::Log, u64::from(serial), 0, from);
+        follow(&mut server, &signed(installed, &newer), installed).expect("the newer key");
+        let before = installed - Duration::SECOND;
+        follow(&mut server, &signed(before, &*older), before).expect("the newer key was not installed yet");
+        let late = follow(&mut server, &signed(installed, &*older), installed);
+        assert!(matches!(late, Err(SignedError::Chain(_))), "serial {serial}: {late:?}");
+        let state = server.clone();
+        follow(&mut server, &signed(before, &newer), before).expect("the newer key");
+        assert_eq!(server, state, "a document that states an earlier time changes nothing");
+        older = Box::new(newer);
+    }
+}
+
+#[test]
 fn revoked_certificate_is_refused_whatever_time_it_states() {
     let mut server = TrustedServer::new(&key(1).verifying_key());
     let stolen = certify(3, KeyPurpose::Log, 1, 0, NOW);

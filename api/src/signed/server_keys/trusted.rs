@@ -15,7 +15,8 @@ use crate::signed::{Signed, SignedError, SignedIntroduction, public_key};
 pub struct SeenCertificate {
     /// Its serial.
     pub serial: u64,
-    /// The start of its validity.
+    /// The time from which it replaces older keys: the start of its validity, or the time of the first document that was
+    /// seen with it, if that is later.
     #[serde(with = "time::serde::rfc3339")]
     pub from: OffsetDateTime,
 }
@@ -29,7 +30,7 @@ pub struct TrustedServer {
     root: Option<String>,
     /// Certificates with a lower serial are revoked.
     least_serial: u64,
-    /// The earliest start of a certificate: later, the first key signs nothing.
+    /// The earliest time from which a certificate replaces older keys: from then on, the first key signs nothing.
     #[serde(with = "time::serde::rfc3339::option")]
     first_until: Option<OffsetDateTime>,
     /// The newest certificate of each purpose.
@@ -63,7 +64,7 @@ impl TrustedServer {
         let root = public_key(&opened.root)?;
         let mut server = Self::with_root(&public_key(&opened.first)?, &root);
         for certificate in certificates {
-            server.note(&certificate.open(&root)?);
+            server.note(&certificate.open(&root)?, None);
         }
         Ok(server)
     }
@@ -124,7 +125,7 @@ impl TrustedServer {
         verified.verify(message, &bytes, scope)?;
         self.check_order(&verified.certificate, scope)?;
         let mut next = Self { root: Some(hex::encode(root.to_bytes())), ..self.clone() };
-        next.note(&verified.certificate);
+        next.note(&verified.certificate, scope.at);
         Ok((next != *self).then_some(next))
     }
 
@@ -163,13 +164,18 @@ impl TrustedServer {
         Ok(())
     }
 
-    fn note(&mut self, certificate: &KeyCertificate) {
-        let certificate_mark = SeenCertificate { serial: certificate.serial, from: certificate.from };
-        let newest = self.newest.entry(certificate.purpose).or_insert(certificate_mark);
-        if certificate_mark.serial > newest.serial {
-            *newest = certificate_mark;
-        }
+    /// Stores a certificate, seen with a document that states the time `at`.
+    ///
+    /// A server installs a certificate after the root has signed it, so the older key may have signed after the certificate's
+    /// start. These documents stay valid up to the first document of the new key. Against a thief of the older key this loses
+    /// nothing, because a thief can state any time: only a revocation (`least_serial`) ends a stolen key.
+    fn note(&mut self, certificate: &KeyCertificate, at: Option<OffsetDateTime>) {
         self.least_serial = self.least_serial.max(certificate.least_serial);
-        self.first_until = Some(self.first_until.map_or(certificate.from, |until| until.min(certificate.from)));
+        if self.newest(certificate.purpose).is_some_and(|newest| certificate.serial <= newest.serial) {
+            return;
+        }
+        let from = at.map_or(certificate.from, |at| at.max(certificate.from));
+        self.newest.insert(certificate.purpose, SeenCertificate { serial: certificate.serial, from });
+        self.first_until = Some(self.first_until.map_or(from, |until| until.min(from)));
     }
 }

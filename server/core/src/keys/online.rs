@@ -7,7 +7,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
@@ -153,6 +154,17 @@ struct SignerParts {
     first: PrivateKey,
     external: Option<ExternalSigner>,
     online: RwLock<Arc<OnlineState>>,
+    /// The version of the file that was read last.
+    version: Mutex<Option<FileVersion>>,
+}
+
+/// The modification time and the length of a file: its content was replaced if they differ.
+type FileVersion = (SystemTime, u64);
+
+/// Returns the version of the file of certified keys; `None` while there is none.
+fn file_version(data_dir: &Path) -> Option<FileVersion> {
+    let metadata = std::fs::metadata(data_dir.join(ONLINE_FILE)).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 impl OnlineState {
@@ -254,8 +266,10 @@ impl ServerSigner {
         now: OffsetDateTime,
     ) -> io::Result<Option<Self>> {
         let Some(first) = first_key(data_dir)? else { return Ok(None) };
+        // The version comes first: a file that is replaced between the two is read again.
+        let version = Mutex::new(file_version(data_dir));
         let online = RwLock::new(Arc::new(OnlineState::read(data_dir, &first.verifying_key(), now)?));
-        Ok(Some(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, external, online }))))
+        Ok(Some(Self(Arc::new(SignerParts { data_dir: data_dir.to_owned(), first, external, online, version }))))
     }
 
     /// Signs a document with the key for its purpose and time. Waits for an external signer where that has the key, for a bounded
@@ -265,6 +279,9 @@ impl ServerSigner {
     /// [`SignedError::Unavailable`] when no key may sign it, or its holder does not answer.
     pub async fn sign<D: Document>(&self, document: &D) -> Result<Signed, SignedError> {
         let unsigned = UnsignedDocument::new(document)?;
+        if let Some(at) = unsigned.scope().at {
+            self.reload_if_replaced(at);
+        }
         let choice = self.choose(unsigned.scope())?;
         let (message, purpose) = (unsigned.message(), unsigned.scope().purpose);
         let signature = match choice.key(&self.0.first) {
@@ -338,6 +355,17 @@ impl ServerSigner {
             }
             Ok(_) => {}
             Err(error) => tracing::error!(%error, "the certified keys cannot be used: those in force stay"),
+        }
+    }
+
+    /// Reads the certified keys again if their file was replaced since the last time, so that a new key signs as soon as it is
+    /// installed. Other signatures wait meanwhile: none of them may be made with the older key and state a later time.
+    fn reload_if_replaced(&self, now: OffsetDateTime) {
+        let mut version = self.0.version.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = file_version(&self.0.data_dir);
+        if *version != present {
+            *version = present;
+            self.reload(now);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use time::Duration;
 use undertone_api::problem::Code;
 use undertone_api::signed::{
-    CertificatePins, KeyPurpose, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
+    CertificatePins, KeyPurpose, LogHead, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
 };
 
 use super::{command, copy, execute, replica};
@@ -18,7 +18,7 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ceremony::CeremonyError;
 use undertone_server_core::keys::online::ONLINE_FILE;
 use undertone_server_core::service::world::TestConsortium;
-use undertone_server_core::service::{bundle, pins};
+use undertone_server_core::service::{bundle, log, pins};
 use undertone_server_core::verify;
 
 const CHALLENGE: &str = "abababababababababababababababababababababababababababababababab";
@@ -57,16 +57,20 @@ impl OfflineMachine {
 
     /// Signs the request, for keys that are valid in an hour.
     async fn sign(&self, app: &TestApp, serial: Option<u64>, revoke: bool) -> Result<String, KeysError> {
-        let options = SignOptions {
+        command(app, KeysCommand::Sign(SignOptions { serial, revoke, ..self.sign_options(60) })).await
+    }
+
+    /// Returns the options to sign the request, for keys that are valid after so many minutes.
+    fn sign_options(&self, after: u32) -> SignOptions {
+        SignOptions {
             request: self.path("request.json"),
             output: self.path("grant.json"),
             root: self.root_file(),
             days: 90,
-            after: 60,
-            serial,
-            revoke,
-        };
-        command(app, KeysCommand::Sign(options)).await
+            after,
+            serial: None,
+            revoke: false,
+        }
     }
 
     /// Installs the certificates.
@@ -115,6 +119,12 @@ async fn ask(ctx: &Ctx) -> Signed {
     pins::pins(ctx, CHALLENGE).await.expect("signed")
 }
 
+/// Sets a budget, and returns the head of the log that contains it.
+async fn newest_head(app: &TestApp, world: &TestConsortium, epsilon: f64) -> Signed {
+    world.set_budget(&world.sites[1], epsilon).await.expect("another limit");
+    log::newest_of(&app.ctx.db).await.expect("read").expect("a budget was set")
+}
+
 on_both! {
     async fn site_follows_certified_keys_over_two_servers(app: &TestApp) {
         let site = FollowingSite::new(&app.ctx);
@@ -159,6 +169,26 @@ on_both! {
         let key = app.ctx.signer.verifying_key();
         let report = bundle::examine(&app.ctx.db, &key, verify::Pins::default(), app.ctx.now()).await.expect("read");
         assert!(report.holds(), "{report}");
+    }
+
+    async fn head_after_an_installation_has_the_new_key(app: &TestApp) {
+        let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
+        let site = FollowingSite::new(&app.ctx);
+        let machine = OfflineMachine::new(app).await;
+        for serial in 1..=2_u32 {
+            machine.request(app).await;
+            command(app, KeysCommand::Sign(machine.sign_options(0))).await.expect("signed");
+            // The operator carries the file to the server, which continues to sign.
+            app.clock.advance(Duration::minutes(3));
+            let older = newest_head(app, &world, 8.0 + f64::from(serial) / 4.0).await;
+            machine.install(app).await.expect("installed");
+            app.clock.advance(Duration::SECOND);
+            let newer = newest_head(app, &world, 8.1 + f64::from(serial) / 4.0).await;
+            newer.open::<LogHead>(&site).expect("the new key signs");
+            let seen = site.state().newest(KeyPurpose::Log).map(|seen| seen.serial);
+            assert_eq!(seen, Some(u64::from(serial)), "the server has not waited for its next round of tasks");
+            older.open::<LogHead>(&site).expect("the new key was not installed yet");
+        }
     }
 
     async fn revoked_keys_are_refused_by_sites_that_saw_the_revocation(app: &TestApp) {

@@ -52,8 +52,8 @@ pub struct SignOptions {
     /// The validity of the keys, in days.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=825))]
     pub(super) days: u32,
-    «A:/// Minutes until the keys become valid. Servers that do not share the data folder need its `online.key` by then.|B:/// Minutes after which the keys are valid. Servers that do not share the data folder need its `online.key` before that:»
-/// 0 is for one server, or for servers that share the folder of one machine.
+    /// Minutes after which the keys are valid. Servers that do not share the data folder need its `online.key` before that:
+    /// 0 is for one server, or for servers that share the folder of one machine.
     #[arg(long, value_name = "MINUTES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=10_080))]
     pub(super) after: u32,
     /// The serial number of the certificates; by default, the greatest known to the server plus one.

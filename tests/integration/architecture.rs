@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sources::Source;
+use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
 const MAY_NAME: [(&str, &[&str]); 20] = [
@@ -277,7 +277,7 @@ fn a_file_holds_one_subject() {
     let too_long = sources.iter().filter(|source| source.lines() > LONGEST);
     let too_long: Vec<String> = too_long.map(|source| format!("{}: {} lines", source.path, source.lines())).collect();
     assert_eq!(too_long, [""; 0]);
-    let unnamed: Vec<&Source> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
+    let unnamed: Vec<&SourceFile> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
     assert!(unnamed.is_empty(), "a module is `name.rs` beside `name/`, never `mod.rs`: {unnamed:?}");
 }
 

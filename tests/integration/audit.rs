@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Stage, Staged};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use undertone_api::job::audit::AuditVerdict;
 use undertone_api::job::dp_sgd::AuditOptions;
 use undertone_api::job::{Job, JobState, Report};
@@ -15,8 +15,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves_its_claim() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves_its_claim() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let audit = AuditOptions { canaries: 200, guesses: 100, recordings: 20 };
@@ -62,7 +62,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
 }
 
 /// Runs the same job without an audit, for comparison.
-async fn it_costs_little(stage: &mut Stage, audited: &Job) -> Staged<()> {
+async fn it_costs_little(stage: &mut TestConsortium, audited: &Job) -> TestResult<()> {
     let plan = scene::small_job(stage, ROUNDS, 300).await?;
     let plain = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(stage, plain).await?;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use support::client::Client;
-use support::stage::{Database, Stage, Staged};
+use support::client::TestClient;
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 
 use support::scene;
@@ -27,19 +27,19 @@ fn python() -> Option<PathBuf> {
     found
 }
 
-async fn key(client: &Client) -> Staged<String> {
+async fn key(client: &TestClient) -> TestResult<String> {
     let made: Value = client.post("/keys", &json!({ "name": "a program", "scopes": SCOPES, "days": 1 })).await?;
     Ok(made["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
 }
 
 /// Returns the output of a successful program.
-fn said(name: &str, output: &Output) -> Staged<String> {
+fn successful_output(name: &str, output: &Output) -> TestResult<String> {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(out.into_owned()) } else { Err(format!("{name} failed:\n{out}\n{err}").into()) }
 }
 
 /// Generates a package `undertone_client` in `folder` from the server's address alone.
-fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
+fn generate(python: &Path, stage: &TestConsortium, folder: &Path) -> TestResult<()> {
     let config = workspace::root().join("tests/integration/automation/generator.yml");
     let source = folder.join("source");
     let generated = Command::new(python)
@@ -50,7 +50,7 @@ fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
         .arg("--output-path")
         .arg(&source)
         .output()?;
-    let told = said("the generator", &generated)?;
+    let told = successful_output("the generator", &generated)?;
     for lost in ["Endpoint will not be generated", "response will be omitted"] {
         assert!(!told.contains(lost), "the generator leaves something out:\n{told}");
     }
@@ -59,14 +59,14 @@ fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
         .arg(folder.join("installed"))
         .arg(&source)
         .output()?;
-    said("pip", &installed)?;
+    successful_output("pip", &installed)?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Staged<()> {
+async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> TestResult<()> {
     let Some(python) = python() else { return Ok(()) };
-    let mut stage = scene::set(Database::Sqlite).await?;
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 20.0).await?;
     let folder = tempfile::tempdir()?;
@@ -80,7 +80,7 @@ async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Stag
         .env("CONSORTIUM", stage.consortium.to_string())
         .env("JOB", serde_json::to_string(&job)?)
         .output()?;
-    let told: Value = serde_json::from_str(said("the program", &program)?.trim())?;
+    let told: Value = serde_json::from_str(successful_output("the program", &program)?.trim())?;
     assert_eq!(told["organizations"], json!(["Library", "Odd", "One", "Two"]));
     assert_eq!(
         (&told["admitted"], &told["state"], &told["title"]),
@@ -96,7 +96,7 @@ async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Stag
 
 /// Returns the description with existing ids as parameters, so that requests reach data, and without the default
 /// response, so that every response must be described.
-async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
+async fn strict(stage: &TestConsortium, client: &TestClient) -> TestResult<Value> {
     let mut document: Value = client.get("/openapi.json").await?;
     let job = client.propose(stage.consortium, &scene::small_job(stage, 3, 300).await?.job()).await?.summary.id;
     let dataset = stage.dataset("one").await?.id;
@@ -128,9 +128,9 @@ async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_description_allows_is_answered_as_it_says() -> Staged<()> {
+async fn whatever_the_description_allows_is_answered_as_it_says() -> TestResult<()> {
     let Some(python) = python() else { return Ok(()) };
-    let mut stage = scene::set(Database::Sqlite).await?;
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 20.0).await?;
     let client = stage.sites[0].client.clone();
@@ -156,7 +156,7 @@ async fn whatever_the_description_allows_is_answered_as_it_says() -> Staged<()> 
         .args(["--suppress-health-check", "too_slow"])
         .args(["--rate-limit", "auto", "--continue-on-failure", "--no-color"])
         .output()?;
-    said("schemathesis", &fuzzed)?;
+    successful_output("schemathesis", &fuzzed)?;
     stage.server()?;
     assert_eq!(client.me().await?.name, "operator", "the server still answers");
     Ok(())

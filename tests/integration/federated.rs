@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Stage, Staged};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{JobState, Report};
@@ -15,20 +15,20 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> Staged<()> {
-    train(Database::Sqlite).await
+async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> TestResult<()> {
+    train(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     train(database).await
 }
 
-async fn train(database: Database) -> Staged<()> {
+async fn train(database: TestDatabase) -> TestResult<()> {
     let mut stage = scene::set(database).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
@@ -47,8 +47,8 @@ async fn train(database: Database) -> Staged<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     for site in stage.sites.iter().skip(1) {
         site.edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
     }
@@ -76,7 +76,7 @@ async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()>
     Ok(())
 }
 
-async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn both_ledgers_agree(stage: &TestConsortium, job: &undertone_api::job::Job) -> TestResult<()> {
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
@@ -100,7 +100,7 @@ async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Sta
     Ok(())
 }
 
-async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn the_model_can_be_taken_away(stage: &TestConsortium, job: &undertone_api::job::Job) -> TestResult<()> {
     let artifacts = stage.sites[1].client.artifacts(job.summary.id).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     let content = stage.sites[1].client.content(model.id).await?;
@@ -113,7 +113,10 @@ async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Jo
 }
 
 /// Runs the command with only the file: no server, no database, no network.
-async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn the_certificate_is_checked_offline_by_the_command(
+    stage: &TestConsortium,
+    job: &undertone_api::job::Job,
+) -> TestResult<()> {
     let file = stage.sites[1].client.certificate(job.summary.id).await?;
     let certificate: Certificate = serde_json::from_str(&file.payload)?;
     assert_eq!(file.evidence.receipts.len(), scene::PRIVATE.len() * ROUNDS as usize);
@@ -134,7 +137,7 @@ async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &
     let organizations = stage.operator.organizations(stage.consortium).await?.items;
     let workers = organizations.iter().flat_map(|organization| &organization.workers);
     let keys: Vec<&str> = workers.map(|worker| worker.public_key.as_str()).collect();
-    let verify = |model: &std::path::Path| -> Staged<(bool, String)> {
+    let verify = |model: &std::path::Path| -> TestResult<(bool, String)> {
         let mut command = std::process::Command::new(workspace::program("undertone-server")?);
         command.args(["certificate", "verify"]).arg(&path).arg("--model").arg(model);
         command.args(["--server-key", &certificate.issuer.public_key]);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{Holder, Job, JobState};
 
@@ -14,8 +14,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;
@@ -60,8 +60,8 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[1].edit_policy("approval = \"steward\"", "approval = \"manual\"")?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

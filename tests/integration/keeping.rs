@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use support::stage::{Database, Site, Staged, wait_until_so};
+use support::stage::{TestDatabase, TestResult, TestSite, wait_until_so};
 use support::workspace;
 
 use support::scene;
@@ -12,8 +12,8 @@ use support::scene;
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to_another_key() -> Staged<()> {
-    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_TLS__MODE", "on")]).await?;
+async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to_another_key() -> TestResult<()> {
+    let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_TLS__MODE", "on")]).await?;
     let pinned = fs::read_to_string(stage.sites[1].folder().join("config.toml"))?;
     assert!(pinned.contains("https://127.0.0.1") && pinned.contains("certificate = "), "{pinned}");
     stage.open().await?;
@@ -53,8 +53,8 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_before_anything_leaves() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_before_anything_leaves() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let file = stage.sites[1].folder().with_extension("backup").to_string_lossy().into_owned();
@@ -87,7 +87,7 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
 }
 
 /// Returns the report of `doctor` at a site, regardless of its exit code.
-fn doctor(site: &Site) -> Staged<serde_json::Value> {
+fn doctor(site: &TestSite) -> TestResult<serde_json::Value> {
     let output = Command::new(workspace::program("undertone-worker")?)
         .arg("--site")
         .arg(site.folder())
@@ -104,7 +104,7 @@ fn is_ok(found: &serde_json::Value, check: &str) -> bool {
 }
 
 /// Returns the spending in the site's ledger: dataset, unit and ε.
-fn account(site: &Site) -> Staged<Vec<String>> {
+fn account(site: &TestSite) -> TestResult<Vec<String>> {
     let shown = site.command(&["ledger", "show"])?;
     let row = shown.lines().nth(2).ok_or_else(|| format!("no account: {shown}"))?;
     Ok(row.split_whitespace().take(3).map(str::to_owned).collect())

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use support::stage::{Database, Staged, wait_until_so};
+use support::stage::{TestDatabase, TestResult, wait_until_so};
 use undertone_api::job::JobState;
 
 use support::scene;
@@ -14,8 +14,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let (live, copy) = (stage.server_folder(), stage.server_folder().with_extension("copy"));
@@ -52,7 +52,7 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
 }
 
 /// Replaces the database in `to` by the one in `from`, with or without its write-ahead log. The server must not run.
-fn copy_database(from: &Path, to: &Path) -> Staged<()> {
+fn copy_database(from: &Path, to: &Path) -> TestResult<()> {
     const NAME: &str = "undertone.sqlite";
     fs::create_dir_all(to)?;
     for file in [NAME.to_owned(), format!("{NAME}-wal"), format!("{NAME}-shm")] {

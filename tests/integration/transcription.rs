@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use support::stage::{Stage, Staged};
+use support::stage::{TestConsortium, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::transcription::Report;
 use undertone_api::job::{Job, JobState, Report as AnyReport, Spec as AnySpec};
@@ -18,15 +18,15 @@ use undertone_worker::speech::transcribe::speak::likeness::SAMPLES;
 use undertone_worker::speech::transcribe::voice::VoiceConfig;
 use undertone_worker::speech::transcribe::wav;
 
-use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
+use support::scene::recordings::{self as scene, CLINIC, FakeClouds, PROVIDERS, RECORDING, RecordingScenario};
 
 const JOB: Duration = Duration::from_mins(20);
 /// The cosine of two sounds above which they count as the same: the noise added to a sound hardly changes it.
 const ALIKE: f64 = 0.6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_the_worker_dies() -> Staged<()> {
-    let Some(Scene { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
+async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_the_worker_dies() -> TestResult<()> {
+    let Some(RecordingScenario { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &PROVIDERS).await?;
     let dataset = stage.dataset(scene::DATASET).await?.id;
 
@@ -49,7 +49,7 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     assert!((1..4).contains(&clouds.counts().iter().sum::<usize>()), "{:?}", clouds.counts());
     assert_eq!(commits(&stage).await?, 1, "the server knew the receipt before the first sound");
     assert_eq!(fs::read(work.join("plan.json"))?, plan, "a plan is drawn once");
-    let kept = Kept::read(&work)?;
+    let kept = JobFiles::read(&work)?;
 
     stage.sites[CLINIC].start(&[])?;
     let done = stage.finish(id, JOB).await?;
@@ -64,8 +64,8 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothing() -> Staged<()> {
-    let Some(Scene { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
+async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothing() -> TestResult<()> {
+    let Some(RecordingScenario { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &[PROVIDERS[0], "stranger"]).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
     stage.sites[CLINIC].client.approve(id, stage.dataset(scene::DATASET).await?.id).await?;
@@ -79,15 +79,15 @@ async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothin
 }
 
 /// The site's files of a job, read while it ran.
-struct Kept {
+struct JobFiles {
     plan: Plan,
     pieces: Vec<Piece>,
     /// The site's own recognition of the recording.
     heard: Recognition,
 }
 
-impl Kept {
-    fn read(work: &Path) -> Staged<Self> {
+impl JobFiles {
+    fn read(work: &Path) -> TestResult<Self> {
         let first: serde_json::Value = serde_json::from_slice(&fs::read(work.join("heard-0.json"))?)?;
         let heard: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
         Ok(Self {
@@ -104,12 +104,12 @@ impl Kept {
     }
 }
 
-async fn commits(stage: &Stage) -> Staged<usize> {
+async fn commits(stage: &TestConsortium) -> TestResult<usize> {
     let entries = stage.operator.ledger(stage.dataset(scene::DATASET).await?.id).await?.items;
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
 }
 
-fn the_counts_are_the_plans(kept: &Kept, clouds: &Clouds, stage: &Stage, job: &Job) -> Staged<()> {
+fn the_counts_are_the_plans(kept: &JobFiles, clouds: &FakeClouds, stage: &TestConsortium, job: &Job) -> TestResult<()> {
     let results = Folder::new(stage.sites[CLINIC].folder()).transcripts(job.summary.id);
     let report: serde_json::Value = serde_json::from_slice(&fs::read(results.join("report.json"))?)?;
     for (provider, received) in (0..).zip(clouds.distinct()) {
@@ -138,14 +138,14 @@ fn alike(piece: &[f32], file: &[f32]) -> bool {
     product(piece, file) > ALIKE * (product(piece, piece) * product(file, file)).sqrt()
 }
 
-fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path) -> Staged<()> {
+fn what_stays_was_never_received(kept: &JobFiles, clouds: &FakeClouds, recording: &Path) -> TestResult<()> {
     let samples = audio::read(recording, audio::LONGEST)?.samples;
     let voice = VoiceConfig::default().start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
     let clouds = clouds.distinct();
     // Returns whether a piece was received in the common voice or, with `as_it_is`, unconverted. A sent piece has the
     // common voice, another loudness and added noise.
-    let came = |piece: &Piece, received: &BTreeSet<Vec<u8>>, as_it_is: bool| -> Staged<bool> {
+    let came = |piece: &Piece, received: &BTreeSet<Vec<u8>>, as_it_is: bool| -> TestResult<bool> {
         let sound = sound(piece);
         let converted = voice.convert(sound)?;
         for file in received {
@@ -184,7 +184,7 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
     Ok(())
 }
 
-fn the_server_knows_the_plan_and_no_more(stage: &Stage, job: &Job) -> Staged<()> {
+fn the_server_knows_the_plan_and_no_more(stage: &TestConsortium, job: &Job) -> TestResult<()> {
     let (Some(AnyReport::Transcription(report)), AnySpec::Transcription(spec)) = (&job.report, &job.spec) else {
         return Err("a finished job has its report".into());
     };

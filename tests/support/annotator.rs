@@ -8,21 +8,21 @@ use tokio::task::JoinHandle;
 use undertone_api::id::JobId;
 use undertone_api::question::{Annotation, AnnotationQueue, Answer, NewAnnotation, Question};
 
-use crate::client::{Called, Client};
+use crate::client::{Called, TestClient};
 
 /// The wait before the next request for an empty queue.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// An annotator at work; stops when dropped.
 #[derive(Debug)]
-pub struct Annotator {
+pub struct TestAnnotator {
     working: JoinHandle<Called<()>>,
     answered: Arc<AtomicU64>,
 }
 
-impl Annotator {
+impl TestAnnotator {
     /// Answers the questions of a job in a task, as long as the server provides any.
-    pub fn at_work(client: Client, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
+    pub fn at_work(client: TestClient, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
         let answered = Arc::new(AtomicU64::new(0));
         let working = tokio::spawn(work(client, job, rule, Arc::clone(&answered)));
         Self { working, answered }
@@ -34,7 +34,7 @@ impl Annotator {
     }
 }
 
-impl Drop for Annotator {
+impl Drop for TestAnnotator {
     fn drop(&mut self) {
         self.working.abort();
     }
@@ -42,7 +42,7 @@ impl Drop for Annotator {
 
 /// Answers until a call is rejected for a reason other than a round that closed meanwhile.
 async fn work(
-    client: Client,
+    client: TestClient,
     job: JobId,
     rule: impl Fn(&Question) -> Answer + Send,
     answered: Arc<AtomicU64>,

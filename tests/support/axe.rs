@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, BrowserError};
+use crate::browser::{BrowserError, TestBrowser};
 
 /// The version that `.ci/axe.sh` downloads.
 const FOLDER: &str = "axe-core-4.14.1";
@@ -22,7 +22,7 @@ const EXAMINE: &str = "const done = arguments[arguments.length - 1];
 
 /// The theme of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
+pub enum PageTheme {
     /// Dark on light.
     Light,
     /// Light on dark.
@@ -52,9 +52,9 @@ pub fn script() -> Option<&'static str> {
 ///
 /// # Errors
 /// If the browser is gone.
-pub async fn findings(browser: &Browser, theme: Theme) -> Result<Vec<String>, BrowserError> {
+pub async fn findings(browser: &TestBrowser, theme: PageTheme) -> Result<Vec<String>, BrowserError> {
     let Some(script) = script() else { return Ok(Vec::new()) };
-    let word = if theme == Theme::Dark { "dark" } else { "light" };
+    let word = if theme == PageTheme::Dark { "dark" } else { "light" };
     let dress = "const root = document.documentElement; const before = root.dataset.theme ?? ''; \
         root.dataset.theme = arguments[0]; return before";
     let before = browser.run(dress, vec![json!(word)]).await?;
@@ -71,7 +71,7 @@ pub async fn findings(browser: &Browser, theme: Theme) -> Result<Vec<String>, Br
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::browser::Screen;
+    use crate::browser::EmulatedScreen;
 
     const PAGE: &str = "data:text/html,<html lang=en><title>x</title><main><h1>x</h1><img src=''>\
         <p style='color:%23bbb;background:%23fff'>faint</p></main>";
@@ -81,9 +81,9 @@ mod tests {
         if script().is_none() {
             return Ok(());
         }
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         browser.goto(PAGE).await?;
-        let found = findings(&browser, Theme::Light).await?;
+        let found = findings(&browser, PageTheme::Light).await?;
         assert!(found.iter().any(|one| one.contains("image-alt")), "{found:?}");
         assert!(found.iter().any(|one| one.contains("color-contrast")), "{found:?}");
         Ok(())

@@ -10,14 +10,14 @@ use tokio::task::JoinHandle;
 
 /// A balancer of connections; closes when dropped.
 #[derive(Debug)]
-pub struct Balancer {
+pub struct TestBalancer {
     /// The address to connect to.
     pub address: SocketAddr,
     taken: Arc<Vec<AtomicUsize>>,
     accepting: JoinHandle<()>,
 }
 
-impl Balancer {
+impl TestBalancer {
     /// Starts a balancer for these ports on loopback.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Balancer {
     }
 }
 
-impl Drop for Balancer {
+impl Drop for TestBalancer {
     fn drop(&mut self) {
         self.accepting.abort();
     }

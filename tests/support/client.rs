@@ -54,7 +54,7 @@ pub type Called<T> = Result<T, CallError>;
 
 /// A client of one server, signed in or not. It replaces an expired access token by signing in again.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct TestClient {
     http: reqwest::Client,
     base: String,
     credentials: Option<SignIn>,
@@ -62,7 +62,7 @@ pub struct Client {
     approval_key: Option<SigningKey>,
 }
 
-impl Client {
+impl TestClient {
     /// Makes a client that is not signed in, for the server at `base` (`http://127.0.0.1:8080`).
     pub fn new(base: impl Into<String>) -> Self {
         // reqwest needs a process-wide TLS provider even for plain HTTP; a second installation fails harmlessly.

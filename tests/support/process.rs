@@ -46,13 +46,13 @@ pub enum ProcessError {
 
 /// A running program. Dropping it kills it and its child processes.
 #[derive(Debug)]
-pub struct Process {
+pub struct TestProcess {
     name: String,
     child: Child,
-    output: Arc<Output>,
+    output: Arc<ProcessOutput>,
 }
 
-impl Process {
+impl TestProcess {
     /// Starts `command` as `name`, in a process group of its own, and reads both of its outputs.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Process {
     pub fn start(name: &str, command: &mut Command) -> Result<Self, ProcessError> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| ProcessError::System { name: name.to_owned(), source })?;
-        let output = Arc::new(Output::default());
+        let output = Arc::new(ProcessOutput::default());
         if let Some(stdout) = child.stdout.take() {
             output.listen(stdout);
         }
@@ -150,7 +150,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -158,20 +158,20 @@ impl Drop for Process {
 
 /// The output of a program, and whether it may still grow.
 #[derive(Debug, Default)]
-struct Output {
-    said: Mutex<Said>,
+struct ProcessOutput {
+    said: Mutex<OutputLines>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct OutputLines {
     lines: Vec<String>,
     /// The number of open output streams.
     open: usize,
 }
 
-impl Output {
-    fn lock(&self) -> MutexGuard<'_, Said> {
+impl ProcessOutput {
+    fn lock(&self) -> MutexGuard<'_, OutputLines> {
         // A test that panicked while it held the lock has left the lines intact.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,8 +197,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    fn shell(script: &str) -> Process {
-        Process::start("sh", Command::new("sh").args(["-c", script])).expect("a shell")
+    fn shell(script: &str) -> TestProcess {
+        TestProcess::start("sh", Command::new("sh").args(["-c", script])).expect("a shell")
     }
 
     #[test]

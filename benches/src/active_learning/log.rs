@@ -14,13 +14,13 @@ use undertone_worker::site::clearance::PublicProof;
 use undertone_worker::site::{gate, policy};
 
 /// Rows of the training sessions, and of the test sessions.
-pub(super) struct Log {
+pub(super) struct SessionLog {
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<Row>,
     pub(super) tests: Vec<(String, u16)>,
 }
 
-impl Log {
+impl SessionLog {
     /// Reads the data, with at most `most` rows of the log.
     pub(super) fn read(most: Option<usize>) -> Result<Self, Box<dyn Error>> {
         let folder = workspace::data().ok_or("no data folder: set UNDERTONE_DATA")?;

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::audit::MembershipAttack;
 use undertone_api::report::ReportFile;
 use undertone_privacy::PrivacyUnit;
@@ -18,7 +18,7 @@ use undertone_worker::speech::dataset::{Dataset, Split};
 use undertone_worker::speech::model::Model;
 use undertone_worker::speech::model::gradient::{Engine, Example};
 
-use super::scene::{PRIVATE, Scene};
+use super::scene::{ArmsConsortium, PRIVATE};
 use super::{percent, unit_word};
 
 /// The confidence of every interval.
@@ -27,7 +27,7 @@ const CONFIDENCE: f64 = 0.95;
 const AIMED: f64 = 0.001;
 
 /// One site, with non-members for comparison with its members.
-struct Target {
+struct AttackedSite {
     name: &'static str,
     members: Dataset,
     others: Dataset,
@@ -36,24 +36,24 @@ struct Target {
 }
 
 /// The attacker, with all the data and all the models.
-pub(super) struct Attacker {
+pub(super) struct MembershipAttacker {
     engine: Engine,
     start: Model,
     open: Model,
-    targets: Vec<Target>,
+    targets: Vec<AttackedSite>,
 }
 
-impl Attacker {
+impl MembershipAttacker {
     /// Makes the attacker with the two models that all cells share.
     ///
     /// # Errors
     /// When a dataset cannot be opened.
-    pub(super) fn new(scene: &Scene, start: Model, open: Model) -> Staged<Self> {
+    pub(super) fn new(scene: &ArmsConsortium, start: Model, open: Model) -> TestResult<Self> {
         let mut targets = Vec::new();
         for name in PRIVATE {
             let others = if name == "private-3" { "outlier-test" } else { "an4-test" };
             let (members, others) = (scene.dataset(name)?, scene.dataset(others)?);
-            targets.push(Target { name, members, others, start: HashMap::new() });
+            targets.push(AttackedSite { name, members, others, start: HashMap::new() });
         }
         Ok(Self { engine: Engine::new(), start, open, targets })
     }
@@ -158,7 +158,7 @@ pub(super) fn on_canaries(cell: &str, file: &ReportFile) -> Vec<Value> {
 }
 
 /// Returns the mean loss of every unit: the site's members, then the others.
-fn losses(engine: &mut Engine, model: &Model, target: &Target, unit: PrivacyUnit) -> [Vec<f64>; 2] {
+fn losses(engine: &mut Engine, model: &Model, target: &AttackedSite, unit: PrivacyUnit) -> [Vec<f64>; 2] {
     let mut of = |dataset: &Dataset, split: Split| -> Vec<f64> {
         let mut one = |unit: &Vec<usize>| {
             let examples: Vec<Example<'_>> = unit

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::special::{binomial_pmf, normal_tail};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 use undertone_worker::speech::transcribe::plan::{BatchItem, Candidate, CrowdedPieces, Plan, PlanRandomness};
 use undertone_worker::speech::transcribe::vocabulary::{PieceWords, WordDisclosure};
 
-use super::sizes::Sizes;
+use super::sizes::TranscriptionSizes;
 use super::{rounded, say};
 use crate::report::Report;
 
@@ -27,10 +27,10 @@ const PIECES: u32 = 240;
 
 /// # Errors
 /// When the received sounds do not follow the mechanism, or the test does not reject another one.
-pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestResult<()> {
     let (mechanism, words) = (sizes.mechanism()?, u32::try_from(sizes.vocabulary)?);
-    let candidates = made_up(words);
-    let plans = (0..sizes.draws).map(|_| draw(mechanism, words, &candidates)).collect::<Staged<Vec<_>>>()?;
+    let candidates = example_candidates(words);
+    let plans = (0..sizes.draws).map(|_| draw(mechanism, words, &candidates)).collect::<TestResult<Vec<_>>>()?;
     let all = received(&plans, &candidates, words);
     let noise = mechanism.noise();
     let other = TruncatedLaplace::new(undertone_privacy::Epsilon::new(noise.rate())?, noise.shift() + 1)?;
@@ -66,7 +66,7 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
 ///
 /// # Errors
 /// When there is no plan.
-pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usize) -> Staged<f64> {
+pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usize) -> TestResult<f64> {
     let mechanism = *plan.mechanism();
     let distance = |plan: &Plan| {
         let counts = counts(candidates, words);
@@ -90,7 +90,7 @@ pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usi
     Ok((1 + farther) as f64 / (1 + draws) as f64)
 }
 
-fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
+fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> TestResult<Plan> {
     Ok(Plan::draw(
         mechanism,
         words,
@@ -197,7 +197,7 @@ fn p_value(sum: f64, freedom: f64) -> f64 {
 }
 
 /// Returns pieces with one word, none and several; the first words are the most frequent.
-fn made_up(words: u32) -> Vec<Candidate> {
+fn example_candidates(words: u32) -> Vec<Candidate> {
     let held = |piece: u32| match piece % 8 {
         0 => PieceWords::Several,
         1 | 2 => PieceWords::Nothing,

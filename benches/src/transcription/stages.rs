@@ -9,9 +9,9 @@ use super::rounded;
 
 /// Seconds of audio and of the machine, by step.
 #[derive(Default)]
-pub(super) struct Stages(BTreeMap<&'static str, (f64, Duration)>);
+pub(super) struct StageTimes(BTreeMap<&'static str, (f64, Duration)>);
 
-impl Stages {
+impl StageTimes {
     /// Adds a step that processed `audio` seconds since `began`.
     pub(super) fn add(&mut self, step: &'static str, audio: f64, began: Instant) {
         let known = self.0.entry(step).or_default();

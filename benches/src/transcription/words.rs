@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_worker::speech::transcribe::attack::topic;
 use undertone_worker::speech::transcribe::piece::Recognition;
 use undertone_worker::speech::transcribe::plan::{BatchItem, CrowdedPieces, Plan, PlanRandomness};
@@ -18,10 +18,10 @@ use undertone_worker::speech::transcribe::transcript::{OfflineReason, Transcript
 use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::{vocabulary, wav};
 
-use super::document::{self, Document};
-use super::site::{self, Noise, Prepared, Spoke, Tools};
-use super::sizes::Sizes;
-use super::stages::Stages;
+use super::document::{self, SpokenDocument};
+use super::site::{self, MeasuredVoice, PreparedRecording, SiteTools, SoundNoise};
+use super::sizes::TranscriptionSizes;
+use super::stages::StageTimes;
 use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
@@ -30,13 +30,13 @@ const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.
 
 /// # Errors
 /// When a module fails, or dummies change a transcript.
-pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
-    let tools = Tools::start(sizes)?;
+pub(super) async fn measure(report: &mut Report, sizes: &TranscriptionSizes, stages: &mut StageTimes) -> TestResult<()> {
+    let tools = SiteTools::start(sizes)?;
     let voices = site::voices(sizes)?;
     let mut totals: BTreeMap<(&str, String), WordErrors> = BTreeMap::new();
     for (number, document) in document::all(sizes)?.iter().enumerate() {
         let prepared = site::prepare(&tools, document, stages).await?;
-        say(report, told(&tools, document, &prepared)?)?;
+        say(report, document_report(&tools, document, &prepared)?)?;
         let mut heard = vec![
             ("cloud alone, whole".to_owned(), alone(&tools, document).await?),
             ("offline alone".to_owned(), text(&prepared.words)),
@@ -79,7 +79,7 @@ fn line(document: &str, kind: &str, arm: &str, errors: WordErrors) -> Value {
 }
 
 /// Returns the sounds of a document that leave, and the content of a vocabulary of its own.
-fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value> {
+fn document_report(tools: &SiteTools, document: &SpokenDocument, prepared: &PreparedRecording) -> TestResult<Value> {
     let count = |wanted: fn(&PieceWords) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
     let first = Recognition { words: prepared.words.clone() };
     let language = tools.vocabulary.language();
@@ -98,8 +98,8 @@ fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value
 }
 
 /// Returns the transcript of a cloud that receives everything, in pieces of the longest accepted length.
-async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
-    let whole = site::by_ear(document, WHOLE)?;
+async fn alone(tools: &SiteTools, document: &SpokenDocument) -> TestResult<String> {
+    let whole = site::segment_document(document, WHOLE)?;
     let files: Vec<Vec<u8>> = whole.iter().map(|spoken| wav::write(&spoken.audio)).collect();
     let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
     Ok(heard.iter().map(Recognition::text).collect::<Vec<_>>().join(" "))
@@ -107,14 +107,14 @@ async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
 
 /// Returns the recognition of every piece that may leave, without any dummy: provider 0, the piece, its words.
 async fn answers(
-    tools: &Tools,
-    prepared: &Prepared,
-    voice: &Spoke,
-    stages: &mut Stages,
-) -> Staged<Vec<(u32, u32, Recognition)>> {
+    tools: &SiteTools,
+    prepared: &PreparedRecording,
+    voice: &MeasuredVoice,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<(u32, u32, Recognition)>> {
     let mut sounds = Vec::new();
     for (id, _) in &prepared.candidates {
-        sounds.push((Noise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
+        sounds.push((SoundNoise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
     }
     let files = voice.leaving(&sounds, stages)?;
     let began = Instant::now();
@@ -124,7 +124,7 @@ async fn answers(
 }
 
 /// Returns the parts, in which those with several words stay or not.
-fn staying(prepared: &Prepared, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
+fn staying(prepared: &PreparedRecording, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
     let several: BTreeSet<u32> =
         prepared.candidates.iter().filter(|(_, held)| *held == PieceWords::Several).map(|(id, _)| *id).collect();
     let mut parts = prepared.parts.clone();
@@ -139,13 +139,13 @@ fn staying(prepared: &Prepared, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
 /// Runs once with audio: plan, dummies, one voice, a cleared batch, clouds on loopback, transcript.
 async fn through_clouds(
     report: &mut Report,
-    sizes: &Sizes,
-    tools: &Tools,
-    prepared: &Prepared,
-    voice: &Spoke,
+    sizes: &TranscriptionSizes,
+    tools: &SiteTools,
+    prepared: &PreparedRecording,
+    voice: &MeasuredVoice,
     without: Vec<(u32, u32, Recognition)>,
-    stages: &mut Stages,
-) -> Staged<()> {
+    stages: &mut StageTimes,
+) -> TestResult<()> {
     let words = tools.vocabulary.len();
     let plan = Plan::draw(
         sizes.mechanism()?,
@@ -158,13 +158,13 @@ async fn through_clouds(
     let dummies = site::dummies(tools, &plan, usize::MAX, stages)?;
     let mut batches = Vec::new();
     for provider in 0..plan.providers() {
-        let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
+        let mut sounds: Vec<(SoundNoise, &[f32])> = Vec::new();
         for item in plan.batch(provider) {
             sounds.push(match item {
-                BatchItem::Piece(id) => (Noise::Piece(*id), &prepared.piece(*id)?.audio),
+                BatchItem::Piece(id) => (SoundNoise::Piece(*id), &prepared.piece(*id)?.audio),
                 BatchItem::Dummy(number) => {
                     let number = *number as usize;
-                    (Noise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
+                    (SoundNoise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
                 }
             });
         }
@@ -185,15 +185,15 @@ async fn through_clouds(
         }
     }
     // No cloud may have received a piece that stays: neither as recorded nor in the common voice.
-    let stay: Vec<(Noise, &[f32])> = prepared
+    let stay: Vec<(SoundNoise, &[f32])> = prepared
         .parts
         .iter()
         .filter(|part| part.stays.is_some() || plan.offline_pieces().contains(&part.piece.id))
         .map(|part| {
             let spoken = prepared.piece(part.piece.id)?;
-            Ok((Noise::Piece(part.piece.id), spoken.audio.as_slice()))
+            Ok((SoundNoise::Piece(part.piece.id), spoken.audio.as_slice()))
         })
-        .collect::<Staged<_>>()?;
+        .collect::<TestResult<_>>()?;
     let mut secret: BTreeSet<Vec<u8>> = voice.leaving(&stay, stages)?.into_iter().collect();
     secret.extend(stay.iter().map(|(_, sound)| wav::write(sound)));
     if sent.received.iter().flatten().any(|one| secret.contains(&one.wav)) {

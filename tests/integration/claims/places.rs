@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use proc_macro2::{TokenStream, TokenTree};
 use support::workspace;
 
-use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text};
+use super::sentences::{comment_claims, fewest_words, help_claims, markdown_claims, text_claims};
 
 /// The pages of the book.
 const BOOK: &str = "docs/src";
@@ -32,13 +32,13 @@ pub(super) fn all() -> BTreeMap<String, String> {
         }
     };
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    add("README.md", of_markdown(&read("README.md")));
+    add("README.md", markdown_claims(&read("README.md")));
     for name in book_pages() {
-        add(&name, of_markdown(&read(&name)));
+        add(&name, markdown_claims(&read(&name)));
     }
-    add(TEMPLATE, of_comments(&read(TEMPLATE)));
+    add(TEMPLATE, comment_claims(&read(TEMPLATE)));
     for (name, text) in literals(&root, &root.join(PAGES)) {
-        add(&name, of_text(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
+        add(&name, text_claims(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
     }
     for program in PROGRAMS {
         let path = workspace::program(program).unwrap_or_else(|error| panic!("{error}"));
@@ -46,7 +46,7 @@ pub(super) fn all() -> BTreeMap<String, String> {
         while let Some(arguments) = waiting.pop() {
             let place = format!("{program} {} --help", arguments.join(" "));
             let text = help(&path, &arguments);
-            add(&place, of_help(&text));
+            add(&place, help_claims(&text));
             waiting.extend(subcommands(&text).into_iter().map(|name| [arguments.clone(), vec![name]].concat()));
         }
     }

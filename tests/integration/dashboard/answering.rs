@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, QueryLog, Stage, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{QueryLog, TestConsortium, TestDatabase, TestResult};
 use undertone_api::id::JobId;
 use undertone_api::job::{Report, Spec};
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use support::scene::queries::{self as scene, BATCH, PRIVATE};
 
 /// The time limit for the sites' selection and the lead's training.
@@ -23,8 +23,8 @@ const ESCAPE: &str = "\u{e00c}";
 const HEARD: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = propose(&stage).await?;
@@ -32,7 +32,7 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
     let logs = PRIVATE.map(QueryLog::of);
 
     // The page waits, and shows a question when there is one.
-    let desk = person(&stage, "reader", Screen::Desktop).await?;
+    let desk = person(&stage, "reader", EmulatedScreen::Desktop).await?;
     desk.visit(&page).await?;
     desk.browser.run("window.kept = true", Vec::new()).await?;
     desk.browser.see(".asked", "The job has not begun").await?;
@@ -44,8 +44,8 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
     }
     desk.wait("the first question", ASKED, Vec::new(), JOB, |text| text != "").await?;
 
-    let asked = at_the_desk(&desk, &page, &logs).await?;
-    let phone = person(&stage, "second-reader", Screen::Phone).await?;
+    let asked = answer_by_keyboard(&desk, &page, &logs).await?;
+    let phone = person(&stage, "second-reader", EmulatedScreen::Phone).await?;
     phone.visit(&page).await?;
     phone.browser.run("window.kept = true", Vec::new()).await?;
     the_keys_are_listed(&phone).await?;
@@ -62,13 +62,13 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> S
         let kept = visitor.browser.run("return window.kept", Vec::new()).await?;
         assert_eq!(kept, json!(true), "the page was not loaded again");
     }
-    counted(&stage, job).await?;
-    taken_away(&stage, &page, &logs).await
+    check_counts(&stage, job).await?;
+    check_downloads(&stage, &page, &logs).await
 }
 
 /// Proposes the scene's job in one round, with two answers to each question and a custom key for a label; not yet
 /// approved.
-async fn propose(stage: &Stage) -> Staged<JobId> {
+async fn propose(stage: &TestConsortium) -> TestResult<JobId> {
     let mut job = scene::job(stage).await?;
     let Spec::ActiveLearning(spec) = &mut job.spec else { return Err("another kind".into()) };
     (spec.rounds, spec.annotators, spec.deadline_seconds) = (1, 2, 900);
@@ -78,9 +78,9 @@ async fn propose(stage: &Stage) -> Staged<JobId> {
 }
 
 /// Opens a browser for a member who may only answer questions.
-async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
+async fn person(stage: &TestConsortium, name: &str, screen: EmulatedScreen) -> TestResult<PageVisitor> {
     stage.annotator(name).await?;
-    let visitor = Visitor::open(screen, stage.address()).await?;
+    let visitor = PageVisitor::open(screen, stage.address()).await?;
     visitor.sign_in(name).await?;
     assert_eq!(visitor.place().await?, format!("/c/{}/questions", stage.consortium), "where who only answers lands");
     visitor.browser.see("table.cards", TITLE).await?;
@@ -89,7 +89,7 @@ async fn person(stage: &Stage, name: &str, screen: Screen) -> Staged<Visitor> {
 }
 
 /// Opens the list of keys with `?`, and so waits until the page handles keys.
-async fn the_keys_are_listed(visitor: &Visitor) -> Staged<()> {
+async fn the_keys_are_listed(visitor: &PageVisitor) -> TestResult<()> {
     let listed = |text: &Value| text.as_str().is_some_and(|text| text.contains("undo the last answer"));
     let mut tries = PATIENCE.as_secs() / HEARD.as_secs();
     loop {
@@ -102,14 +102,14 @@ async fn the_keys_are_listed(visitor: &Visitor) -> Staged<()> {
     }
 }
 
-async fn the_list_closes(visitor: &Visitor) -> Staged<()> {
+async fn the_list_closes(visitor: &PageVisitor) -> TestResult<()> {
     visitor.browser.press(ESCAPE).await?;
     visitor.wait("the list to close", LIST, Vec::new(), PATIENCE, |text| text == "").await?;
     Ok(())
 }
 
 /// Uses every key in one round; returns the questions in the order in which they were shown.
-async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<Vec<String>> {
+async fn answer_by_keyboard(desk: &PageVisitor, page: &str, logs: &[QueryLog; 2]) -> TestResult<Vec<String>> {
     let mut asked = vec![now_asked(desk, "").await?];
     far(desk, 0).await?;
     desk.browser.see(".standing", "No two people have answered the same question yet.").await?;
@@ -151,7 +151,7 @@ async fn at_the_desk(desk: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged
 }
 
 /// Answers the same questions as the second person, agrees once and disagrees once, and checks the displayed agreement.
-async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: &[String]) -> Staged<()> {
+async fn on_the_phone(phone: &PageVisitor, page: &str, logs: &[QueryLog; 2], asked: &[String]) -> TestResult<()> {
     let mut text = now_asked(phone, "").await?;
     far(phone, 0).await?;
     phone.sound("annotate").await?;
@@ -173,13 +173,13 @@ async fn on_the_phone(phone: &Visitor, page: &str, logs: &[QueryLog; 2], asked: 
 }
 
 /// Presses a key, and returns the question that then replaces `last`.
-async fn press(visitor: &Visitor, key: &str, last: &str) -> Staged<String> {
+async fn press(visitor: &PageVisitor, key: &str, last: &str) -> TestResult<String> {
     visitor.browser.press(key).await?;
     now_asked(visitor, last).await
 }
 
 /// Returns the displayed question, once it differs from `last` and the page accepts an answer.
-async fn now_asked(visitor: &Visitor, last: &str) -> Staged<String> {
+async fn now_asked(visitor: &PageVisitor, last: &str) -> TestResult<String> {
     let script = "const form = document.querySelector('.answering');
         return form?.getAttribute('aria-busy') === 'false' ? form.querySelector('.asked-text')?.innerText ?? '' : ''";
     let other = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty() && text != last);
@@ -188,12 +188,12 @@ async fn now_asked(visitor: &Visitor, last: &str) -> Staged<String> {
 }
 
 /// Checks the page's number of completed questions of the round.
-async fn far(visitor: &Visitor, done: usize) -> Staged<()> {
+async fn far(visitor: &PageVisitor, done: usize) -> TestResult<()> {
     Ok(visitor.browser.see(".standing", &format!("{done} of {BATCH} of this round")).await?)
 }
 
 /// Checks that no text below a gate, no user and no unreadable row is on the page, with and without scripts.
-async fn nothing_is_below_the_gate(visitor: &Visitor, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
+async fn nothing_is_below_the_gate(visitor: &PageVisitor, page: &str, logs: &[QueryLog; 2]) -> TestResult<()> {
     let stands = visitor.browser.run("return document.documentElement.outerHTML", Vec::new()).await?;
     let plain = visitor.plain(page).await?;
     assert!(plain.contains(TITLE), "{plain}");
@@ -210,7 +210,7 @@ fn hold_no_secret(text: &str, logs: &[QueryLog; 2]) {
 }
 
 /// Checks that every valid answer was counted, once per person.
-async fn counted(stage: &Stage, job: JobId) -> Staged<()> {
+async fn check_counts(stage: &TestConsortium, job: JobId) -> TestResult<()> {
     let job = stage.finish(job, JOB).await?;
     let Some(Report::ActiveLearning(report)) = job.report else { return Err("a finished job has its report".into()) };
     let annotations: Vec<u64> = report.annotators.iter().map(|annotator| annotator.annotations).collect();
@@ -219,8 +219,8 @@ async fn counted(stage: &Stage, job: JobId) -> Staged<()> {
 }
 
 /// Checks that the researcher's downloads contain the asked questions, and nothing below a gate.
-async fn taken_away(stage: &Stage, page: &str, logs: &[QueryLog; 2]) -> Staged<()> {
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+async fn check_downloads(stage: &TestConsortium, page: &str, logs: &[QueryLog; 2]) -> TestResult<()> {
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     visitor.sign_in("operator").await?;
     visitor.visit(page).await?;
     visitor.browser.see("main", "Export and import").await?;

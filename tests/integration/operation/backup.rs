@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use support::stage::{Database, Stage, Staged, wait_until_so};
+use support::stage::{TestConsortium, TestDatabase, TestResult, wait_until_so};
 
 use support::scene;
 
@@ -12,20 +12,20 @@ const ROUNDS: u32 = 2;
 const PASSPHRASE: &str = "a passphrase of a test";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_backup_is_healed_by_the_sites_on_sqlite() -> Staged<()> {
-    restore(Database::Sqlite).await
+async fn older_backup_is_healed_by_the_sites_on_sqlite() -> TestResult<()> {
+    restore(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_backup_is_healed_by_the_sites_on_postgresql() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn older_backup_is_healed_by_the_sites_on_postgresql() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     restore(database).await
 }
 
-async fn restore(database: Database) -> Staged<()> {
+async fn restore(database: TestDatabase) -> TestResult<()> {
     let postgres = database.url().is_some();
     let mut stage = scene::set(database).await?;
     stage.open().await?;
@@ -83,7 +83,7 @@ async fn restore(database: Database) -> Staged<()> {
 
 /// Waits until the server has the receipts that it lost: `receipts` from each private site. A site compares them as soon
 /// as it reaches the server again.
-pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged<()> {
+pub(super) async fn healed(stage: &TestConsortium, receipts: u32, reason: &str) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|said| {
@@ -102,7 +102,7 @@ pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged
 }
 
 /// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
-async fn reconcile(stage: &Stage) -> Staged<()> {
+async fn reconcile(stage: &TestConsortium) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
             site.command(&["ledger", "show"])
@@ -114,14 +114,14 @@ async fn reconcile(stage: &Stage) -> Staged<()> {
 }
 
 /// Verifies the server's ledger.
-pub(super) fn verified(stage: &Stage) -> Staged<()> {
+pub(super) fn verified(stage: &TestConsortium) -> TestResult<()> {
     let output = stage.server_command()?.arg("verify").output()?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(()) } else { Err(said.into()) }
 }
 
 /// Runs a command of the server on a file.
-fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Staged<String> {
+fn server(stage: &TestConsortium, command: &[&str], file: &Path, passphrase: &str) -> TestResult<String> {
     let output =
         stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -129,9 +129,9 @@ fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Sta
 }
 
 /// Removes all data of the server.
-fn vacate(stage: &mut Stage, postgres: bool) -> Staged<()> {
+fn vacate(stage: &mut TestConsortium, postgres: bool) -> TestResult<()> {
     fs::remove_dir_all(stage.server_folder())?;
-    if postgres && let Some(fresh) = Database::postgres()? {
+    if postgres && let Some(fresh) = TestDatabase::postgres()? {
         stage.replace_database(fresh);
     }
     Ok(())

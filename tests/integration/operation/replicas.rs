@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use support::balancer::Balancer;
-use support::stage::{Database, Staged};
+use support::balancer::TestBalancer;
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::JobState;
 
@@ -14,14 +14,14 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn a_job_goes_on_when_one_of_two_servers_dies() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     let mut stage = scene::set(database).await?;
     let replica = stage.replica()?;
-    let balancer = Balancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    let balancer = TestBalancer::before(&[stage.gateway().port(), replica.grpc]).await?;
     for site in &stage.sites {
         site.connect_to(balancer.address)?;
     }

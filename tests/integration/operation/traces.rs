@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message as _;
-use support::line::Line;
+use support::line::LineProxy;
 use support::port;
-use support::stage::{Database, Staged};
-use support::wire::{Call, calls};
+use support::stage::{TestDatabase, TestResult};
+use support::wire::{WireCall, calls};
 use undertone_proto::v1;
 
 use support::scene;
@@ -14,7 +14,7 @@ use support::scene;
 const ROUNDS: u32 = 2;
 
 /// Returns the series and round of a call, if it has one.
-fn round(call: &Call) -> Staged<Option<(String, u32)>> {
+fn round(call: &WireCall) -> TestResult<Option<(String, u32)>> {
     let Some(first) = call.messages.first() else { return Ok(None) };
     Ok(match call.path.rsplit('/').next() {
         Some("Submit") => match v1::SubmitChunk::decode(&first[..])?.part {
@@ -30,9 +30,9 @@ fn round(call: &Call) -> Staged<Option<(String, u32)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    let line = Line::tap(stage.gateway()).await?;
+async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    let line = LineProxy::tap(stage.gateway()).await?;
     stage.sites[1].connect_over(&line)?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -5,15 +5,15 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::port;
-use support::stage::{Database, Stage, Staged, wait_until_so};
+use support::stage::{TestConsortium, TestDatabase, TestResult, wait_until_so};
 
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> Staged<()> {
+async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> TestResult<()> {
     let port = port::free()?;
     let metrics = format!("127.0.0.1:{port}");
-    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
+    let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
     stage.open().await?;
 
     // Each worker counts as seen when it first waits for work.
@@ -59,15 +59,15 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
 }
 
 #[test]
-fn a_log_that_no_terminal_shows_has_no_colours() -> Staged<()> {
-    let (stage, _) = Stage::vacant_with(Database::Sqlite, &[("NO_COLOR", "")])?;
+fn a_log_that_no_terminal_shows_has_no_colours() -> TestResult<()> {
+    let (stage, _) = TestConsortium::vacant_with(TestDatabase::Sqlite, &[("NO_COLOR", "")])?;
     let said = stage.server()?.said();
     assert!(said.contains("serving") && !said.contains('\u{1b}'), "{said:?}");
     Ok(())
 }
 
 /// Returns the metrics that Prometheus would read.
-fn read(address: &str) -> Staged<String> {
+fn read(address: &str) -> TestResult<String> {
     let mut watching = TcpStream::connect(address)?;
     watching.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
     let mut told = String::new();

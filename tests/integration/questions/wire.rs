@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use prost::Message;
-use support::annotator::Annotator;
-use support::line::Line;
-use support::stage::{Database, QueryLog, Staged};
-use support::wire::{Call, calls};
+use support::annotator::TestAnnotator;
+use support::line::LineProxy;
+use support::stage::{QueryLog, TestDatabase, TestResult};
+use support::wire::{WireCall, calls};
 use undertone_api::dataset::DatasetRegistration;
 use undertone_proto::{question, v1};
 use undertone_worker::queries::dataset::{Reader, Subset};
@@ -17,7 +17,7 @@ use support::scene::queries::{self as scene, PRIVATE, THRESHOLD};
 
 /// Checks that a call is permitted for a site with private queries, and that each message contains nothing outside of
 /// its declared fields.
-fn is_whole(call: &Call) -> Result<(), String> {
+fn is_whole(call: &WireCall) -> Result<(), String> {
     let name = call
         .path
         .strip_prefix("/undertone.v1.WorkerGateway/")
@@ -64,19 +64,19 @@ const USERS: usize = 50;
 const HEADERS: [&str; 5] = ["te", "content-type", "user-agent", "authorization", "grpc-timeout"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    let line = Line::tap(stage.gateway()).await?;
+async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    let line = LineProxy::tap(stage.gateway()).await?;
     stage.sites[1].connect_over(&line)?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = scene::propose(&stage).await?;
-    let _person = Annotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let _person = TestAnnotator::at_work(stage.annotator("reader").await?, job, scene::answer);
     stage.finish(job, JOB).await?;
     stage.sites[1].stop()?;
 
     let raw = line.heard();
-    let mut said: Vec<Call> = Vec::new();
+    let mut said: Vec<WireCall> = Vec::new();
     for connection in raw.clone() {
         said.extend(calls(connection).await?);
     }

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 /// Chromium's command that reads and clears the console.
 #[derive(Debug)]
-pub(super) struct Read;
+pub(super) struct ReadConsole;
 
-impl WebDriverCompatibleCommand for Read {
+impl WebDriverCompatibleCommand for ReadConsole {
     fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
         base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
     }

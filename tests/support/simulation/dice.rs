@@ -2,9 +2,9 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and its streams for neighbouring seeds are unrelated.
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(super) struct ScheduleRng(u64);
 
-impl Dice {
+impl ScheduleRng {
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }

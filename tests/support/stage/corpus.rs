@@ -6,26 +6,26 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use super::Staged;
+use super::TestResult;
 use crate::workspace;
 
 /// A folder of speech with its labels.
 #[derive(Debug, Clone)]
-pub struct Corpus {
+pub struct SpeechCorpus {
     folder: PathBuf,
     alignments: PathBuf,
 }
 
 /// The corpus; its folder exists until the process ends.
-static SMALL: OnceLock<Result<(TempDir, Corpus), String>> = OnceLock::new();
+static SMALL: OnceLock<Result<(TempDir, SpeechCorpus), String>> = OnceLock::new();
 
-impl Corpus {
+impl SpeechCorpus {
     /// Returns a small synthetic corpus with the subsets `public`, `one`, `two`, `odd` (voices unlike the others) and
     /// `test`. The first call makes it with `undertone-worker data synthesize`.
     ///
     /// # Errors
     /// When synthesis fails: flite or espeak-ng are missing (`make setup`).
-    pub fn small() -> Staged<Self> {
+    pub fn small() -> TestResult<Self> {
         let made = SMALL.get_or_init(|| {
             let folder = TempDir::with_prefix("undertone-corpus-").map_err(|error| error.to_string())?;
             let output = folder.path().join("speech");

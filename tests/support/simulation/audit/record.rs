@@ -9,12 +9,12 @@ use super::super::Failed;
 
 /// The known rows of some tables.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct TableRecord {
     /// Rows by table, as a multiset: a known row must stay for ever.
     seen: BTreeMap<&'static str, BTreeMap<String, u32>>,
 }
 
-impl Record {
+impl TableRecord {
     /// Compares a table with its known rows.
     ///
     /// # Errors

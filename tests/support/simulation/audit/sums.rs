@@ -8,7 +8,7 @@ use super::super::Failed;
 
 /// One reservation, computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ReservationState {
     pub(crate) event: Event,
     pub(crate) reserved: u64,
     pub(crate) committed: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Part {
     pub(crate) worker: String,
 }
 
-impl Part {
+impl ReservationState {
     pub(crate) const fn new(event: Event, reserved: u64) -> Self {
         Self { event, reserved, committed: 0, settled: false, returned: 0, worker: String::new() }
     }
@@ -64,10 +64,10 @@ impl Part {
 ///
 /// # Errors
 /// The outer error when an event has no price, the inner error when the cap is exceeded.
-pub(crate) fn within<'a>(
+pub(crate) fn check_cap<'a>(
     budget: &Budget,
     adjacency: Adjacency,
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a ReservationState>,
 ) -> Result<Result<(), String>, Failed> {
     let grid = budget.grid().orders();
     let mut sums = vec![0_u128; grid.len()];
@@ -94,7 +94,7 @@ pub(crate) fn projected<'a>(
     spent: &Curve,
     reserved: &Curve,
     adjacency: Adjacency,
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a ReservationState>,
 ) -> Result<Result<(), String>, Failed> {
     let grid = spent.grid();
     let (mut paid, mut open) = (vec![0_u128; grid.len()], vec![0_u128; grid.len()]);

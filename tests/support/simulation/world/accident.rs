@@ -3,12 +3,12 @@
 use time::Duration;
 use undertone_worker::fault::{FailureKind, FailurePlan};
 
-use super::super::Stop;
+use super::super::StopReason;
 use super::super::server::plan;
-use super::super::site::Restore;
-use super::World;
+use super::super::site::RestoreMode;
+use super::SimulationWorld;
 
-impl World<'_> {
+impl SimulationWorld<'_> {
     /// Plans an accident with a probability of 10 %.
     pub(super) fn accident(&mut self) {
         let dice = &mut self.network.dice;
@@ -43,7 +43,7 @@ impl World<'_> {
     }
 
     /// Fills a disk, or frees space again.
-    pub(super) async fn fill(&mut self, which: usize) -> Result<bool, Stop> {
+    pub(super) async fn fill(&mut self, which: usize) -> Result<bool, StopReason> {
         let full = self.network.dice.percent(50);
         if self.network.dice.percent(40) {
             let server = self.network.somewhere();
@@ -57,7 +57,7 @@ impl World<'_> {
     }
 
     /// Makes a backup of a site.
-    pub(super) fn copy(&mut self, which: usize) -> Result<bool, Stop> {
+    pub(super) fn copy(&mut self, which: usize) -> Result<bool, StopReason> {
         let done = self.sites[which].copy()?;
         if done {
             self.network.trace.note(format!("a backup is made of {}", self.sites[which].name));
@@ -66,11 +66,11 @@ impl World<'_> {
     }
 
     /// Restores a site's disk from an older copy.
-    pub(super) fn restore(&mut self, which: usize) -> Result<bool, Stop> {
+    pub(super) fn restore(&mut self, which: usize) -> Result<bool, StopReason> {
         let how = match self.network.dice.below(3) {
-            0 => Restore::InPlace,
-            1 => Restore::NewMachine,
-            _ => Restore::ByHand,
+            0 => RestoreMode::InPlace,
+            1 => RestoreMode::NewMachine,
+            _ => RestoreMode::ByHand,
         };
         let done = self.sites[which].put_back(how)?;
         if done {

@@ -32,7 +32,11 @@ pub(super) struct DocumentSounds {
 
 /// # Errors
 /// When a module fails.
-pub(super) async fn measure(report: &mut Report, sizes: &TranscriptionSizes, stages: &mut StageTimes) -> TestResult<()> {
+pub(super) async fn measure(
+    report: &mut Report,
+    sizes: &TranscriptionSizes,
+    stages: &mut StageTimes,
+) -> TestResult<()> {
     let tools = SiteTools::start(sizes)?;
     // Dummies of an engine with an engine's document would be an attack on engines.
     let documents = document::read(sizes)?;

@@ -189,7 +189,12 @@ async fn offline(tools: &SiteTools, pieces: &[SpokenPiece]) -> TestResult<Vec<Re
 ///
 /// # Errors
 /// When a module fails.
-pub(super) fn dummies(tools: &SiteTools, plan: &Plan, most: usize, stages: &mut StageTimes) -> TestResult<Vec<Vec<f32>>> {
+pub(super) fn dummies(
+    tools: &SiteTools,
+    plan: &Plan,
+    most: usize,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<Vec<f32>>> {
     synthesize_dummies(tools, &tools.engine, plan, most, stages)
 }
 

@@ -30,7 +30,11 @@ const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.
 
 /// # Errors
 /// When a module fails, or dummies change a transcript.
-pub(super) async fn measure(report: &mut Report, sizes: &TranscriptionSizes, stages: &mut StageTimes) -> TestResult<()> {
+pub(super) async fn measure(
+    report: &mut Report,
+    sizes: &TranscriptionSizes,
+    stages: &mut StageTimes,
+) -> TestResult<()> {
     let tools = SiteTools::start(sizes)?;
     let voices = site::voices(sizes)?;
     let mut totals: BTreeMap<(&str, String), WordErrors> = BTreeMap::new();

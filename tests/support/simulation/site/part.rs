@@ -193,7 +193,12 @@ impl SiteProcess {
     }
 
     /// Requests the server's countersignature of a round's payment.
-    async fn countersign(&mut self, network: &mut SimulatedNetwork, part: &mut PartProgress, round: u32) -> Result<bool, StopReason> {
+    async fn countersign(
+        &mut self,
+        network: &mut SimulatedNetwork,
+        part: &mut PartProgress,
+        round: u32,
+    ) -> Result<bool, StopReason> {
         let Some(errand) = &part.errand else { return Ok(false) };
         let asked = self.live(|life| {
             let asked = errand.charge(&life.site, SERIES, round);

@@ -47,7 +47,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
     let cells = cell::select_cells(&chosen, &recipe)?;
     say(
         report,
-        json!({ "recipe": recipe.told(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),
+        json!({ "recipe": recipe.to_json(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),
     )?;
     let started = Instant::now();
     let mut scene = ArmsConsortium::set().await?;
@@ -56,7 +56,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
     let started = Instant::now();
     let (first, mut attacker) = shared(&mut scene, &recipe).await?;
     tell_arms(report, "shared", &first)?;
-    for line in attacker.known("shared") {
+    for line in attacker.attack_shared_models("shared") {
         say(report, line)?;
     }
     say(report, json!({ "step": "warm start and open arm", "seconds": started.elapsed().as_secs() }))?;
@@ -108,7 +108,7 @@ async fn one(
     say(
         report,
         json!({
-            "cell": cell.name, "unit": cell.unit, "delta": cell.delta, "noise": noise, "recipe": cell.recipe.told(),
+            "cell": cell.name, "unit": cell.unit, "delta": cell.delta, "noise": noise, "recipe": cell.recipe.to_json(),
             "rounds": cell.recipe.rounds, "seconds": took.as_secs_f64(),
         }),
     )?;

@@ -60,7 +60,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
         let leases = propose(&stage, &mut near, &mut far, precision).await?;
         let round = ExchangeRound { line: &line, near: &near, far: &far, leases, precision };
         if precision == Precision::F32 {
-            round.before(report).await?;
+            round.measure_plain(report).await?;
         }
         for (number, packed) in [(1, false), (2, true)] {
             round.exchange(report, number, packed, None).await?;
@@ -160,7 +160,7 @@ fn parcel(precision: Precision, packed: bool) -> TestResult<StoredVector> {
 
 impl ExchangeRound<'_> {
     /// Measures the earlier format: plain f32, both ways. Files are still transferred in this format.
-    async fn before(&self, report: &mut Report) -> TestResult<()> {
+    async fn measure_plain(&self, report: &mut Report) -> TestResult<()> {
         let plain = parcel(Precision::F32, false)?;
         let (began, up, down) = self.begin();
         // Only the lead may store files, so the upload over the slow line is an unpacked vector.
@@ -191,7 +191,7 @@ impl ExchangeRound<'_> {
         far.renew(&self.leases[1]).await?;
         let (began, up, down) = self.begin();
         if let Some(part) = cut {
-            self.line.cut_after(LineDirection::Up, up + (parcel.bytes.len() as f64 * part) as u64);
+            self.line.schedule_cut(LineDirection::Up, up + (parcel.bytes.len() as f64 * part) as u64);
         }
         let (breaks, _) = persist(|| far.submit(&self.leases[1], "private", number, &parcel, &[])).await?;
         let up_seconds = began.elapsed().as_secs_f64();

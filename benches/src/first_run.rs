@@ -199,7 +199,7 @@ async fn site(stage: &TestConsortium, number: usize) -> TestResult<EnrolmentTime
             break;
         }
         if Instant::now() > deadline {
-            return Err(format!("the server has not heard of the site; its worker said:\n{}", daemon.said()).into());
+            return Err(format!("the server has not heard of the site; its worker said:\n{}", daemon.output()).into());
         }
         tokio::time::sleep(PACE).await;
     }

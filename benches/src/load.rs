@@ -158,7 +158,7 @@ impl LoadedConsortium {
             grpc.push(replica.grpc);
             metrics.push(replica.metrics);
         }
-        let (http, grpc) = (TestBalancer::before(&http).await?, TestBalancer::before(&grpc).await?);
+        let (http, grpc) = (TestBalancer::start(&http).await?, TestBalancer::start(&grpc).await?);
         Ok(Self { stage, replicas, http, grpc, metrics })
     }
 
@@ -192,7 +192,7 @@ async fn scene(
     servers: usize,
     sizes: LoadSizes,
 ) -> TestResult<RecordSummary> {
-    let progress = SceneProgress::of(database);
+    let progress = SceneProgress::begin(database);
     let ground = LoadedConsortium::lay(ServerLaunch::default(), under, servers, &SET).await?;
     progress.say(format!("{servers} of the server's programs run"));
     let record = RequestRecord::default();
@@ -217,7 +217,8 @@ async fn scene(
     let spent = usage::ProcessorTime::now(&processes)?.since(&before);
     let turns = WriterTurns::now(&ground.metrics).await?.since(&turns);
     let rounds = job::rounds_done(&ground.stage, &jobs).await? - rounds;
-    let memory = processes.iter().map(|process| usage::ProcessMemory::of(*process)).collect::<TestResult<Vec<_>>>()?;
+    let memory =
+        processes.iter().map(|process| usage::ProcessMemory::read(*process)).collect::<TestResult<Vec<_>>>()?;
     let missed = job::deadlines(&ground.stage, &jobs).await?;
     everybody.shutdown().await;
     progress.say(format!("{} requests, {rounds} rounds", summary.requests()));
@@ -240,7 +241,7 @@ async fn scene(
             "latency_milliseconds": summary.latencies(), "waits_milliseconds": summary.waits(),
             "transactions": turns.figures(summary.seconds),
             "rounds_while_measured": rounds, "rounds_in_all": missed.rounds, "missed_deadlines": missed.missed,
-            "connections_taken": { "http": ground.http.taken(), "grpc": ground.grpc.taken() },
+            "connections_taken": { "http": ground.http.connection_counts(), "grpc": ground.grpc.connection_counts() },
             "server_memory": memory.iter().map(usage::ProcessMemory::figures).collect::<Vec<_>>(),
             "processors": spent.figures(summary.seconds),
         }),
@@ -257,7 +258,7 @@ async fn set_up(
     progress: SceneProgress,
 ) -> TestResult<Vec<JobId>> {
     let workers = hire(ground, sizes, everybody, record, progress).await?;
-    let teams = JobTeam::of(&workers, sizes.jobs());
+    let teams = JobTeam::split_workers(&workers, sizes.jobs());
     let launches = stream::iter(teams.iter().enumerate())
         .map(|(number, team)| job::launch(&ground.stage, number, team, sizes.seconds));
     let jobs: Vec<JobId> = launches.buffered(AT_ONCE).try_collect().await?;

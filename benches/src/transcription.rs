@@ -57,7 +57,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 
 async fn measure(report: &mut Report) -> TestResult<()> {
     let sizes = TranscriptionSizes::from_environment()?;
-    say(report, sizes.told())?;
+    say(report, sizes.to_json())?;
     let mut stages = StageTimes::default();
     for part in &sizes.parts {
         match part.as_str() {
@@ -70,7 +70,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             other => return Err(format!("UNDERTONE_TRANSCRIPTION has no part {other:?}").into()),
         }
     }
-    for line in stages.told() {
+    for line in stages.report_lines() {
         say(report, line)?;
     }
     Ok(())

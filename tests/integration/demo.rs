@@ -14,7 +14,7 @@ fn the_demo_runs_the_main_job_and_prints_its_table() -> TestResult<()> {
     command.arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
     let mut demo = TestProcess::start("undertone-demo", &mut command)?;
     let status = demo.wait(Duration::from_mins(15))?;
-    let said = demo.said();
+    let said = demo.output();
     assert!(status.success(), "{said}");
     assert!(said.contains("questions wait for an answer: http://"), "the second job asks people:\n{said}");
     for arm in ["public", "open", "private"] {

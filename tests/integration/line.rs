@@ -37,8 +37,8 @@ async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -
 
     // The first vector's upload breaks after more than a chunk, and so does the download of the shared model.
     let (up, down) = (line.carried(LineDirection::Up), line.carried(LineDirection::Down));
-    line.cut_after(LineDirection::Up, up + 340_000);
-    line.cut_after(LineDirection::Down, down + 900_000);
+    line.schedule_cut(LineDirection::Up, up + 340_000);
+    line.schedule_cut(LineDirection::Down, down + 900_000);
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
     let job = stage.finish(job, JOB).await?;

@@ -35,11 +35,11 @@ async fn teach(database: TestDatabase) -> TestResult<()> {
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = scene::propose(&stage).await?;
-    let person = TestAnnotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     let job = stage.finish(job, JOB).await?;
 
     let asked = u64::from(ROUNDS * BATCH);
-    assert_eq!(person.answered(), asked, "every question that was chosen was answered");
+    assert_eq!(person.answer_count(), asked, "every question that was chosen was answered");
     the_report_tells_it_all(&stage, &job).await?;
     the_files_can_be_taken_away(&stage, &job).await?;
     for (number, site) in stage.sites.iter().skip(1).enumerate() {
@@ -106,7 +106,7 @@ async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Test
     let first = spent().await?;
     assert!(first.iter().all(|spent| (0.9..1.2).contains(spent)), "{first:?}");
     let job = scene::propose(stage).await?;
-    let _person = TestAnnotator::at_work(stage.annotator("second-reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("second-reader").await?, job, scene::answer);
     stage.finish(job, JOB).await?;
     let second = spent().await?;
     assert!(second.iter().all(|spent| (1.8..2.5).contains(spent)), "the same log again costs again: {second:?}");
@@ -155,7 +155,7 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
     stage.kill_server();
     stage.start_server()?;
     stage.sites[0].start(&[])?;
-    let _person = TestAnnotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     let job = stage.finish(job, JOB).await?;
     let Some(AnyReport::ActiveLearning(report)) = &job.report else {
         return Err("a finished job has its report".into());

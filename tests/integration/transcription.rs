@@ -98,7 +98,7 @@ impl JobFiles {
     }
 
     /// Returns the pieces that are sent to a provider.
-    fn sent(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
+    fn pieces_for(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
         let piece = |item: &BatchItem| if let BatchItem::Piece(number) = item { Some(*number) } else { None };
         self.plan.batch(provider).iter().filter_map(piece)
     }
@@ -159,7 +159,7 @@ fn what_stays_was_never_received(kept: &JobFiles, clouds: &FakeClouds, recording
     };
     let mut left = BTreeSet::new();
     for (provider, received) in (0..).zip(&clouds) {
-        for number in kept.sent(provider) {
+        for number in kept.pieces_for(provider) {
             let piece = kept.pieces.get(number as usize).ok_or("a piece of the plan")?;
             // This control makes the following checks meaningful.
             assert!(came(piece, received, false)?, "a piece that leaves is received by the provider of the plan");

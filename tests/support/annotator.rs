@@ -22,14 +22,14 @@ pub struct TestAnnotator {
 
 impl TestAnnotator {
     /// Answers the questions of a job in a task, as long as the server provides any.
-    pub fn at_work(client: TestClient, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
+    pub fn start(client: TestClient, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
         let answered = Arc::new(AtomicU64::new(0));
         let working = tokio::spawn(work(client, job, rule, Arc::clone(&answered)));
         Self { working, answered }
     }
 
     /// Returns the number of accepted answers so far.
-    pub fn answered(&self) -> u64 {
+    pub fn answer_count(&self) -> u64 {
         self.answered.load(Ordering::SeqCst)
     }
 }

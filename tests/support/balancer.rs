@@ -22,7 +22,7 @@ impl TestBalancer {
     ///
     /// # Errors
     /// When the system has no free port.
-    pub async fn before(ports: &[u16]) -> io::Result<Self> {
+    pub async fn start(ports: &[u16]) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (ports, taken) = (ports.to_vec(), Arc::new(ports.iter().map(|_| AtomicUsize::new(0)).collect::<Vec<_>>()));
@@ -45,7 +45,7 @@ impl TestBalancer {
     }
 
     /// Returns the number of connections that each replica has accepted.
-    pub fn taken(&self) -> Vec<usize> {
+    pub fn connection_counts(&self) -> Vec<usize> {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 }

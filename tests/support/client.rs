@@ -76,7 +76,7 @@ impl TestClient {
 
     /// Returns the same member, with the same session, at another replica of the server.
     #[must_use]
-    pub fn at(&self, base: impl Into<String>) -> Self {
+    pub fn with_address(&self, base: impl Into<String>) -> Self {
         Self { base: base.into(), ..self.clone() }
     }
 
@@ -94,13 +94,13 @@ impl TestClient {
     /// Requests a fresh access token; returns whether there is one now.
     async fn renew(&self) -> Called<bool> {
         let Some(credentials) = &self.credentials else { return Ok(false) };
-        *self.held() = None;
+        *self.lock_token() = None;
         let session: Session = self.once(Method::POST, "/session", Some(credentials)).await?;
-        *self.held() = Some(session.tokens.access_token);
+        *self.lock_token() = Some(session.tokens.access_token);
         Ok(true)
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<String>> {
+    fn lock_token(&self) -> MutexGuard<'_, Option<String>> {
         // The token is replaced as a whole: a panic elsewhere leaves it unchanged.
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +127,7 @@ impl TestClient {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn found(&self, consortium: &NewConsortium) -> Called<Consortium> {
+    pub async fn create_consortium(&self, consortium: &NewConsortium) -> Called<Consortium> {
         self.post("/consortia", consortium).await
     }
 
@@ -381,7 +381,7 @@ impl TestClient {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
-        match &*self.held() {
+        match &*self.lock_token() {
             Some(token) => request.bearer_auth(token),
             None => request,
         }

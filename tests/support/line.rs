@@ -109,7 +109,7 @@ impl LineProxy {
 
     /// Returns the uploaded bytes of every connection, in the order of the connections; nothing for a line without
     /// recording.
-    pub fn heard(&self) -> Vec<Vec<u8>> {
+    pub fn uploads(&self) -> Vec<Vec<u8>> {
         let Some(heard) = &self.state.heard else { return Vec::new() };
         let all = heard.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
@@ -122,7 +122,7 @@ impl LineProxy {
 
     /// Breaks every connection, once, as soon as so many bytes have been passed on in a direction; new connections are
     /// possible.
-    pub fn cut_after(&self, direction: LineDirection, bytes: u64) {
+    pub fn schedule_cut(&self, direction: LineDirection, bytes: u64) {
         *self.state.way(direction).cut_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
     }
 }

@@ -118,7 +118,7 @@ impl TestProcess {
     }
 
     /// Returns the output so far, both streams together, in order of arrival.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         self.output.lock().lines.join("\n")
     }
 

@@ -158,7 +158,7 @@ impl TestConsortium {
             organization: None,
             organization_name: Some((*first).to_owned()),
         };
-        stage.consortium = stage.operator.found(&founded).await?.id;
+        stage.consortium = stage.operator.create_consortium(&founded).await?.id;
         let mut clients = vec![((*first).to_owned(), stage.operator.clone())];
         for name in others {
             let purpose = InvitationPurpose::Organization { consortium: stage.consortium };
@@ -286,7 +286,7 @@ impl TestConsortium {
         let deadline = Instant::now() + PATIENCE;
         while self.datasets().await?.len() < wanted {
             if Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(TestSite::said).collect();
+                let said: Vec<String> = self.sites.iter().map(TestSite::output).collect();
                 return Err(format!("not all datasets were registered; the workers said:\n{}", said.join("\n")).into());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -328,8 +328,8 @@ impl TestConsortium {
                 return Ok(now);
             }
             if now.summary.state.is_over() || Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(TestSite::said).collect();
-                let server = self.server.as_ref().map(TestProcess::said).unwrap_or_default();
+                let said: Vec<String> = self.sites.iter().map(TestSite::output).collect();
+                let server = self.server.as_ref().map(TestProcess::output).unwrap_or_default();
                 return Err(format!(
                     "the job is {:?} ({:?}), {} of {} rounds; the server said:\n{server}\nthe workers said:\n{}",
                     now.summary.state,

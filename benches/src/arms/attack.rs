@@ -66,11 +66,11 @@ impl MembershipAttacker {
     }
 
     /// Runs the attacks on the public and the open model, for records and for speakers.
-    pub(super) fn known(&mut self, cell: &str) -> Vec<Value> {
+    pub(super) fn attack_shared_models(&mut self, cell: &str) -> Vec<Value> {
         let mut lines = Vec::new();
         for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
             for index in 0..self.targets.len() {
-                let start = self.of_start(index, unit);
+                let start = self.start_losses(index, unit);
                 lines.push(self.line(cell, "public", index, unit, "loss", &start.each_ref().map(|losses| low(losses))));
             }
             let open = self.open.clone();
@@ -87,7 +87,7 @@ impl MembershipAttacker {
     fn on(&mut self, cell: &str, arm: &str, unit: PrivacyUnit, model: &Model) -> Vec<Value> {
         let mut lines = Vec::new();
         for index in 0..self.targets.len() {
-            let start = self.of_start(index, unit);
+            let start = self.start_losses(index, unit);
             let end = losses(&mut self.engine, model, &self.targets[index], unit);
             let fallen = |side: usize| start[side].iter().zip(&end[side]).map(|(start, end)| start - end).collect();
             lines.push(self.line(cell, arm, index, unit, "loss", &end.each_ref().map(|losses| low(losses))));
@@ -97,7 +97,7 @@ impl MembershipAttacker {
     }
 
     /// Returns the public model's losses on a site's members and on the others, computed once.
-    fn of_start(&mut self, index: usize, unit: PrivacyUnit) -> [Vec<f64>; 2] {
+    fn start_losses(&mut self, index: usize, unit: PrivacyUnit) -> [Vec<f64>; 2] {
         let Self { engine, start, targets, .. } = self;
         let target = &mut targets[index];
         if let Some(known) = target.start.get(unit_word(unit)) {

@@ -148,7 +148,7 @@ impl TrainingRecipe {
     }
 
     /// Returns the parameters and the changes for the report.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({ "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
             "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,

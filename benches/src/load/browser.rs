@@ -56,7 +56,7 @@ impl PageWalk {
     }
 
     /// Returns the time that the user stays on the page of this step.
-    fn thought(&self, step: usize) -> Duration {
+    fn think_time(&self, step: usize) -> Duration {
         let part = (self.number * 7 + step * 3) % 11;
         LEAST_THOUGHT + MOST_THOUGHT.saturating_sub(LEAST_THOUGHT).mul_f64(part as f64 / 10.0)
     }
@@ -107,7 +107,7 @@ impl SimulatedBrowser {
         let mut step = walk.number;
         loop {
             // The first requests are spread over time.
-            tokio::time::sleep(walk.thought(step)).await;
+            tokio::time::sleep(walk.think_time(step)).await;
             let (kind, address) = &pages[step % pages.len()];
             self.load(kind, address, "text/html").await;
             step += 1;

@@ -123,7 +123,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
 
 /// Measures the honest organizations alone, and under each kind of greedy load.
 async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> TestResult<()> {
-    let progress = SceneProgress::of("fairness");
+    let progress = SceneProgress::begin("fairness");
     let set = [
         ("UNDERTONE_RATES__BY_ADDRESS", "0"),
         ("UNDERTONE_RATES__BY_CALLER", "0"),

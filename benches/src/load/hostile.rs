@@ -59,7 +59,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
     // For so long the jobs have rounds.
     let seconds = attacks * (time + 2 * MOST_RECOVERY).as_secs() as u32;
     let sizes = LoadSizes { workers: honest, browsers: honest, seconds };
-    let progress = SceneProgress::of("hostile");
+    let progress = SceneProgress::begin("hostile");
     // Dropped after the server, whose limits it holds.
     let confinement = ServerConfinement::new()?;
     let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").filter(|program| !program.is_empty()).map(Into::into);
@@ -168,13 +168,13 @@ async fn one_attack(
     let mut attackers = attack.begin(target, divisor);
     let (ends, mut memory_mib) = (Instant::now() + time, 0);
     while Instant::now() < ends {
-        memory_mib = memory_mib.max(usage::ProcessMemory::of(process).map_err(gone)?.resident_mib());
+        memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(gone)?.resident_mib());
         tokio::time::sleep(EVERY).await;
     }
     let summary = record.end();
     attackers.shutdown().await;
     let recovery = probe::recovery(&target.health(), 2 * MOST_RECOVERY).await;
-    memory_mib = memory_mib.max(usage::ProcessMemory::of(process).map_err(gone)?.resident_mib());
+    memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(gone)?.resident_mib());
     Ok(AttackFigures { summary, memory_mib, recovery })
 }
 

@@ -51,7 +51,7 @@ pub(super) struct JobTeam(Vec<Arc<SimulatedWorker>>);
 
 impl JobTeam {
     /// Returns the teams of the first workers, one for each job.
-    pub(super) fn of(workers: &[Arc<SimulatedWorker>], jobs: usize) -> Vec<Self> {
+    pub(super) fn split_workers(workers: &[Arc<SimulatedWorker>], jobs: usize) -> Vec<Self> {
         workers.chunks_exact(PARTIES).take(jobs).map(|team| Self(team.to_vec())).collect()
     }
 }

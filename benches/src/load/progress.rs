@@ -12,7 +12,7 @@ pub(super) struct SceneProgress {
 
 impl SceneProgress {
     /// Begins the scene with this name.
-    pub(super) fn of(scene: &'static str) -> Self {
+    pub(super) fn begin(scene: &'static str) -> Self {
         Self { scene, began: Instant::now() }
     }
 

@@ -128,7 +128,7 @@ fn milliseconds(time: Duration) -> f64 {
 
 impl RequestLatency {
     /// Computes the latency of a sorted list; `None` when it is empty.
-    fn of(sorted: &[f64]) -> Option<Self> {
+    fn from_sorted(sorted: &[f64]) -> Option<Self> {
         let most = *sorted.last()?;
         Some(Self { count: sorted.len(), median: percentile(sorted, 50)?, p99: percentile(sorted, 99)?, most })
     }
@@ -167,19 +167,19 @@ impl RecordSummary {
 
     /// Returns every kind of answered request.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, RequestLatency)> {
-        self.book.requests.iter().filter_map(|(kind, list)| Some((*kind, RequestLatency::of(list)?)))
+        self.book.requests.iter().filter_map(|(kind, list)| Some((*kind, RequestLatency::from_sorted(list)?)))
     }
 
     /// Returns the latency of one kind, if there were any requests.
     pub(super) fn latency(&self, kind: &str) -> Option<RequestLatency> {
-        RequestLatency::of(self.book.requests.get(kind)?)
+        RequestLatency::from_sorted(self.book.requests.get(kind)?)
     }
 
     /// Returns the latencies of all kinds of requests, and of all together under `all`.
     pub(super) fn latencies(&self) -> Value {
         let mut together: Vec<f64> = self.book.requests.values().flatten().copied().collect();
         together.sort_by(f64::total_cmp);
-        let all = RequestLatency::of(&together).map(|all| ("all".to_owned(), all.figures()));
+        let all = RequestLatency::from_sorted(&together).map(|all| ("all".to_owned(), all.figures()));
         let kinds = self.kinds().map(|(kind, latency)| (kind.to_owned(), latency.figures()));
         Value::Object(all.into_iter().chain(kinds).collect())
     }
@@ -188,7 +188,9 @@ impl RecordSummary {
     pub(super) fn waits(&self) -> Value {
         let kinds = self.book.waits.iter();
         Value::Object(
-            kinds.filter_map(|(kind, list)| Some(((*kind).to_owned(), RequestLatency::of(list)?.figures()))).collect(),
+            kinds
+                .filter_map(|(kind, list)| Some(((*kind).to_owned(), RequestLatency::from_sorted(list)?.figures())))
+                .collect(),
         )
     }
 }

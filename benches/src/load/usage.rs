@@ -26,7 +26,7 @@ impl ProcessMemory {
     ///
     /// # Errors
     /// When it has ended, or the system does not report it.
-    pub(super) fn of(process: u32) -> TestResult<Self> {
+    pub(super) fn read(process: u32) -> TestResult<Self> {
         let text = fs::read_to_string(format!("/proc/{process}/status"))?;
         Ok(Self { most: kilobytes(&text, "VmHWM:")? * 1024, now: kilobytes(&text, "VmRSS:")? * 1024 })
     }
@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn a_process_has_memory_and_its_time_does_not_go_backwards() {
         let own = std::process::id();
-        let memory = ProcessMemory::of(own).expect("this process runs");
+        let memory = ProcessMemory::read(own).expect("this process runs");
         assert!(memory.most >= memory.now && memory.now > 0, "{memory:?}");
         let before = ProcessorTime::now(&[own]).expect("this process runs");
         let spent = ProcessorTime::now(&[own]).expect("this process runs").since(&before);
         assert!(spent.generator >= 0.0 && spent.servers.len() == 1, "{spent:?}");
         assert!(
-            ProcessMemory::of(u32::MAX).is_err() && ProcessorTime::now(&[u32::MAX]).is_err(),
+            ProcessMemory::read(u32::MAX).is_err() && ProcessorTime::now(&[u32::MAX]).is_err(),
             "nobody has this number"
         );
     }

@@ -101,7 +101,7 @@ impl TranscriptionSizes {
         Ok(DummyMechanism::calibrated(epsilon, delta, self.distance, partition)?)
     }
 
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({ "sizes": {
             "parts": self.parts, "readers": self.readers, "seconds": self.seconds, "spoken": self.spoken,
             "spoken_words": self.spoken_words, "vocabulary": self.vocabulary, "epsilon": self.epsilon,

@@ -19,7 +19,7 @@ impl StageTimes {
         known.1 += began.elapsed();
     }
 
-    pub(super) fn told(&self) -> impl Iterator<Item = Value> + '_ {
+    pub(super) fn report_lines(&self) -> impl Iterator<Item = Value> + '_ {
         self.0.iter().map(|(step, (audio, machine))| {
             let machine = machine.as_secs_f64();
             json!({

@@ -29,7 +29,7 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> T
     scene::set_budgets(&stage, 2.5).await?;
     let job = propose(&stage).await?;
     let page = format!("/c/{}/questions/{job}", stage.consortium);
-    let logs = PRIVATE.map(QueryLog::of);
+    let logs = PRIVATE.map(QueryLog::generate);
 
     // The page waits, and shows a question when there is one.
     let desk = person(&stage, "reader", EmulatedScreen::Desktop).await?;

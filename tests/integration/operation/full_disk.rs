@@ -71,7 +71,7 @@ async fn job_outlasts_a_full_disk_of_the_server() -> TestResult<()> {
     let unready = wait_for_readiness(&stage, StatusCode::SERVICE_UNAVAILABLE).await?;
     assert!(unready.contains("disk"), "{unready}");
     assert_eq!(write_until_refused(&stage).await?, Code::Unavailable);
-    let is_told = |site: &TestSite| site.said().contains("the server's disk");
+    let is_told = |site: &TestSite| site.output().contains("the server's disk");
     wait_until_so("a worker waits for the server's disk", || stage.sites.iter().any(is_told)).await?;
     let waiting = stage.operator.job(job).await?;
     assert!(!waiting.summary.state.is_over(), "the job waits: {:?}", waiting.summary);

@@ -101,7 +101,7 @@ async fn running_job_survives_a_rotation_of_the_servers_keys() -> TestResult<()>
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{}: {alarms}", site.name);
     }
-    let printed = stage.server()?.said();
+    let printed = stage.server()?.output();
     for file in ["token.key", "factor.key"] {
         let is_read = |line: &str| line.contains("keys were read again") && line.contains(file);
         assert!(printed.lines().any(is_read), "the running server has not read {file} again:\n{printed}");

@@ -21,28 +21,28 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> TestResult<()> {
     };
     let mut stage = scene::set(database).await?;
     let replica = stage.replica()?;
-    let balancer = TestBalancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    let balancer = TestBalancer::start(&[stage.gateway().port(), replica.grpc]).await?;
     for site in &stage.sites {
         site.connect_to(balancer.address)?;
     }
     stage.open().await?;
-    let taken = balancer.taken();
+    let taken = balancer.connection_counts();
     assert!(taken.iter().all(|count| *count > 0), "workers are at both: {taken:?}");
     scene::set_budgets(&stage, 60.0).await?;
 
     // A session that began at one server is valid at the other, and each reads the other's writes.
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
-    let there = stage.sites[0].client.at(&replica.address);
+    let there = stage.sites[0].client.with_address(&replica.address);
     let job = there.propose(stage.consortium, &plan.job()).await?.summary.id;
     for (number, (site, name)) in scene::private_sites(&stage.sites).zip(scene::PRIVATE).enumerate() {
-        let client = if number % 2 == 0 { site.client.clone() } else { site.client.at(&replica.address) };
+        let client = if number % 2 == 0 { site.client.clone() } else { site.client.with_address(&replica.address) };
         client.approve(job, stage.dataset(name).await?.id).await?;
     }
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
     stage.kill_server();
 
     // The crashed server's workers connect to the other, and continue with their leases.
-    stage.operator = stage.operator.at(&replica.address);
+    stage.operator = stage.operator.with_address(&replica.address);
     let job = stage.finish(job, JOB).await?;
     assert_eq!(job.summary.state, JobState::Finished);
     for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {

@@ -44,7 +44,7 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
     stage.sites[1].stop()?;
 
     let (mut sent, mut taken) = (BTreeMap::<_, BTreeSet<String>>::new(), BTreeMap::<_, BTreeSet<String>>::new());
-    for connection in line.heard() {
+    for connection in line.uploads() {
         for call in calls(connection).await? {
             let borne = call.headers.iter().find(|(name, _)| name == "traceparent").map(|(_, value)| value.as_str());
             match (round(&call)?, borne) {

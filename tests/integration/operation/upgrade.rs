@@ -158,10 +158,10 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> TestResult<
     };
     let mut stage = scene::set(database).await?;
     let mut replica = stage.replica()?;
-    let workers = TestBalancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    let workers = TestBalancer::start(&[stage.gateway().port(), replica.grpc]).await?;
     let addresses = [stage.address(), replica.address.clone()];
     let ports: Vec<u16> = addresses.iter().filter_map(|address| address.rsplit(':').next()?.parse().ok()).collect();
-    let people = TestBalancer::before(&ports).await?;
+    let people = TestBalancer::start(&ports).await?;
     for site in &stage.sites {
         site.connect_to(workers.address)?;
     }
@@ -171,7 +171,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> TestResult<
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
     let job = stage.operator.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
-    stage.operator = stage.operator.at(format!("http://{}", people.address));
+    stage.operator = stage.operator.with_address(format!("http://{}", people.address));
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
 
     let is_over = Arc::new(AtomicBool::new(false));

@@ -61,7 +61,7 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
 #[test]
 fn a_log_that_no_terminal_shows_has_no_colours() -> TestResult<()> {
     let (stage, _) = TestConsortium::vacant_with(TestDatabase::Sqlite, &[("NO_COLOR", "")])?;
-    let said = stage.server()?.said();
+    let said = stage.server()?.output();
     assert!(said.contains("serving") && !said.contains('\u{1b}'), "{said:?}");
     Ok(())
 }

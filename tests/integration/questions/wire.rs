@@ -71,11 +71,11 @@ async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = scene::propose(&stage).await?;
-    let _person = TestAnnotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     stage.finish(job, JOB).await?;
     stage.sites[1].stop()?;
 
-    let raw = line.heard();
+    let raw = line.uploads();
     let mut said: Vec<WireCall> = Vec::new();
     for connection in raw.clone() {
         said.extend(calls(connection).await?);
@@ -88,7 +88,7 @@ async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
     }
     assert!(!said.is_empty(), "the site was heard");
     let of = |name: &str| said.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
-    let log = QueryLog::of(PRIVATE[0]);
+    let log = QueryLog::generate(PRIVATE[0]);
 
     // The pool: the texts that pass, no counts, nothing else.
     let asked = of("Ask");

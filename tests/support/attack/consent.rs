@@ -30,7 +30,7 @@ async fn approve_unsigned(stage: &TestConsortium) -> TestResult<AttackOutcome> {
     let rule = database.rule(dataset)?;
     database.set_rule(dataset, None)?;
     let job = proposed(stage).await?;
-    let bare = stage.sites[1].client.at(stage.address()).without_approval_key();
+    let bare = stage.sites[1].client.with_address(stage.address()).without_approval_key();
     bare.approve(job, dataset).await?;
     let gained = outcome(stage, job, dataset, "brought no signature").await?;
     database.set_rule(dataset, Some(&rule))?;

@@ -75,7 +75,7 @@ pub(super) async fn pool() -> TestResult<Vec<AttackOutcome>> {
     stage.sites[1].start(&[])?;
     let deadline = Instant::now() + JOB;
     let sent_again = loop {
-        let said = stage.sites[1].said();
+        let said = stage.sites[1].output();
         if said.contains("pool sent") {
             break true;
         }

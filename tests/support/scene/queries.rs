@@ -30,7 +30,7 @@ pub async fn set(database: TestDatabase) -> TestResult<TestConsortium> {
     stage.sites[0].prepare_queries(&QueryLog::public(), SiteDataset::new("public", "public", &labelled))?;
     for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
         let holding = SiteDataset::new(name, "private", &["--user-column", "patient"]);
-        site.prepare_queries(&QueryLog::of(name).csv, holding)?;
+        site.prepare_queries(&QueryLog::generate(name).csv, holding)?;
     }
     for site in &stage.sites {
         site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")?;

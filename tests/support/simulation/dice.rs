@@ -24,7 +24,7 @@ impl ScheduleRng {
     }
 
     /// Draws a number from `low` to `high`, both included.
-    pub(super) const fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) const fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 

@@ -204,7 +204,7 @@ impl SiteProcess {
             }
         }
         let taken = self.live(|life| daemon::take_in(&life.site, &shown).map_err(|error| error.to_string()))?;
-        if self.told_of(network, "compared", taken).is_none() {
+        if self.note_outcome(network, "compared", taken).is_none() {
             return Ok(false);
         }
         if let Some(Err(LedgerError::Alarm { problem, .. })) =
@@ -272,7 +272,11 @@ impl SiteProcess {
                     }
                     done
                 })?;
-                self.told_of(network, "considered", considered.map(|done| done.map_err(|error| error.to_string())));
+                self.note_outcome(
+                    network,
+                    "considered",
+                    considered.map(|done| done.map_err(|error| error.to_string())),
+                );
             }
             Offer::Work { manifest, dataset, lease, steward, approval } => {
                 let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
@@ -292,7 +296,12 @@ impl SiteProcess {
     }
 
     /// Records the outcome of an action in the trace.
-    fn told_of<T>(&self, network: &mut SimulatedNetwork, what: &str, done: Option<Result<T, String>>) -> Option<T> {
+    fn note_outcome<T>(
+        &self,
+        network: &mut SimulatedNetwork,
+        what: &str,
+        done: Option<Result<T, String>>,
+    ) -> Option<T> {
         match done {
             None => network.trace.more(&format!("{} died", self.name)),
             Some(Err(error)) => {
@@ -324,7 +333,7 @@ impl SiteProcess {
                 CallOutcome::Said(_) | CallOutcome::No(..) => {}
             }
             let told = self.live(|life| daemon::told(&life.site, &decided))?;
-            self.told_of(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
+            self.note_outcome(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
         }
         Ok(true)
     }
@@ -349,7 +358,9 @@ impl SiteProcess {
             if let CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) = heard {
                 let outcome = RunOutcome::Stopped { reason };
                 let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
-                if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
+                if self
+                    .note_outcome(network, "closed", closed.map(|done| done.map_err(|error| error.to_string())))
+                    .is_some()
                 {
                     self.finish(network, job, dataset, lease, &outcome).await?;
                 }

@@ -105,9 +105,9 @@ impl<'g> SimulationWorld<'g> {
             server.start().await?;
         }
         let tables = if plot.database.url().is_none() {
-            ConsortiumAuditor::of_file(servers[0].data())?
+            ConsortiumAuditor::from_file(servers[0].data())?
         } else {
-            ConsortiumAuditor::of_service()
+            ConsortiumAuditor::from_service()
         };
         let network = SimulatedNetwork::new(servers, ScheduleRng::new(seed), StepTrace::new(setting.aloud));
         let mut sites = Vec::new();
@@ -236,11 +236,11 @@ impl<'g> SimulationWorld<'g> {
                 participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise) });
             }
         }
-        let rounds = dice.between(1, 4) as u32;
+        let rounds = dice.range(1, 4) as u32;
         let private = Rounds {
             evaluate_every: 1,
-            deadline_seconds: dice.between(30, 120) as u32,
-            quorum: dice.between(1, participants.len() as u64) as u32,
+            deadline_seconds: dice.range(30, 120) as u32,
+            quorum: dice.range(1, participants.len() as u64) as u32,
             ..Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
         };
         let spec = Spec {
@@ -255,7 +255,7 @@ impl<'g> SimulationWorld<'g> {
             selection: None,
             weights: AverageWeights::Equal,
             spare_releases: dice.below(4) as u32,
-            checkpoint_every: dice.between(1, 3) as u32,
+            checkpoint_every: dice.range(1, 3) as u32,
         };
         let parts = spec.participants.len();
         let new = NewJob { title: "a job".to_owned(), spec: AnySpec::DpSgd(spec) };
@@ -268,7 +268,7 @@ impl<'g> SimulationWorld<'g> {
         if let Some(Ok(job)) = &done {
             self.jobs.push(*job);
         }
-        self.said(done);
+        self.note_result(done);
         Ok(true)
     }
 
@@ -277,7 +277,7 @@ impl<'g> SimulationWorld<'g> {
         let dice = &mut self.network.dice;
         let proposed: Vec<JobId> = self.tables.consortium.open_jobs().collect();
         let Some(which) = dice.index(proposed.len()) else { return Ok(false) };
-        let party = &self.ground.parties[dice.between(1, 2) as usize];
+        let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
         let (job, dataset, yes) = (proposed[which], party.holdings[held].id, dice.percent(96));
         let server = self.network.somewhere();
@@ -296,7 +296,7 @@ impl<'g> SimulationWorld<'g> {
                 }
             })
             .await?;
-        self.said(done);
+        self.note_result(done);
         Ok(true)
     }
 
@@ -310,36 +310,36 @@ impl<'g> SimulationWorld<'g> {
     async fn cancel(&mut self, job: JobId) -> Result<(), StopReason> {
         let (server, actor) = (self.network.somewhere(), &self.ground.parties[0].admin);
         let done = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
-        self.said(done);
+        self.note_result(done);
         Ok(())
     }
 
     /// Raises or lowers a limit at the consortium as a steward.
     async fn budget(&mut self) -> Result<bool, StopReason> {
         let dice = &mut self.network.dice;
-        let party = &self.ground.parties[dice.between(1, 2) as usize];
+        let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
-        let releases = dice.between(3, 16);
+        let releases = dice.range(3, 16);
         let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
         let done =
             self.network.servers[server].live(async |ctx| budget::set(ctx, &party.admin, dataset, new).await).await?;
-        self.said(done);
+        self.note_result(done);
         Ok(true)
     }
 
     /// Edits a site's policy.
     fn policy(&mut self) -> Result<bool, StopReason> {
         let dice = &mut self.network.dice;
-        let which = dice.between(1, 2) as usize;
-        let (releases, approval) = (dice.between(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
+        let which = dice.range(1, 2) as usize;
+        let (releases, approval) = (dice.range(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
         self.network.trace.note(format!("{}'s policy: {approval}, {releases} releases", self.sites[which].name));
         std::fs::write(self.sites[which].root.join("policy.toml"), policy(approval, releases, &[])?)?;
         Ok(true)
     }
 
-    fn said<T>(&mut self, done: Option<Result<T, Error>>) {
+    fn note_result<T>(&mut self, done: Option<Result<T, Error>>) {
         let word = match done {
             None => "silence".to_owned(),
             Some(Ok(_)) => "done".to_owned(),

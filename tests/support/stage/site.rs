@@ -208,7 +208,7 @@ impl TestSite {
     }
 
     /// Returns the worker's output since its start.
-    pub fn said(&self) -> String {
-        format!("-- {}\n{}", self.name, self.worker.as_ref().map(TestProcess::said).unwrap_or_default())
+    pub fn output(&self) -> String {
+        format!("-- {}\n{}", self.name, self.worker.as_ref().map(TestProcess::output).unwrap_or_default())
     }
 }

@@ -84,8 +84,8 @@ impl Target {
     /// # Panics
     /// If the target fails: with the least failing input.
     pub fn run(self, door: impl Fn(&[u8])) {
-        let long = TimedRun::asked();
-        let (started, watch) = (Instant::now(), InputWatchdog::over(self.name));
+        let long = TimedRun::from_env();
+        let (started, watch) = (Instant::now(), InputWatchdog::start(self.name));
         let (taken, slowest) = (Cell::new(0_u64), RefCell::new((Duration::ZERO, 0_usize)));
         let knock = |input: &[u8]| {
             watch.begin(input);
@@ -176,7 +176,7 @@ struct TimedRun {
 
 impl TimedRun {
     /// Reads `UNDERTONE_FUZZ_SECONDS` and `UNDERTONE_FUZZ_SEED` (default 1).
-    fn asked() -> Option<Self> {
+    fn from_env() -> Option<Self> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let time = Duration::from_secs(number("UNDERTONE_FUZZ_SECONDS")?);
         Some(Self { time, seed: number("UNDERTONE_FUZZ_SEED").unwrap_or(1) })

@@ -19,7 +19,7 @@ pub(crate) struct InputWatchdog(Sender<WatchMessage>);
 
 impl InputWatchdog {
     /// Watches the target with this name, until it is dropped.
-    pub(crate) fn over(name: &'static str) -> Self {
+    pub(crate) fn start(name: &'static str) -> Self {
         let (tell, told) = channel();
         std::thread::spawn(move || {
             let mut under_way: Option<Vec<u8>> = None;

@@ -100,7 +100,7 @@ impl HostileAttack {
     }
 
     /// Returns how many of its callers share a connection, or a client that guesses.
-    const fn of_each(self) -> usize {
+    const fn callers_per_connection(self) -> usize {
         match self {
             Self::HalfMessages | Self::EventStreams => STREAMS,
             Self::StalledExports => EXPORTS,
@@ -117,10 +117,10 @@ impl HostileAttack {
     /// Begins the attack; it continues until the set is dropped.
     pub(super) fn begin(self, target: &TargetServer, divisor: usize) -> JoinSet<()> {
         let mut attackers = JoinSet::new();
-        let (callers, of_each) = (self.callers(divisor), self.of_each());
-        for number in 0..callers.div_ceil(of_each) {
+        let (callers, callers_per_connection) = (self.callers(divisor), self.callers_per_connection());
+        for number in 0..callers.div_ceil(callers_per_connection) {
             let target = target.clone();
-            let streams = of_each.min(callers - number * of_each);
+            let streams = callers_per_connection.min(callers - number * callers_per_connection);
             attackers.spawn(async move {
                 loop {
                     // An attacker that is refused has failed, which is what is hoped for.
@@ -156,7 +156,7 @@ impl HostileAttack {
             Self::StalledExports | Self::EventStreams => {
                 let what = if self == Self::StalledExports { "ledger/bundle" } else { "events" };
                 let path = format!("/api/v1/consortia/{}/{what}", target.consortium);
-                let first = number * self.of_each();
+                let first = number * self.callers_per_connection();
                 let tokens = (first..first + streams).map(|stream| target.token(stream)).collect();
                 leave_unread(connect(from, target.http).await?, &path, tokens).await
             }

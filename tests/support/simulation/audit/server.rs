@@ -47,16 +47,16 @@ pub(crate) struct ConsortiumAuditor {
 
 impl ConsortiumAuditor {
     /// Opens the SQLite file in a server's data folder, for reading.
-    pub(crate) fn of_file(data: &Path) -> Result<Self, Failed> {
+    pub(crate) fn from_file(data: &Path) -> Result<Self, Failed> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Ok(Self {
             file: Some(Connection::open_with_flags(data.join("undertone.sqlite"), flags)?),
-            ..Self::of_service()
+            ..Self::from_service()
         })
     }
 
     /// Reads through any running server.
-    pub(crate) fn of_service() -> Self {
+    pub(crate) fn from_service() -> Self {
         Self { file: None, version: -1, record: TableRecord::default(), consortium: ConsortiumState::default() }
     }
 

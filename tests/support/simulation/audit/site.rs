@@ -95,7 +95,7 @@ impl SiteAuditor {
     }
 
     /// Returns the payments on disk at this moment.
-    pub(crate) fn paid(&self) -> Result<SitePayments, Failed> {
+    pub(crate) fn payments(&self) -> Result<SitePayments, Failed> {
         let mut paid = SitePayments::default();
         for row in rows(&self.db, "SELECT job, dataset, series, round FROM receipt")? {
             *paid.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;

@@ -25,7 +25,7 @@ impl ReservationState {
     }
 
     /// Returns the number of releases that count against the budget.
-    const fn counted(&self) -> u64 {
+    const fn count_charged(&self) -> u64 {
         if self.settled { self.committed } else { self.reserved }
     }
 
@@ -74,7 +74,7 @@ pub(crate) fn check_cap<'a>(
     for part in parts {
         let cost = mechanism::curve(&part.event, adjacency, &grid)?;
         for (sum, (_, loss)) in sums.iter_mut().zip(cost.losses()) {
-            *sum += loss.units() * u128::from(part.counted());
+            *sum += loss.units() * u128::from(part.count_charged());
         }
     }
     let shares = budget.shares();
@@ -102,7 +102,7 @@ pub(crate) fn projected<'a>(
         let cost = mechanism::curve(&part.event, adjacency, grid)?;
         for (order, (_, loss)) in cost.losses().enumerate() {
             paid[order] += loss.units() * u128::from(part.committed);
-            open[order] += loss.units() * u128::from(part.counted() - part.committed);
+            open[order] += loss.units() * u128::from(part.count_charged() - part.committed);
         }
     }
     let same = spent.losses().map(|(_, loss)| loss.units()).eq(paid)

@@ -92,7 +92,7 @@ impl SiteProcess {
         match std::mem::replace(&mut part.stage, PartStage::Look) {
             PartStage::Look => {
                 let looked = self.live(|life| look(life, part, job))?;
-                match self.told_of(network, "look", looked) {
+                match self.note_outcome(network, "look", looked) {
                     Some(Some(stage)) => part.stage = stage,
                     _ => return Ok(false),
                 }
@@ -151,7 +151,9 @@ impl SiteProcess {
             }
             PartStage::Close(outcome) => {
                 let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
-                if self.told_of(network, "close", closed.map(|done| done.map_err(|error| error.to_string()))).is_none()
+                if self
+                    .note_outcome(network, "close", closed.map(|done| done.map_err(|error| error.to_string())))
+                    .is_none()
                 {
                     return Ok(false);
                 }
@@ -264,7 +266,7 @@ impl SiteProcess {
         }
         if errand.examined().local.visibility == Visibility::Private {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
-            let paid = self.books.paid()?;
+            let paid = self.books.payments()?;
             network.see(&place, &letter.parcel.digest, &paid).map_err(StopReason::Wrong)?;
             let receipt = letter.receipts.last().map(Signed::digest).unwrap_or_default();
             network.see_receipt(&receipt, &letter.parcel.digest).map_err(StopReason::Wrong)?;
@@ -305,7 +307,7 @@ impl SiteProcess {
         let private =
             part.errand.as_ref().is_some_and(|errand| errand.examined().local.visibility == Visibility::Private);
         if private {
-            let paid = self.books.paid()?;
+            let paid = self.books.payments()?;
             network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(StopReason::Wrong)?;
         }
         Ok(private)
@@ -352,7 +354,7 @@ impl SiteProcess {
         outcome: &RunOutcome,
     ) -> Result<Option<Code>, StopReason> {
         let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
-        let Some((numbers, receipts)) = self.told_of(network, "closing", receipts) else { return Ok(None) };
+        let Some((numbers, receipts)) = self.note_outcome(network, "closing", receipts) else { return Ok(None) };
         let told = match outcome {
             RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
             RunOutcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
@@ -363,7 +365,7 @@ impl SiteProcess {
                 let noted = self.live(|life| {
                     daemon::end_is_told(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
                 })?;
-                self.told_of(network, "told", noted);
+                self.note_outcome(network, "told", noted);
                 Ok(None)
             }
             CallOutcome::No(code, _) => Ok(Some(code)),

@@ -15,7 +15,7 @@ impl SimulationWorld<'_> {
         if !dice.percent(10) {
             return;
         }
-        let (death, after) = (dice.percent(65), dice.between(1, 7));
+        let (death, after) = (dice.percent(65), dice.range(1, 7));
         if dice.percent(50) {
             let which = dice.below(self.sites.len() as u64) as usize;
             let accident = if death { FailureKind::Crash } else { FailureKind::Disk };
@@ -29,7 +29,7 @@ impl SimulationWorld<'_> {
     /// Moves a clock, forward or back.
     pub(super) fn clock(&mut self, which: usize) -> bool {
         let dice = &mut self.network.dice;
-        let seconds = if dice.percent(80) { dice.between(20, 400) } else { dice.between(400, 40_000) } as i64;
+        let seconds = if dice.percent(80) { dice.range(20, 400) } else { dice.range(400, 40_000) } as i64;
         let time = Duration::seconds(if dice.percent(40) { -seconds } else { seconds });
         if dice.percent(60) {
             let server = self.network.somewhere();

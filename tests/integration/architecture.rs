@@ -185,9 +185,12 @@ fn a_crate_names_only_what_the_plan_allows() {
             broken.push(format!("{name} is not in the plan"));
             continue;
         };
-        let named = items(&package["dependencies"]).iter().map(|dependency| text(&dependency["name"]));
-        let ours = named.filter(|named| named.starts_with("undertone-"));
-        broken.extend(ours.filter(|named| !allowed.contains(named)).map(|named| format!("{name} names {named}")));
+        let dependencies = items(&package["dependencies"]).iter().map(|dependency| text(&dependency["name"]));
+        let ours = dependencies.filter(|dependency| dependency.starts_with("undertone-"));
+        broken.extend(
+            ours.filter(|dependency| !allowed.contains(dependency))
+                .map(|dependency| format!("{name} names {dependency}")),
+        );
     }
     assert_eq!(items(&metadata["packages"]).len(), plan.len(), "a crate of the plan is missing");
     assert_eq!(broken, [""; 0]);
@@ -255,8 +258,8 @@ fn a_library_is_named_only_in_its_room() {
     let mut broken = Vec::new();
     for (library, rooms) in ROOMS {
         let outside = sources.iter().filter(|source| !rooms.iter().any(|room| source.path.starts_with(room)));
-        let named = outside.filter_map(|source| source.names(library).map(|line| (source, line)));
-        broken.extend(named.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
+        let mentions = outside.filter_map(|source| source.names(library).map(|line| (source, line)));
+        broken.extend(mentions.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
     }
     assert_eq!(broken, [""; 0]);
 }

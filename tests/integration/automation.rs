@@ -20,16 +20,16 @@ const EXAMPLES: &str = "16";
 
 /// Returns a Python with the generator and the fuzzer, where there is one.
 fn python() -> Option<PathBuf> {
-    let found = std::env::var_os("UNDERTONE_CLIENT").map(PathBuf::from).filter(|path| path.is_file());
-    if found.is_none() {
+    let executable = std::env::var_os("UNDERTONE_CLIENT").map(PathBuf::from).filter(|path| path.is_file());
+    if executable.is_none() {
         println!("UNDERTONE_CLIENT names no Python with the tools (.ci/client.sh makes one): nothing is tried");
     }
-    found
+    executable
 }
 
 async fn key(client: &TestClient) -> TestResult<String> {
-    let made: Value = client.post("/keys", &json!({ "name": "a program", "scopes": SCOPES, "days": 1 })).await?;
-    Ok(made["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
+    let answer: Value = client.post("/keys", &json!({ "name": "a program", "scopes": SCOPES, "days": 1 })).await?;
+    Ok(answer["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
 }
 
 /// Returns the output of a successful program.
@@ -50,9 +50,9 @@ fn generate(python: &Path, stage: &TestConsortium, folder: &Path) -> TestResult<
         .arg("--output-path")
         .arg(&source)
         .output()?;
-    let told = successful_output("the generator", &generated)?;
+    let text = successful_output("the generator", &generated)?;
     for lost in ["Endpoint will not be generated", "response will be omitted"] {
-        assert!(!told.contains(lost), "the generator leaves something out:\n{told}");
+        assert!(!text.contains(lost), "the generator leaves something out:\n{text}");
     }
     let installed = Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"])
@@ -80,17 +80,17 @@ async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Test
         .env("CONSORTIUM", stage.consortium.to_string())
         .env("JOB", serde_json::to_string(&job)?)
         .output()?;
-    let told: Value = serde_json::from_str(successful_output("the program", &program)?.trim())?;
-    assert_eq!(told["organizations"], json!(["Library", "Odd", "One", "Two"]));
+    let result: Value = serde_json::from_str(successful_output("the program", &program)?.trim())?;
+    assert_eq!(result["organizations"], json!(["Library", "Odd", "One", "Two"]));
     assert_eq!(
-        (&told["admitted"], &told["state"], &told["title"]),
+        (&result["admitted"], &result["state"], &result["title"]),
         (&json!(true), &json!("proposed"), &json!("Small"))
     );
-    assert_eq!(told["once"], json!(true), "a proposal with a key was made once");
-    assert_eq!(told["refused"], json!("validation_failed"), "refusals are read as problems");
-    let id = told["job"].as_str().ok_or("the job's id")?.parse()?;
-    let seen = stage.operator.job(id).await?;
-    assert_eq!(seen.participants.len(), 5);
+    assert_eq!(result["once"], json!(true), "a proposal with a key was made once");
+    assert_eq!(result["refused"], json!("validation_failed"), "refusals are read as problems");
+    let id = result["job"].as_str().ok_or("the job's id")?.parse()?;
+    let job = stage.operator.job(id).await?;
+    assert_eq!(job.participants.len(), 5);
     Ok(())
 }
 
@@ -115,12 +115,12 @@ async fn strict(stage: &TestConsortium, client: &TestClient) -> TestResult<Value
             }
             let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
             for parameter in parameters.into_iter().flatten() {
-                let known = match parameter["name"].as_str() {
+                let value = match parameter["name"].as_str() {
                     Some("id") if !real.is_empty() => real.clone(),
                     Some("dataset") if parameter["in"] == "path" => dataset.to_string(),
                     _ => continue,
                 };
-                parameter["schema"] = json!({ "type": "string", "enum": [known, uuid::Uuid::nil()] });
+                parameter["schema"] = json!({ "type": "string", "enum": [value, uuid::Uuid::nil()] });
             }
         }
     }

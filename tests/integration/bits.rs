@@ -21,6 +21,6 @@ async fn the_browser_accounts_to_the_same_bits_as_the_server() {
             format!("{name}: {native:016x} here, {wasm:016x} in the browser ({:e}, {:e})", numbers.0, numbers.1)
         })
         .collect();
-    let shown = &differences[..differences.len().min(SHOWN)];
-    assert!(differences.is_empty(), "{} of {} words differ:\n{}", differences.len(), wasm.len(), shown.join("\n"));
+    let excerpt = &differences[..differences.len().min(SHOWN)];
+    assert!(differences.is_empty(), "{} of {} words differ:\n{}", differences.len(), wasm.len(), excerpt.join("\n"));
 }

@@ -132,9 +132,9 @@ async fn cost(visitor: &PageVisitor, last: &str) -> TestResult<String> {
     let script = "const all = Array.from(document.querySelectorAll('.costs li'));
         const own = all.find(e => e.querySelector('h3').innerText.startsWith('one,'));
         return /ε (\\S+) by itself/.exec(own?.innerText ?? '')?.[1] ?? ''";
-    let other = |shown: &serde_json::Value| shown.as_str().is_some_and(|shown| !shown.is_empty() && shown != last);
-    let shown = visitor.wait("another cost", script, Vec::new(), PATIENCE, other).await?;
-    Ok(shown.as_str().unwrap_or_default().to_owned())
+    let other = |value: &serde_json::Value| value.as_str().is_some_and(|value| !value.is_empty() && value != last);
+    let value = visitor.wait("another cost", script, Vec::new(), PATIENCE, other).await?;
+    Ok(value.as_str().unwrap_or_default().to_owned())
 }
 
 fn value(epsilon: &str) -> TestResult<f64> {
@@ -188,19 +188,21 @@ async fn watch(visitor: &PageVisitor) -> TestResult<()> {
         new MutationObserver(note).observe(document.querySelector('.job-head'), { subtree: true, childList: true, characterData: true });
         note();";
     visitor.browser.run(keep, Vec::new()).await?;
-    let over = |seen: &serde_json::Value| seen.as_array().is_some_and(|seen| seen.iter().any(finished));
-    let seen = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
-    let rounds = seen.as_array().into_iter().flatten().filter_map(|seen| seen.as_str());
-    let rounds: Vec<_> = rounds.filter(|seen| seen.starts_with("Round ")).collect();
-    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{seen}");
+    let over =
+        |headlines: &serde_json::Value| headlines.as_array().is_some_and(|headlines| headlines.iter().any(finished));
+    let headlines = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
+    let rounds = headlines.as_array().into_iter().flatten().filter_map(|headline| headline.as_str());
+    let rounds: Vec<_> = rounds.filter(|headline| headline.starts_with("Round ")).collect();
+    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{headlines}");
     let browser = &visitor.browser;
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Over").await?;
     browser.see(".party-list", "80 of 84 releases paid").await?;
     // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
-    let drawn = |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
-    visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, drawn).await?;
+    let has_private_line =
+        |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
+    visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, has_private_line).await?;
     visitor.sound("finished").await
 }
 
@@ -291,8 +293,8 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> TestResult<()> {
     browser.click("a[href$='/organizations']").await?;
     browser.see("h1", "Organizations").await?;
     // The previous page has the same heading: wait until its link is gone.
-    let shown = "return document.querySelectorAll('.copyable').length";
-    phone.wait("the link to be gone", shown, Vec::new(), PATIENCE, |shown| *shown == json!(0)).await?;
+    let script = "return document.querySelectorAll('.copyable').length";
+    phone.wait("the link to be gone", script, Vec::new(), PATIENCE, |count| *count == json!(0)).await?;
 
     browser.click(".rail-foot button").await?;
     browser.see("h1", "Sign in").await?;

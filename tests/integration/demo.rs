@@ -14,11 +14,11 @@ fn the_demo_runs_the_main_job_and_prints_its_table() -> TestResult<()> {
     command.arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
     let mut demo = TestProcess::start("undertone-demo", &mut command)?;
     let status = demo.wait(Duration::from_mins(15))?;
-    let said = demo.output();
-    assert!(status.success(), "{said}");
-    assert!(said.contains("questions wait for an answer: http://"), "the second job asks people:\n{said}");
+    let output = demo.output();
+    assert!(status.success(), "{output}");
+    assert!(output.contains("questions wait for an answer: http://"), "the second job asks people:\n{output}");
     for arm in ["public", "open", "private"] {
-        assert!(said.contains(arm), "the table has the {arm} arm:\n{said}");
+        assert!(output.contains(arm), "the table has the {arm} arm:\n{output}");
     }
     Ok(())
 }

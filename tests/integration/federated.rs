@@ -65,8 +65,11 @@ async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> TestResult
         let spent = |unit| accounts.iter().find(|account| account.unit == unit).map_or(0.0, |account| account.spent);
         let (record, speaker) = (spent(PrivacyUnit::Record), spent(PrivacyUnit::Speaker));
         assert!(speaker > 0.0 && record > speaker, "{name}: a record loses what two changes of its speaker lose");
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains("record") && shown.contains("speaker") && !shown.contains("NOT COVERED"), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(
+            ledger_text.contains("record") && ledger_text.contains("speaker") && !ledger_text.contains("NOT COVERED"),
+            "{ledger_text}"
+        );
         site.command(&["ledger", "verify"])?;
     }
     // A job that protects records has no price for speakers, which have a limit.
@@ -94,8 +97,8 @@ async fn both_ledgers_agree(stage: &TestConsortium, job: &undertone_api::job::Jo
 
         let verified = site.command(&["ledger", "verify"])?;
         assert!(verified.contains(&ROUNDS.to_string()), "{name}: every round has its receipt: {verified}");
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(name), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(name), "{ledger_text}");
     }
     Ok(())
 }
@@ -120,10 +123,10 @@ async fn the_certificate_is_checked_offline_by_the_command(
     let file = stage.sites[1].client.certificate(job.summary.id).await?;
     let certificate: Certificate = serde_json::from_str(&file.payload)?;
     assert_eq!(file.evidence.receipts.len(), scene::PRIVATE.len() * ROUNDS as usize);
-    let charged = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
-    for (charged, part) in charged.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
+    let charges = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
+    for (charges, part) in charges.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
         assert_eq!(
-            charged.renyi.and_then(|figure| figure.epsilon),
+            charges.renyi.and_then(|figure| figure.epsilon),
             part.epsilon_reserved,
             "all planned releases are priced"
         );
@@ -145,15 +148,15 @@ async fn the_certificate_is_checked_offline_by_the_command(
         let output = command.current_dir(folder.path()).output()?;
         Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
     };
-    let (holds, said) = verify(&model)?;
-    assert!(holds && !said.contains("FAILED") && !said.contains("not checked"), "{said}");
-    assert!(said.contains("every receipt is charged in the server's log"), "{said}");
-    let (holds, said) = verify(&path)?;
-    assert!(!holds && said.contains("FAILED  model"), "another file passes for the model: {said}");
+    let (holds, text) = verify(&model)?;
+    assert!(holds && !text.contains("FAILED") && !text.contains("not checked"), "{text}");
+    assert!(text.contains("every receipt is charged in the server's log"), "{text}");
+    let (holds, text) = verify(&path)?;
+    assert!(!holds && text.contains("FAILED  model"), "another file passes for the model: {text}");
     let mut forged = file.clone();
     forged.evidence.receipts.pop();
     std::fs::write(&path, serde_json::to_vec(&forged)?)?;
-    let (holds, said) = verify(&model)?;
-    assert!(!holds && said.contains("FAILED  chain"), "a receipt is missing: {said}");
+    let (holds, text) = verify(&model)?;
+    assert!(!holds && text.contains("FAILED  chain"), "a receipt is missing: {text}");
     Ok(())
 }

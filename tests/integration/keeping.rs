@@ -35,11 +35,11 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
     assert_ne!(before, fs::read_to_string(stage.server_folder().join("certificate.pem"))?);
 
     // One site rotates its key over a certificate that it has never seen.
-    let said = stage.sites[1].command(&["rotate-key"])?;
-    assert!(said.contains("Change 1 of this site's key"), "{said}");
-    let found = doctor(&stage.sites[1])?;
+    let output = stage.sites[1].command(&["rotate-key"])?;
+    assert!(output.contains("Change 1 of this site's key"), "{output}");
+    let report = doctor(&stage.sites[1])?;
     for check in ["server", "certificate", "clock", "copy", "ledger", "receipts"] {
-        assert!(is_ok(&found, check), "{check}: {found:#}");
+        assert!(is_ok(&report, check), "{check}: {report:#}");
     }
     for site in &mut stage.sites {
         site.start(&[])?;
@@ -64,25 +64,25 @@ async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_befo
     let spent = account(&stage.sites[1])?;
 
     stage.sites[1].stop()?;
-    let said = stage.sites[1].command(&["restore", &file, "--replace"])?;
-    assert!(said.contains("0 receipts") && said.contains("What was here lies in"), "{said}");
-    let found = doctor(&stage.sites[1])?;
-    assert!(!is_ok(&found, "restored") && !is_ok(&found, "copy"), "{found:#}");
+    let output = stage.sites[1].command(&["restore", &file, "--replace"])?;
+    assert!(output.contains("0 receipts") && output.contains("What was here lies in"), "{output}");
+    let report = doctor(&stage.sites[1])?;
+    assert!(!is_ok(&report, "restored") && !is_ok(&report, "copy"), "{report:#}");
     assert!(stage.sites[1].command(&["ledger", "show"])?.contains("Nothing leaves until"));
 
     stage.sites[1].start(&[])?;
     wait_until_so("the receipts are back", || {
-        stage.sites[1].command(&["ledger", "show"]).is_ok_and(|said| {
-            said.contains(&format!("{ROUNDS} receipts that it lacked came back"))
-                && !said.contains("Nothing leaves until")
+        stage.sites[1].command(&["ledger", "show"]).is_ok_and(|output| {
+            output.contains(&format!("{ROUNDS} receipts that it lacked came back"))
+                && !output.contains("Nothing leaves until")
         })
     })
     .await?;
     assert_eq!(account(&stage.sites[1])?, spent, "what was spent is spent");
     wait_until_so("the ledger holds", || stage.sites[1].command(&["ledger", "verify"]).is_ok()).await?;
     scene::run_small_job(&stage, ROUNDS).await?;
-    let shown = stage.sites[1].command(&["ledger", "show"])?;
-    assert!(shown.contains(&format!("of {}", 2 * ROUNDS)), "{shown}");
+    let ledger_text = stage.sites[1].command(&["ledger", "show"])?;
+    assert!(ledger_text.contains(&format!("of {}", 2 * ROUNDS)), "{ledger_text}");
     Ok(())
 }
 
@@ -97,16 +97,16 @@ fn doctor(site: &TestSite) -> TestResult<serde_json::Value> {
         .map_err(|error| format!("{error}: {}{}", text(&output.stdout), text(&output.stderr)).into())
 }
 
-fn is_ok(found: &serde_json::Value, check: &str) -> bool {
-    let all = found["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn is_ok(report: &serde_json::Value, check: &str) -> bool {
+    let all = report["checks"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = || all.iter().filter(|finding| finding["check"] == check);
     of().count() > 0 && of().all(|finding| finding["state"] == "ok")
 }
 
 /// Returns the spending in the site's ledger: dataset, unit and ε.
 fn account(site: &TestSite) -> TestResult<Vec<String>> {
-    let shown = site.command(&["ledger", "show"])?;
-    let row = shown.lines().nth(2).ok_or_else(|| format!("no account: {shown}"))?;
+    let ledger_text = site.command(&["ledger", "show"])?;
+    let row = ledger_text.lines().nth(2).ok_or_else(|| format!("no account: {ledger_text}"))?;
     Ok(row.split_whitespace().take(3).map(str::to_owned).collect())
 }
 

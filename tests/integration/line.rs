@@ -72,13 +72,13 @@ async fn every_step_is_counted_once(
         .collect::<Result<_, _>>()?;
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?.id;
-        let mut counted = 0;
+        let mut total = 0;
         for entry in stage.operator.ledger(dataset).await?.items {
             if entry.kind == EntryKind::Commit {
-                counted += entry.count * steps(&entry.event)?;
+                total += entry.count * steps(&entry.event)?;
             }
         }
-        assert_eq!(counted, every, "{name}: the consortium's ledger");
+        assert_eq!(total, every, "{name}: the consortium's ledger");
         let own = receipts.iter().filter(|receipt| receipt.dataset == dataset);
         let signed = own.map(|receipt| steps(&receipt.event)).sum::<Result<u64, _>>()?;
         assert_eq!(signed, every, "{name}: the site's receipts");

@@ -100,23 +100,23 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> TestResu
     let old = package("worker", "0.1.0", out.path())?;
     root.dpkg(&["-i", &old.to_string_lossy()])?;
     let site = root.path("var/lib/undertone-worker");
-    let made = fs::metadata(&site)?;
-    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    let folder = fs::metadata(&site)?;
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
     let user = fs::read_to_string(root.path("etc/passwd"))?;
     assert!(
-        user.contains(&format!("undertone-worker:x:{}:{}:", made.uid(), made.gid())) && user.contains("nologin"),
+        user.contains(&format!("undertone-worker:x:{}:{}:", folder.uid(), folder.gid())) && user.contains("nologin"),
         "{user}"
     );
-    assert_ne!(made.uid(), 0);
+    assert_ne!(folder.uid(), 0);
     let secrets = fs::metadata(root.path("etc/default/undertone-worker"))?;
-    assert_eq!((secrets.permissions().mode() & 0o777, secrets.uid(), secrets.gid()), (0o640, 0, made.gid()));
+    assert_eq!((secrets.permissions().mode() & 0o777, secrets.uid(), secrets.gid()), (0o640, 0, folder.gid()));
     assert!(root.worker(&["--version"])?.starts_with("undertone-worker "));
     let enabled = root.path("etc/systemd/system/multi-user.target.wants/undertone-worker.service");
     assert!(fs::symlink_metadata(&enabled).is_ok(), "it is enabled in an image too, where no systemd runs");
 
     // A site made as its user: a ledger, a policy, and its admin's settings for the service.
-    let kept = backup(&root, out.path(), &made)?;
-    root.worker(&["restore", kept.as_str()])?;
+    let copy = backup(&root, out.path(), &folder)?;
+    root.worker(&["restore", copy.as_str()])?;
     let ledger = root.worker(&["ledger", "verify"])?;
     fs::write(root.path("etc/default/undertone-worker"), "UNDERTONE_LOG=debug\n")?;
     let policy = fs::read(site.join("policy.toml"))?;

@@ -38,8 +38,8 @@ async fn teach(database: TestDatabase) -> TestResult<()> {
     let person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     let job = stage.finish(job, JOB).await?;
 
-    let asked = u64::from(ROUNDS * BATCH);
-    assert_eq!(person.answer_count(), asked, "every question that was chosen was answered");
+    let total = u64::from(ROUNDS * BATCH);
+    assert_eq!(person.answer_count(), total, "every question that was chosen was answered");
     the_report_tells_it_all(&stage, &job).await?;
     the_files_can_be_taken_away(&stage, &job).await?;
     for (number, site) in stage.sites.iter().skip(1).enumerate() {
@@ -47,8 +47,8 @@ async fn teach(database: TestDatabase) -> TestResult<()> {
         let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();
         assert_eq!((count(EntryKind::Reserve), count(EntryKind::Commit), count(EntryKind::Settle)), (1, 1, 0));
         site.command(&["ledger", "verify"])?;
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(PRIVATE[number]), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(PRIVATE[number]), "{ledger_text}");
     }
     a_second_release_is_charged_again_and_a_third_does_not_fit(&stage).await
 }
@@ -142,9 +142,9 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
     // The first round is open when the lead and the server crash.
     let deadline = std::time::Instant::now() + JOB;
     let before = loop {
-        let found = questions().await?;
-        if !found.is_empty() {
-            break found;
+        let open = questions().await?;
+        if !open.is_empty() {
+            break open;
         }
         if std::time::Instant::now() > deadline {
             return Err("no question was chosen".into());

@@ -106,15 +106,15 @@ fn bill_of_materials_names_every_crate_with_digest_and_licence() -> TestResult<(
         for name in crates {
             assert!(components.iter().any(|component| text(component, "name") == name), "{program}: {name}");
         }
-        let mut known: BTreeSet<&str> = components.iter().map(|component| text(component, "bom-ref")).collect();
-        assert_eq!(known.len(), components.len(), "each reference is one crate");
-        known.insert(text(root, "bom-ref"));
+        let mut references: BTreeSet<&str> = components.iter().map(|component| text(component, "bom-ref")).collect();
+        assert_eq!(references.len(), components.len(), "each reference is one crate");
+        references.insert(text(root, "bom-ref"));
         let dependencies = bill["dependencies"].as_array().ok_or("dependencies")?;
-        assert_eq!(dependencies.len(), known.len());
+        assert_eq!(dependencies.len(), references.len());
         for dependency in dependencies {
             let below = dependency["dependsOn"].as_array().ok_or("dependsOn")?;
-            let named = below.iter().filter_map(Value::as_str).chain([text(dependency, "ref")]);
-            assert!(named.into_iter().all(|reference| known.contains(reference)), "{dependency}");
+            let names = below.iter().filter_map(Value::as_str).chain([text(dependency, "ref")]);
+            assert!(names.into_iter().all(|reference| references.contains(reference)), "{dependency}");
         }
     }
     Ok(())
@@ -132,7 +132,7 @@ fn package_of_the_same_program_has_the_same_bytes() -> TestResult<()> {
     for umask in ["022", "077"] {
         let out = tempfile::tempdir()?;
         let script = workspace::root().join(".ci/package.sh");
-        let made = Command::new("sh")
+        let output = Command::new("sh")
             .arg("-c")
             .arg(format!("umask {umask}; exec \"$0\" \"$@\""))
             .arg(script)
@@ -145,8 +145,8 @@ fn package_of_the_same_program_has_the_same_bytes() -> TestResult<()> {
             .env("TMPDIR", out.path())
             .env("SOURCE_DATE_EPOCH", "1700000000")
             .output()?;
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let path = String::from_utf8(made.stdout)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = String::from_utf8(output.stdout)?;
         let path = path.trim();
         let listed = Command::new("dpkg-deb").args(["--contents", path]).output()?;
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();

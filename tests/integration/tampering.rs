@@ -35,8 +35,8 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
             site.command(&["ledger", "verify"]).is_err_and(|said| said.to_string().contains("older copy is in use"))
         })
         .await?;
-        let shown = site.command(&["ledger", "alarm", "show"])?;
-        assert!(shown.contains("\"known\"") && shown.contains("Open: nothing leaves"), "{shown}");
+        let ledger_text = site.command(&["ledger", "alarm", "show"])?;
+        assert!(ledger_text.contains("\"known\"") && ledger_text.contains("Open: nothing leaves"), "{ledger_text}");
     }
 
     // At that server every budget is unspent again; the sites still have their records.
@@ -45,8 +45,11 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
     let again = stage.wait_until(again, JOB, |job| job.summary.state == JobState::Refused).await?;
     assert!(again.reason.as_ref().is_some_and(|reason| reason.contains("raised an alarm")), "{:?}", again.reason);
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(&format!("Receipts: {ROUNDS} of {ROUNDS}")), "nothing more was released: {shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(
+            ledger_text.contains(&format!("Receipts: {ROUNDS} of {ROUNDS}")),
+            "nothing more was released: {ledger_text}"
+        );
     }
     Ok(())
 }

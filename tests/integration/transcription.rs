@@ -49,18 +49,18 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     assert!((1..4).contains(&clouds.counts().iter().sum::<usize>()), "{:?}", clouds.counts());
     assert_eq!(commits(&stage).await?, 1, "the server knew the receipt before the first sound");
     assert_eq!(fs::read(work.join("plan.json"))?, plan, "a plan is drawn once");
-    let kept = JobFiles::read(&work)?;
+    let job_files = JobFiles::read(&work)?;
 
     stage.sites[CLINIC].start(&[])?;
-    let done = stage.finish(id, JOB).await?;
+    let finished_job = stage.finish(id, JOB).await?;
     assert_eq!(clouds.unpaid(), 0, "no sound was received that the site had not paid for");
     assert_eq!(commits(&stage).await?, 1, "two deaths cost no second charge");
     stage.sites[CLINIC].command(&["ledger", "verify"])?;
     assert!(!work.exists(), "what the plan was is gone with the job");
 
-    the_counts_are_the_plans(&kept, &clouds, &stage, &done)?;
-    what_stays_was_never_received(&kept, &clouds, &recording)?;
-    the_server_knows_the_plan_and_no_more(&stage, &done)
+    the_counts_are_the_plans(&job_files, &clouds, &stage, &finished_job)?;
+    what_stays_was_never_received(&job_files, &clouds, &recording)?;
+    the_server_knows_the_plan_and_no_more(&stage, &finished_job)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,14 +109,19 @@ async fn commits(stage: &TestConsortium) -> TestResult<usize> {
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
 }
 
-fn the_counts_are_the_plans(kept: &JobFiles, clouds: &FakeClouds, stage: &TestConsortium, job: &Job) -> TestResult<()> {
+fn the_counts_are_the_plans(
+    job_files: &JobFiles,
+    clouds: &FakeClouds,
+    stage: &TestConsortium,
+    job: &Job,
+) -> TestResult<()> {
     let results = Folder::new(stage.sites[CLINIC].folder()).transcripts(job.summary.id);
     let report: serde_json::Value = serde_json::from_slice(&fs::read(results.join("report.json"))?)?;
     for (provider, received) in (0..).zip(clouds.distinct()) {
-        let planned = kept.plan.batch(provider).len();
+        let planned = job_files.plan.batch(provider).len();
         assert_eq!(received.len(), planned, "each sound in one form, however often it was sent");
-        let dummies = kept.plan.dummies().filter(|dummy| dummy.provider == provider).count();
-        let told = &report["outcome"]["providers"][provider as usize];
+        let dummies = job_files.plan.dummies().filter(|dummy| dummy.provider == provider).count();
+        let provider_report = &report["outcome"]["providers"][provider as usize];
         assert_eq!((&told["pieces"], &told["dummies"]), (&(planned - dummies).into(), &dummies.into()));
         assert!(dummies > 0, "several are to be expected of each word");
     }
@@ -138,7 +143,7 @@ fn alike(piece: &[f32], file: &[f32]) -> bool {
     product(piece, file) > ALIKE * (product(piece, piece) * product(file, file)).sqrt()
 }
 
-fn what_stays_was_never_received(kept: &JobFiles, clouds: &FakeClouds, recording: &Path) -> TestResult<()> {
+fn what_stays_was_never_received(job_files: &JobFiles, clouds: &FakeClouds, recording: &Path) -> TestResult<()> {
     let samples = audio::read(recording, audio::LONGEST)?.samples;
     let voice = VoiceConfig::default().start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
@@ -157,16 +162,16 @@ fn what_stays_was_never_received(kept: &JobFiles, clouds: &FakeClouds, recording
         }
         Ok(false)
     };
-    let mut left = BTreeSet::new();
+    let mut sent = BTreeSet::new();
     for (provider, received) in (0..).zip(&clouds) {
-        for number in kept.pieces_for(provider) {
-            let piece = kept.pieces.get(number as usize).ok_or("a piece of the plan")?;
+        for number in job_files.pieces_for(provider) {
+            let piece = job_files.pieces.get(number as usize).ok_or("a piece of the plan")?;
             // This control makes the following checks meaningful.
             assert!(came(piece, received, false)?, "a piece that leaves is received by the provider of the plan");
-            left.insert(number);
+            sent.insert(number);
         }
     }
-    let stay: Vec<&Piece> = kept.pieces.iter().filter(|piece| !left.contains(&piece.id)).collect();
+    let stay: Vec<&Piece> = job_files.pieces.iter().filter(|piece| !sent.contains(&piece.id)).collect();
     for piece in &stay {
         for received in &clouds {
             assert!(!came(piece, received, true)?, "piece {} stays, and was received", piece.id);
@@ -174,13 +179,13 @@ fn what_stays_was_never_received(kept: &JobFiles, clouds: &FakeClouds, recording
     }
     // Every recognizer hears the spoken phone number as digits, at least in part.
     let digits = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-    let numbers = kept.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
-    let mut found = 0;
+    let numbers = job_files.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
+    let mut count = 0;
     for word in numbers {
-        found += 1;
+        count += 1;
         assert!(stay.iter().any(|piece| piece.holds(word)), "a number leaves: {word:?}");
     }
-    assert!(found > 0, "the recording has numbers in it");
+    assert!(count > 0, "the recording has numbers in it");
     Ok(())
 }
 
@@ -191,7 +196,7 @@ fn the_server_knows_the_plan_and_no_more(stage: &TestConsortium, job: &Job) -> T
     assert_eq!(*report, Report::from_plan(spec)?, "nothing in it looked at the recording");
     let name = RECORDING.as_bytes();
     scene::each_file(&stage.server_folder(), &mut |path, content| {
-        let found = content.windows(name.len()).any(|window| window == name);
-        assert!(!found, "{} has the name of a recording", path.display());
+        let has_name = content.windows(name.len()).any(|window| window == name);
+        assert!(!has_name, "{} has the name of a recording", path.display());
     })
 }

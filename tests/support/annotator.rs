@@ -23,9 +23,9 @@ pub struct TestAnnotator {
 impl TestAnnotator {
     /// Answers the questions of a job in a task, as long as the server provides any.
     pub fn start(client: TestClient, job: JobId, rule: impl Fn(&Question) -> Answer + Send + 'static) -> Self {
-        let answered = Arc::new(AtomicU64::new(0));
-        let working = tokio::spawn(work(client, job, rule, Arc::clone(&answered)));
-        Self { working, answered }
+        let answer_count = Arc::new(AtomicU64::new(0));
+        let working = tokio::spawn(work(client, job, rule, Arc::clone(&answer_count)));
+        Self { working, answered: answer_count }
     }
 
     /// Returns the number of accepted answers so far.
@@ -45,7 +45,7 @@ async fn work(
     client: TestClient,
     job: JobId,
     rule: impl Fn(&Question) -> Answer + Send,
-    answered: Arc<AtomicU64>,
+    answer_count: Arc<AtomicU64>,
 ) -> Called<()> {
     loop {
         let queue: AnnotationQueue = client.get(&format!("/jobs/{job}/questions/next")).await?;
@@ -55,10 +55,10 @@ async fn work(
         for question in &queue.questions {
             let answer = NewAnnotation { answer: rule(question) };
             let path = format!("/questions/{}/annotations", question.id);
-            let said: Called<Annotation> = client.post(&path, &answer).await;
-            match said {
+            let outcome: Called<Annotation> = client.post(&path, &answer).await;
+            match outcome {
                 Ok(_) => {
-                    answered.fetch_add(1, Ordering::SeqCst);
+                    answer_count.fetch_add(1, Ordering::SeqCst);
                 }
                 // Another annotator or the deadline closed the question.
                 Err(error) if error.problem().is_some_and(|problem| problem.code.http_status() == 409) => {}

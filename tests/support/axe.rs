@@ -33,12 +33,13 @@ pub enum PageTheme {
 pub fn script() -> Option<&'static str> {
     static SCRIPT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
-        let asked = std::env::var_os("UNDERTONE_AXE").filter(|asked| !asked.is_empty()).map(PathBuf::from);
+        let configured =
+            std::env::var_os("UNDERTONE_AXE").filter(|configured| !configured.is_empty()).map(PathBuf::from);
         let cache = std::env::var_os("UNDERTONE_CACHE").map(PathBuf::from).or_else(|| {
             let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
             Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home)?.join("undertone"))
         });
-        let file = asked.or_else(|| Some(cache?.join("tools").join(FOLDER).join("axe.min.js")))?;
+        let file = configured.or_else(|| Some(cache?.join("tools").join(FOLDER).join("axe.min.js")))?;
         let text = std::fs::read_to_string(file).ok();
         if text.is_none() {
             eprintln!("passed over: no axe-core; run .ci/axe.sh to fetch it");
@@ -62,9 +63,9 @@ pub async fn findings(browser: &TestBrowser, theme: PageTheme) -> Result<Vec<Str
     if present != json!(true) {
         browser.run(&format!("{script}; window.axe = axe; return true"), Vec::new()).await?;
     }
-    let found = browser.run_async(EXAMINE, Vec::new()).await?;
+    let findings = browser.run_async(EXAMINE, Vec::new()).await?;
     browser.run(dress, vec![before]).await?;
-    let all = found.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let all = findings.as_array().into_iter().flatten().filter_map(Value::as_str);
     Ok(all.map(|one| format!("{word}: {one}")).collect())
 }
 
@@ -83,9 +84,9 @@ mod tests {
         }
         let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         browser.goto(PAGE).await?;
-        let found = findings(&browser, PageTheme::Light).await?;
-        assert!(found.iter().any(|one| one.contains("image-alt")), "{found:?}");
-        assert!(found.iter().any(|one| one.contains("color-contrast")), "{found:?}");
+        let findings = findings(&browser, PageTheme::Light).await?;
+        assert!(findings.iter().any(|one| one.contains("image-alt")), "{findings:?}");
+        assert!(findings.iter().any(|one| one.contains("color-contrast")), "{findings:?}");
         Ok(())
     }
 }

@@ -148,8 +148,8 @@ impl TestBrowser {
     /// # Errors
     /// If there is none within [`PATIENCE`].
     pub async fn find(&self, selector: &str) -> Result<Element, BrowserError> {
-        let found = self.client.wait().at_most(PATIENCE).for_element(Locator::Css(selector)).await;
-        found.map_err(|source| failed(format!("looking for {selector}"), source))
+        let element = self.client.wait().at_most(PATIENCE).for_element(Locator::Css(selector)).await;
+        element.map_err(|source| failed(format!("looking for {selector}"), source))
     }
 
     /// Waits for an element and clicks it.
@@ -221,8 +221,8 @@ impl TestBrowser {
     /// If none does within [`PATIENCE`].
     pub async fn see(&self, selector: &str, wanted: &str) -> Result<(), BrowserError> {
         let script = "return Array.from(document.querySelectorAll(arguments[0]), e => e.innerText).join('\\n')";
-        let shown = |shows: &Value| shows.as_str().is_some_and(|shows| shows.contains(wanted));
-        match self.until(script, vec![json!(selector)], PATIENCE, shown).await? {
+        let is_visible = |shows: &Value| shows.as_str().is_some_and(|shows| shows.contains(wanted));
+        match self.until(script, vec![json!(selector)], PATIENCE, is_visible).await? {
             Ok(_) => Ok(()),
             Err(shows) => Err(BrowserError::Unseen {
                 selector: selector.to_owned(),

@@ -163,7 +163,7 @@ async fn answer(
     };
     let Some((mut fields, wav)) = understood else { return Ok(status(400)) };
     fields.sort();
-    let known = knows(protocol, &parts.headers);
+    let is_authorized = knows(protocol, &parts.headers);
     let fault = {
         let mut state = lock(&state);
         let headers = parts.headers;
@@ -191,7 +191,7 @@ async fn answer(
             return Ok(answer);
         }
         Some(CloudFault::HangUp) => return Err(std::io::Error::other("hung up")),
-        None if !known => return Ok(status(401)),
+        None if !is_authorized => return Ok(status(401)),
         None => {}
     }
     {

@@ -21,8 +21,8 @@ pub fn pocketsphinx(processes: usize) -> TestResult<Option<Ear>> {
     let runtime = tokio::runtime::Handle::current();
     let ear: Ear = Arc::new(move |file: &[u8]| {
         let Ok(samples) = wav::read(file) else { return Vec::new() };
-        let heard = runtime.block_on(recognizer.transcribe(&samples)).unwrap_or_default();
-        heard.words.into_iter().map(|word| (word.text, word.start, word.end)).collect()
+        let recognition = runtime.block_on(recognizer.transcribe(&samples)).unwrap_or_default();
+        recognition.words.into_iter().map(|word| (word.text, word.start, word.end)).collect()
     });
     Ok(Some(ear))
 }

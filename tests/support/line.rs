@@ -154,9 +154,9 @@ impl LineState {
     fn carry(&self, direction: LineDirection, bytes: usize) {
         let way = self.way(direction);
         let carried = way.carried.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64;
-        let mut cut = way.cut_after.lock().unwrap_or_else(PoisonError::into_inner);
-        if cut.is_some_and(|after| carried >= after) {
-            *cut = None;
+        let mut limit = way.cut_after.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit.is_some_and(|after| carried >= after) {
+            *limit = None;
             self.cuts.send_modify(|cuts| *cuts += 1);
         }
     }

@@ -84,20 +84,20 @@ impl TestProcess {
     /// If the program ends, or the time, before such a line.
     pub fn wait_for_any(&self, wanted: &[&str], within: Duration) -> Result<String, ProcessError> {
         let deadline = Instant::now() + within;
-        let mut said = self.output.lock();
+        let mut lines = self.output.lock();
         loop {
-            if let Some(line) = said.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
+            if let Some(line) = lines.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
                 return Ok(line.clone());
             }
             let (name, wanted) = (self.name.clone(), wanted.join(" or "));
-            if said.open == 0 {
-                return Err(ProcessError::Ended { name, wanted, said: said.lines.join("\n") });
+            if lines.open == 0 {
+                return Err(ProcessError::Ended { name, wanted, said: lines.lines.join("\n") });
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ProcessError::Late { name, wanted, within, said: said.lines.join("\n") });
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return Err(ProcessError::Late { name, wanted, within, said: lines.lines.join("\n") });
             }
-            said = self.output.changed.wait_timeout(said, left).unwrap_or_else(PoisonError::into_inner).0;
+            lines = self.output.changed.wait_timeout(lines, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -106,14 +106,14 @@ impl TestProcess {
     /// # Errors
     /// If it does not end within `within`.
     pub fn wait(&mut self, within: Duration) -> Result<ExitStatus, ProcessError> {
-        let said = self.output.lock();
-        let waiting = self.output.changed.wait_timeout_while(said, within, |said| said.open > 0);
-        let (said, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let lines = self.output.lock();
+        let waiting = self.output.changed.wait_timeout_while(lines, within, |lines| lines.open > 0);
+        let (lines, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             let (name, wanted) = (self.name.clone(), "its last word".to_owned());
-            return Err(ProcessError::Late { name, wanted, within, said: said.lines.join("\n") });
+            return Err(ProcessError::Late { name, wanted, within, said: lines.lines.join("\n") });
         }
-        drop(said);
+        drop(lines);
         self.child.wait().map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 

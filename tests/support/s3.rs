@@ -56,16 +56,16 @@ impl TestObjectStore {
     /// When its folder cannot be read.
     pub fn objects(&self) -> TestResult<usize> {
         fn count(folder: &std::path::Path) -> std::io::Result<usize> {
-            let mut found = 0;
+            let mut total = 0;
             for entry in std::fs::read_dir(folder)? {
                 let path = entry?.path();
-                found += if path.is_dir() {
+                total += if path.is_dir() {
                     count(&path)?
                 } else {
                     usize::from(path.extension().is_some_and(|end| end == "data"))
                 };
             }
-            Ok(found)
+            Ok(total)
         }
         Ok(count(&self.folder.path().join("devices"))?)
     }

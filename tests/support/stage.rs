@@ -167,9 +167,9 @@ impl TestConsortium {
             let email = name.to_lowercase().replace(' ', "-");
             clients.push(((*name).to_owned(), stranger.accept(&link, &person(&email, Some(name))).await?));
         }
-        let known = stage.operator.organizations(stage.consortium).await?.items;
+        let organizations = stage.operator.organizations(stage.consortium).await?.items;
         for (name, client) in clients {
-            let organization = known.iter().find(|organization| organization.name == name);
+            let organization = organizations.iter().find(|organization| organization.name == name);
             let organization = organization.ok_or("an organization that joined is listed")?.id;
             let folder = stage.folder.path().join(name.to_lowercase().replace(' ', "-"));
             let token = client.enrolment(organization, "worker").await?.token;
@@ -282,12 +282,14 @@ impl TestConsortium {
         for site in &mut self.sites {
             site.start(&[])?;
         }
-        let wanted: usize = self.sites.iter().map(|site| site.holdings.len()).sum();
+        let expected: usize = self.sites.iter().map(|site| site.holdings.len()).sum();
         let deadline = Instant::now() + PATIENCE;
-        while self.datasets().await?.len() < wanted {
+        while self.datasets().await?.len() < expected {
             if Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(TestSite::output).collect();
-                return Err(format!("not all datasets were registered; the workers said:\n{}", said.join("\n")).into());
+                let outputs: Vec<String> = self.sites.iter().map(TestSite::output).collect();
+                return Err(
+                    format!("not all datasets were registered; the workers said:\n{}", outputs.join("\n")).into()
+                );
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -328,7 +330,7 @@ impl TestConsortium {
                 return Ok(now);
             }
             if now.summary.state.is_over() || Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(TestSite::output).collect();
+                let outputs: Vec<String> = self.sites.iter().map(TestSite::output).collect();
                 let server = self.server.as_ref().map(TestProcess::output).unwrap_or_default();
                 return Err(format!(
                     "the job is {:?} ({:?}), {} of {} rounds; the server said:\n{server}\nthe workers said:\n{}",
@@ -336,7 +338,7 @@ impl TestConsortium {
                     now.reason,
                     now.summary.rounds_done,
                     now.summary.rounds,
-                    said.join("\n")
+                    outputs.join("\n")
                 )
                 .into());
             }

@@ -67,15 +67,15 @@ pub async fn calls(bytes: Vec<u8>) -> Result<Vec<WireCall>, WireError> {
     // All bytes are available, so a pending future will never complete.
     let Poll::Ready(connection) = poll!(&mut handshake) else { return Ok(Vec::new()) };
     let mut connection = connection?;
-    let mut begun = Vec::new();
+    let mut streams = Vec::new();
     loop {
         let next = poll!(std::pin::pin!(connection.accept()));
         let Poll::Ready(Some(next)) = next else { break };
         // The responses are kept: dropping one would reset its call.
-        begun.push(next?);
+        streams.push(next?);
     }
     let mut calls = Vec::new();
-    for (request, _answer) in &mut begun {
+    for (request, _answer) in &mut streams {
         let mut data = Vec::new();
         while let Poll::Ready(Some(piece)) = poll!(std::pin::pin!(request.body_mut().data())) {
             data.extend_from_slice(&piece?);

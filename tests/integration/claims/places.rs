@@ -63,7 +63,7 @@ fn book_pages() -> Vec<String> {
 
 /// Returns every string literal of the dashboard with its file, without tests and fixtures.
 fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
         let path = entry.expect("a readable folder").path();
         let name = path.strip_prefix(root).expect("a file below the root").to_string_lossy().into_owned();
@@ -71,19 +71,19 @@ fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
             continue;
         }
         if path.is_dir() {
-            found.extend(literals(root, &path));
+            texts.extend(literals(root, &path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).expect("a text file");
             let tokens = source.parse::<TokenStream>().unwrap_or_else(|error| panic!("{name}: {error}"));
-            found.extend(strings(tokens).into_iter().map(|text| (name.clone(), text)));
+            texts.extend(strings(tokens).into_iter().map(|text| (name.clone(), text)));
         }
     }
-    found
+    texts
 }
 
 /// Returns the string literals of a token stream, without those of attributes (doc comments) and of test modules.
 fn strings(tokens: TokenStream) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let (mut is_attribute, mut is_test) = (false, false);
     for token in tokens {
         match token {
@@ -101,14 +101,14 @@ fn strings(tokens: TokenStream) -> Vec<String> {
                 is_test = false;
             }
             TokenTree::Punct(punct) if is_test && punct.as_char() == ';' => is_test = false,
-            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            TokenTree::Group(group) => texts.extend(strings(group.stream())),
             TokenTree::Literal(literal) if !is_test => {
-                found.extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()));
+                texts.extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()));
             }
             _ => is_attribute = false,
         }
     }
-    found
+    texts
 }
 
 /// Returns the output of `program ARGUMENTS --help`.

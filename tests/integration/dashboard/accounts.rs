@@ -40,10 +40,10 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> TestResult<()> {
     password(&visitor).await?;
     browser.see("h1", "Enter your code").await?;
     visitor.sound("code").await?;
-    let kept = browser.url().await?;
+    let page_url = browser.url().await?;
     visitor.visit("/settings").await?;
     browser.see("h1", "Sign in").await?;
-    browser.goto(&kept).await?;
+    browser.goto(&page_url).await?;
     let next = totp_code(&authenticator, 1)?;
     code(&visitor, if next == "000000" { "111111" } else { "000000" }).await?;
     browser.see(".notice.bad", "The code is wrong").await?;

@@ -44,23 +44,23 @@ async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> T
     }
     desk.wait("the first question", ASKED, Vec::new(), JOB, |text| text != "").await?;
 
-    let asked = answer_by_keyboard(&desk, &page, &logs).await?;
+    let questions = answer_by_keyboard(&desk, &page, &logs).await?;
     let phone = person(&stage, "second-reader", EmulatedScreen::Phone).await?;
     phone.visit(&page).await?;
     phone.browser.run("window.kept = true", Vec::new()).await?;
     the_keys_are_listed(&phone).await?;
     the_list_closes(&phone).await?;
-    on_the_phone(&phone, &page, &logs, &asked).await?;
+    on_the_phone(&phone, &page, &logs, &questions).await?;
 
     // The round is full, so the lead trains, and the job ends: both pages report it by themselves.
     for visitor in [&desk, &phone] {
         let over = "return document.querySelector('.asked')?.innerText ?? ''";
-        let said = |text: &Value| text.as_str().is_some_and(|text| text.contains("The job is over. Thank you"));
-        visitor.wait("the end of the job", over, Vec::new(), JOB, said).await?;
+        let is_over = |text: &Value| text.as_str().is_some_and(|text| text.contains("The job is over. Thank you"));
+        visitor.wait("the end of the job", over, Vec::new(), JOB, is_over).await?;
         nothing_is_below_the_gate(visitor, &page, &logs).await?;
         visitor.sound("annotate-over").await?;
-        let kept = visitor.browser.run("return window.kept", Vec::new()).await?;
-        assert_eq!(kept, json!(true), "the page was not loaded again");
+        let marker = visitor.browser.run("return window.kept", Vec::new()).await?;
+        assert_eq!(marker, json!(true), "the page was not loaded again");
     }
     check_counts(&stage, job).await?;
     check_downloads(&stage, &page, &logs).await
@@ -110,7 +110,7 @@ async fn the_list_closes(visitor: &PageVisitor) -> TestResult<()> {
 
 /// Uses every key in one round; returns the questions in the order in which they were shown.
 async fn answer_by_keyboard(desk: &PageVisitor, page: &str, logs: &[QueryLog; 2]) -> TestResult<Vec<String>> {
-    let mut asked = vec![now_asked(desk, "").await?];
+    let mut questions = vec![now_asked(desk, "").await?];
     far(desk, 0).await?;
     desk.browser.see(".standing", "No two people have answered the same question yet.").await?;
     desk.browser.see(".label-hints", "Somebody wants to be seen").await?;
@@ -118,27 +118,27 @@ async fn answer_by_keyboard(desk: &PageVisitor, page: &str, logs: &[QueryLog; 2]
     desk.sound("annotate").await?;
 
     // A label by its own key; unsure, undone and answered; a skip, undone and answered.
-    let second = press(desk, "a", &asked[0]).await?;
-    asked.push(second);
+    let second = press(desk, "a", &questions[0]).await?;
+    questions.push(second);
     far(desk, 1).await?;
-    let third = press(desk, "u", &asked[1]).await?;
+    let third = press(desk, "u", &questions[1]).await?;
     far(desk, 2).await?;
-    assert_eq!(press(desk, "z", &third).await?, asked[1], "what is taken back is asked again");
+    assert_eq!(press(desk, "z", &third).await?, questions[1], "what is taken back is asked again");
     desk.browser.see(".taken", "Taken back.").await?;
     far(desk, 1).await?;
     desk.sound("annotate-taken-back").await?;
-    assert_eq!(press(desk, "1", &asked[1]).await?, third);
-    asked.push(third);
-    let fourth = press(desk, "s", &asked[2]).await?;
+    assert_eq!(press(desk, "1", &questions[1]).await?, third);
+    questions.push(third);
+    let fourth = press(desk, "s", &questions[2]).await?;
     far(desk, 3).await?;
-    assert_eq!(press(desk, "z", &fourth).await?, asked[2], "so is what was skipped");
+    assert_eq!(press(desk, "z", &fourth).await?, questions[2], "so is what was skipped");
     far(desk, 2).await?;
 
     // The remaining questions, each with a label whose key the page assigned.
-    while asked.len() < BATCH as usize {
-        let next = press(desk, "2", &asked[asked.len() - 1]).await?;
-        far(desk, asked.len()).await?;
-        asked.push(next);
+    while questions.len() < BATCH as usize {
+        let next = press(desk, "2", &questions[questions.len() - 1]).await?;
+        far(desk, questions.len()).await?;
+        questions.push(next);
         nothing_is_below_the_gate(desk, page, logs).await?;
     }
     desk.browser.press("2").await?;
@@ -146,16 +146,16 @@ async fn answer_by_keyboard(desk: &PageVisitor, page: &str, logs: &[QueryLog; 2]
     far(desk, BATCH as usize).await?;
     desk.sound("annotate-waiting").await?;
     let often: Vec<&String> = logs.iter().flat_map(|log| &log.often).collect();
-    assert!(asked.iter().all(|text| often.contains(&text)), "{asked:?}");
-    Ok(asked)
+    assert!(questions.iter().all(|text| often.contains(&text)), "{questions:?}");
+    Ok(questions)
 }
 
 /// Answers the same questions as the second person, agrees once and disagrees once, and checks the displayed agreement.
-async fn on_the_phone(phone: &PageVisitor, page: &str, logs: &[QueryLog; 2], asked: &[String]) -> TestResult<()> {
+async fn on_the_phone(phone: &PageVisitor, page: &str, logs: &[QueryLog; 2], questions: &[String]) -> TestResult<()> {
     let mut text = now_asked(phone, "").await?;
     far(phone, 0).await?;
     phone.sound("annotate").await?;
-    for (number, known) in asked.iter().enumerate() {
+    for (number, known) in questions.iter().enumerate() {
         assert_eq!(&text, known, "the most uncertain first, to everybody");
         nothing_is_below_the_gate(phone, page, logs).await?;
         // Two of four labels agree, where chance alone gives five of eight: Fleiss' κ is −1/3.
@@ -163,7 +163,7 @@ async fn on_the_phone(phone: &PageVisitor, page: &str, logs: &[QueryLog; 2], ask
             phone.browser.see(".standing", "Agreement κ −0.33").await?;
             phone.sound("annotate-agreement").await?;
         }
-        if number + 1 == asked.len() {
+        if number + 1 == questions.len() {
             return Ok(phone.browser.press("2").await?);
         }
         text = press(phone, if number < 2 { "a" } else { "2" }, &text).await?;

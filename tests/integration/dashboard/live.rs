@@ -46,14 +46,15 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     visitor.browser.see(".troubles", "no steward has decided").await?;
     visitor.browser.run("window.kept = true", Vec::new()).await?;
     scene::approve(&stage, job).await?;
-    let begun = visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
+    let first_round =
+        visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
 
     stage.kill_server();
     visitor.browser.see(".connection.lost", "Connection lost").await?;
     stage.start_server()?;
     visitor.browser.see(".connection:not(.lost)", "Live").await?;
     let before = visitor.browser.run(NUMBER, Vec::new()).await?.as_u64().unwrap_or_default();
-    assert!(before >= begun.as_u64().unwrap_or_default());
+    assert!(before >= first_round.as_u64().unwrap_or_default());
     visitor
         .wait("a round after the server came back", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(before))
         .await?;

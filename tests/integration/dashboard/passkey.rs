@@ -63,8 +63,8 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     assert!(refused.is_err(), "the key file is not pinned any more");
     browser.click("form[data-approve] button").await?;
     browser.see(".notice", "You approved the job.").await?;
-    let shown: Job = stage.operator.job(job).await?;
-    let part = shown.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
+    let current: Job = stage.operator.job(job).await?;
+    let part = current.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
     assert_eq!(part.consent, Some(Consent::Signed { key: key.fingerprint.clone() }));
 
     // The others sign with key files; every site verifies its approval, and the job runs to its end.

@@ -57,7 +57,7 @@ async fn passkey_signs_in_alone_and_after_the_password() -> TestResult<()> {
     // After its removal it no longer signs in.
     browser.click("form[action='/ui/remove-passkey'] button").await?;
     browser.see(".notice", "The passkey is removed").await?;
-    let left: Vec<Passkey> = stage.sites[1].client.get("/me/passkeys").await?;
-    assert_eq!(left, []);
+    let remaining: Vec<Passkey> = stage.sites[1].client.get("/me/passkeys").await?;
+    assert_eq!(remaining, []);
     Ok(())
 }

@@ -75,8 +75,8 @@ impl PageVisitor {
         within: Duration,
         enough: impl Fn(&Value) -> bool,
     ) -> TestResult<Value> {
-        let found = self.browser.until(script, arguments, within, enough).await?;
-        found.map_err(|last| format!("waited for {what} in vain; the last was {last}").into())
+        let outcome = self.browser.until(script, arguments, within, enough).await?;
+        outcome.map_err(|last| format!("waited for {what} in vain; the last was {last}").into())
     }
 
     /// Checks the properties of every page: no error in the console, nothing wider than the screen, no serious
@@ -91,11 +91,11 @@ impl PageVisitor {
         assert!(complaints.is_empty(), "{name} complains: {complaints:?}");
         let widths = self.browser.run("return [document.documentElement.scrollWidth, innerWidth]", Vec::new()).await?;
         assert!(widths[0].as_u64() <= widths[1].as_u64(), "{name} is {} wide on a screen of {}", widths[0], widths[1]);
-        let mut found = Vec::new();
+        let mut violations = Vec::new();
         for theme in [PageTheme::Light, PageTheme::Dark] {
-            found.extend(axe::findings(&self.browser, theme).await?);
+            violations.extend(axe::findings(&self.browser, theme).await?);
         }
-        assert!(found.is_empty(), "{name} keeps people out:\n{}", found.join("\n"));
+        assert!(violations.is_empty(), "{name} keeps people out:\n{}", violations.join("\n"));
         Ok(())
     }
 

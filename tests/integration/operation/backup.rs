@@ -33,8 +33,8 @@ async fn restore(database: TestDatabase) -> TestResult<()> {
     let folder = tempfile::tempdir()?;
     let (older, newest) = (folder.path().join("older.backup"), folder.path().join("newest.backup"));
     // The backup is made while everything runs.
-    let said = server(&stage, &["backup"], &older, PASSPHRASE)?;
-    assert!(said.contains("Its ledger ends with"), "{said}");
+    let text = server(&stage, &["backup"], &older, PASSPHRASE)?;
+    assert!(text.contains("Its ledger ends with"), "{text}");
     let first = scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, ROUNDS).await?;
     server(&stage, &["backup"], &newest, PASSPHRASE)?;
@@ -55,8 +55,8 @@ async fn restore(database: TestDatabase) -> TestResult<()> {
     server(&stage, &["restore"], &folder.path().join("damaged.backup"), PASSPHRASE).expect_err("cut in half");
 
     // The newest backup: operation continues.
-    let said = server(&stage, &["restore"], &newest, PASSPHRASE)?;
-    assert!(said.contains("restored to this state"), "{said}");
+    let text = server(&stage, &["restore"], &newest, PASSPHRASE)?;
+    assert!(text.contains("restored to this state"), "{text}");
     stage.start_server()?;
     assert!(stage.operator.job(first).await?.report.is_some(), "what was, is there");
     let artifacts = stage.operator.artifacts(first).await?;
@@ -66,8 +66,8 @@ async fn restore(database: TestDatabase) -> TestResult<()> {
     scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "alarm", "show"])?;
-        assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
+        let ledger_text = site.command(&["ledger", "alarm", "show"])?;
+        assert!(!ledger_text.contains("Open: nothing leaves"), "{} is content: {ledger_text}", site.name);
     }
 
     // An older backup: every site that paid since returns its receipts.
@@ -86,15 +86,15 @@ async fn restore(database: TestDatabase) -> TestResult<()> {
 pub(super) async fn healed(stage: &TestConsortium, receipts: u32, reason: &str) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
-            site.command(&["ledger", "show"]).is_ok_and(|said| {
-                said.contains(&format!("({reason}); healed")) && !said.contains("does not have every receipt")
+            site.command(&["ledger", "show"]).is_ok_and(|text| {
+                text.contains(&format!("({reason}); healed")) && !text.contains("does not have every receipt")
             })
         })
         .await?;
     }
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(&format!("({reason}); healed {receipts} receipts")), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(&format!("({reason}); healed {receipts} receipts")), "{ledger_text}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
     }
@@ -106,7 +106,7 @@ async fn reconcile(stage: &TestConsortium) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
             site.command(&["ledger", "show"])
-                .is_ok_and(|shown| shown.contains("; healed ") && !shown.contains("does not have every receipt"))
+                .is_ok_and(|text| text.contains("; healed ") && !text.contains("does not have every receipt"))
         })
         .await?;
     }
@@ -116,16 +116,16 @@ async fn reconcile(stage: &TestConsortium) -> TestResult<()> {
 /// Verifies the server's ledger.
 pub(super) fn verified(stage: &TestConsortium) -> TestResult<()> {
     let output = stage.server_command()?.arg("verify").output()?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(said.into()) }
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(text.into()) }
 }
 
 /// Runs a command of the server on a file.
 fn server(stage: &TestConsortium, command: &[&str], file: &Path, passphrase: &str) -> TestResult<String> {
     let output =
         stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(said) } else { Err(said.into()) }
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(text) } else { Err(text.into()) }
 }
 
 /// Removes all data of the server.

@@ -79,15 +79,15 @@ async fn job_outlasts_a_full_disk_of_the_server() -> TestResult<()> {
 
     disk.make_room()?;
     wait_for_readiness(&stage, StatusCode::NO_CONTENT).await?;
-    let done = stage.finish(job, JOB).await?;
-    assert_eq!(done.summary.rounds_done, ROUNDS);
+    let finished_job = stage.finish(job, JOB).await?;
+    assert_eq!(finished_job.summary.rounds_done, ROUNDS);
     for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
         let commits: u64 =
             entries.iter().filter(|entry| entry.kind == EntryKind::Commit).map(|entry| entry.count).sum();
         assert_eq!(commits, u64::from(ROUNDS), "{name}: no round is paid twice");
-        let part = done.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
+        let part = finished_job.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
         assert_eq!(part.releases, u64::from(ROUNDS), "{name}: every paid round has its vector");
         site.command(&["ledger", "verify"])?;
     }

@@ -26,8 +26,8 @@ async fn a_job_goes_on_when_one_of_two_servers_dies() -> TestResult<()> {
         site.connect_to(balancer.address)?;
     }
     stage.open().await?;
-    let taken = balancer.connection_counts();
-    assert!(taken.iter().all(|count| *count > 0), "workers are at both: {taken:?}");
+    let counts = balancer.connection_counts();
+    assert!(counts.iter().all(|count| *count > 0), "workers are at both: {counts:?}");
     scene::set_budgets(&stage, 60.0).await?;
 
     // A session that began at one server is valid at the other, and each reads the other's writes.

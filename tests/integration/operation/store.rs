@@ -31,8 +31,8 @@ async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> TestResult<()> 
         .env("UNDERTONE_HTTP", "127.0.0.1:0")
         .env("UNDERTONE_GRPC", "127.0.0.1:0")
         .output()?;
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("object store"), "{said}");
-    assert!(!said.contains("wrong"), "the key stays secret: {said}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && message.contains("object store"), "{message}");
+    assert!(!message.contains("wrong"), "the key stays secret: {message}");
     Ok(())
 }

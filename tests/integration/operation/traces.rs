@@ -22,8 +22,8 @@ fn round(call: &WireCall) -> TestResult<Option<(String, u32)>> {
             _ => None,
         },
         Some("Average") => {
-            let asked = v1::AverageRequest::decode(&first[..])?;
-            Some((asked.series, asked.round))
+            let request = v1::AverageRequest::decode(&first[..])?;
+            Some((request.series, request.round))
         }
         _ => None,
     })
@@ -61,11 +61,11 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
         }
     }
     assert!(sent.len() >= ROUNDS as usize, "{sent:?}");
-    let mut seen = BTreeSet::new();
+    let mut earlier = BTreeSet::new();
     for (round, traces) in &sent {
         assert!(traces.is_subset(&taken[round]), "{round:?}: {traces:?} and {:?}", taken[round]);
         for trace in traces {
-            assert!(seen.insert(trace), "{round:?} has the trace of another round");
+            assert!(earlier.insert(trace), "{round:?} has the trace of another round");
         }
     }
     Ok(())

@@ -18,8 +18,8 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
 
     // Each worker counts as seen when it first waits for work.
     let all_seen = "undertone_workers{state=\"seen\"} 4";
-    wait_until_so("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
-    let told = read(&metrics)?;
+    wait_until_so("every worker is seen", || read(&metrics).is_ok_and(|text| text.contains(all_seen))).await?;
+    let text = read(&metrics)?;
     for line in [
         "undertone_grpc_call_duration_seconds_bucket",
         "undertone_http_request_duration_seconds_count",
@@ -28,18 +28,18 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
         // The workers' own polling rate reaches no limit.
         "undertone_requests_turned_away_total 0",
     ] {
-        assert!(told.contains(line), "{line} is missing:\n{told}");
+        assert!(text.contains(line), "{line} is missing:\n{text}");
     }
-    assert!(told.contains("method=\"/undertone.v1.WorkerGateway/SignIn\",code=\"Ok\""), "{told}");
+    assert!(text.contains("method=\"/undertone.v1.WorkerGateway/SignIn\",code=\"Ok\""), "{text}");
     for site in &stage.sites {
-        assert!(!told.contains(&site.organization.to_string()) && !told.contains(&site.name), "nobody is named");
+        assert!(!text.contains(&site.organization.to_string()) && !text.contains(&site.name), "nobody is named");
     }
 
     // The workers wait for work, half a minute at a time; the shutdown does not wait for them.
-    let begun = Instant::now();
+    let start = Instant::now();
     let ended = stage.stop_server(Duration::from_secs(8))?;
     assert!(ended.success(), "it ended by itself: {ended:?}");
-    let waiting = begun.elapsed();
+    let waiting = start.elapsed();
 
     stage.start_server()?;
     let mut upload = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
@@ -50,19 +50,19 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
     let mut other = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
     other.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
     other.read_to_string(&mut String::new())?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let ended = stage.stop_server(Duration::from_secs(15))?;
     assert!(ended.success(), "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", begun.elapsed());
-    eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", start.elapsed());
+    eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", start.elapsed());
     Ok(())
 }
 
 #[test]
 fn a_log_that_no_terminal_shows_has_no_colours() -> TestResult<()> {
     let (stage, _) = TestConsortium::vacant_with(TestDatabase::Sqlite, &[("NO_COLOR", "")])?;
-    let said = stage.server()?.output();
-    assert!(said.contains("serving") && !said.contains('\u{1b}'), "{said:?}");
+    let output = stage.server()?.output();
+    assert!(output.contains("serving") && !output.contains('\u{1b}'), "{output:?}");
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn a_log_that_no_terminal_shows_has_no_colours() -> TestResult<()> {
 fn read(address: &str) -> TestResult<String> {
     let mut watching = TcpStream::connect(address)?;
     watching.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
-    let mut told = String::new();
-    watching.read_to_string(&mut told)?;
-    Ok(told)
+    let mut text = String::new();
+    watching.read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -76,25 +76,25 @@ async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
     stage.sites[1].stop()?;
 
     let raw = line.uploads();
-    let mut said: Vec<WireCall> = Vec::new();
+    let mut all: Vec<WireCall> = Vec::new();
     for connection in raw.clone() {
-        said.extend(calls(connection).await?);
+        all.extend(calls(connection).await?);
     }
-    for call in &said {
+    for call in &all {
         is_whole(call).map_err(|error| format!("{}: {error}", call.path))?;
         for (name, _) in &call.headers {
             assert!(HEADERS.contains(&name.as_str()), "{}: a header {name}", call.path);
         }
     }
-    assert!(!said.is_empty(), "the site was heard");
-    let of = |name: &str| said.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
+    assert!(!all.is_empty(), "the site was heard");
+    let calls_to = |name: &str| all.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
     let log = QueryLog::generate(PRIVATE[0]);
 
     // The pool: the texts that pass, no counts, nothing else.
-    let asked = of("Ask");
-    assert_eq!(asked.len(), 1, "one pool, once");
+    let submissions = calls_to("Ask");
+    assert_eq!(submissions.len(), 1, "one pool, once");
     let mut packed = Vec::new();
-    for message in &asked[0].messages {
+    for message in &submissions[0].messages {
         if let Some(v1::ask_chunk::Part::Data(data)) = v1::AskChunk::decode(&message[..])?.part {
             packed.extend(data);
         }
@@ -109,11 +109,11 @@ async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
     }
     // The site reports size classes only: its registration contains exactly the declared fields, and no count of the
     // log.
-    for call in of("RegisterDataset") {
+    for call in calls_to("RegisterDataset") {
         for message in &call.messages {
-            let told = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
-            let read: DatasetRegistration = serde_json::from_str(&told)?;
-            assert_eq!(serde_json::to_string(&read)?, told, "nothing beside the form");
+            let registration = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
+            let read: DatasetRegistration = serde_json::from_str(&registration)?;
+            assert_eq!(serde_json::to_string(&read)?, registration, "nothing beside the form");
             assert_eq!((read.records.0, read.classes), (10_000, 0));
         }
     }

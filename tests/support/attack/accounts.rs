@@ -46,15 +46,15 @@ async fn stop_a_job(stage: &TestConsortium) -> TestResult<Vec<AttackOutcome>> {
         }
     };
     let certificate: undertone_api::signed::Certificate = serde_json::from_str(&file.payload)?;
-    let charged = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
-    if charged.releases.committed == 0 || charged.releases.committed >= u64::from(ROUNDS) {
-        return Err(format!("the job was not stopped on its way: {:?}", charged.releases).into());
+    let charges = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
+    if charges.releases.committed == 0 || charges.releases.committed >= u64::from(ROUNDS) {
+        return Err(format!("the job was not stopped on its way: {:?}", charges.releases).into());
     }
-    let clock = charged.clock.ok_or("the receipts name their ticks")?;
+    let clock = charges.clock.ok_or("the receipts name their ticks")?;
     let stopped = AttackOutcome {
         attack: "stopped_job",
-        gained: u64::from(ROUNDS).saturating_sub(charged.releases.counted),
-        gained_before: u64::from(ROUNDS) - charged.releases.committed,
+        gained: u64::from(ROUNDS).saturating_sub(charges.releases.counted),
+        gained_before: u64::from(ROUNDS) - charges.releases.committed,
         what: "planned releases that the certificate does not price",
     };
     let timed = AttackOutcome {
@@ -69,11 +69,11 @@ async fn stop_a_job(stage: &TestConsortium) -> TestResult<Vec<AttackOutcome>> {
 /// Raises the limit after a release: the sum of two promises holds, and the site must report it.
 fn raise_a_budget(stage: &TestConsortium) -> TestResult<AttackOutcome> {
     stage.sites[1].edit_policy("[budget.record]\nepsilon = 60.0", "[budget.record]\nepsilon = 70.0")?;
-    let said = stage.sites[1].command(&["policy", "show"])?;
-    let told = said.contains("60") && said.contains("70") && said.contains("130");
+    let text = stage.sites[1].command(&["policy", "show"])?;
+    let is_reported = text.contains("60") && text.contains("70") && text.contains("130");
     Ok(AttackOutcome {
         attack: "raised_budget",
-        gained: u64::from(!told),
+        gained: u64::from(!is_reported),
         gained_before: 1,
         what: "raised limits that are stated as one promise",
     })
@@ -89,7 +89,7 @@ async fn records_beside_speakers(stage: &mut TestConsortium) -> TestResult<Attac
     let before = receipts(stage)?;
     let job = job(stage, PrivacyUnit::Record, 2).await?;
     // Refused at the proposal, or by the site.
-    let said = match stage.sites[0].client.propose(stage.consortium, &job).await {
+    let reason = match stage.sites[0].client.propose(stage.consortium, &job).await {
         Ok(proposed) => {
             let id = proposed.summary.id;
             let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
@@ -98,8 +98,8 @@ async fn records_beside_speakers(stage: &mut TestConsortium) -> TestResult<Attac
         }
         Err(error) => format!("{error:?}"),
     };
-    if receipts(stage)? == before && !said.contains("speaker") {
-        return Err(format!("the job was refused for another reason: {said}").into());
+    if receipts(stage)? == before && !reason.contains("speaker") {
+        return Err(format!("the job was refused for another reason: {reason}").into());
     }
     Ok(AttackOutcome {
         attack: "record_job_beside_a_speaker_limit",

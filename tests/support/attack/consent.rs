@@ -86,9 +86,9 @@ async fn proposed(stage: &TestConsortium) -> TestResult<JobId> {
 async fn outcome(stage: &TestConsortium, job: JobId, dataset: DatasetId, reason: &str) -> TestResult<u64> {
     let before = commits(stage, dataset).await?;
     let over = |state: JobState| state.is_over() || state == JobState::Paused;
-    let seen = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
+    let current = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
     let paid = commits(stage, dataset).await? > before;
-    let said = format!("{:?} {:?}", seen.reason, seen.holds);
+    let said = format!("{:?} {:?}", current.reason, current.holds);
     if !paid && !said.contains(reason) {
         return Err(format!("the site did not run the job for another reason: {said}").into());
     }

@@ -28,14 +28,14 @@ pub(super) async fn play() -> TestResult<Vec<AttackOutcome>> {
         ],
         "computes over all recordings",
     )?;
-    let counted = accepted(&[("counted", &[])], "--classes is missing")?;
+    let exact_facts = accepted(&[("counted", &[])], "--classes is missing")?;
 
     takes("ward", "two", &["--classes", &classes])?;
-    let known = "--continues ward";
-    let mut again = count_accepted(takes("ward-again", "two", &["--classes", &classes]), known)?;
+    let refusal = "--continues ward";
+    let mut again = count_accepted(takes("ward-again", "two", &["--classes", &classes]), refusal)?;
     let recordings = corpus.folder().join("two").to_string_lossy().into_owned();
     let sound = ["data", "add-recordings", "--input", &recordings, "--name", "ward-sound", "--visibility", "private"];
-    again += count_accepted(site.command(&sound), known)?;
+    again += count_accepted(site.command(&sound), refusal)?;
     let line = site.command(&["lineage", "show"])?;
     if !line.contains("ward") {
         return Err(format!("the site does not know what it prepared: {line}").into());
@@ -49,7 +49,7 @@ pub(super) async fn play() -> TestResult<Vec<AttackOutcome>> {
         },
         AttackOutcome {
             attack: "classes_of_private_labels",
-            gained: counted,
+            gained: exact_facts,
             gained_before: 1,
             what: "exact facts of private labels that registration tells",
         },

@@ -75,15 +75,15 @@ pub(super) async fn pool() -> TestResult<Vec<AttackOutcome>> {
     stage.sites[1].start(&[])?;
     let deadline = Instant::now() + JOB;
     let sent_again = loop {
-        let said = stage.sites[1].output();
-        if said.contains("pool sent") {
+        let output = stage.sites[1].output();
+        if output.contains("pool sent") {
             break true;
         }
-        if said.contains("a second sample is never drawn") {
+        if output.contains("a second sample is never drawn") {
             break fs::read(&stored).is_ok_and(|stored| stored != first);
         }
         if Instant::now() > deadline {
-            return Err(format!("the site neither sends nor refuses:\n{said}").into());
+            return Err(format!("the site neither sends nor refuses:\n{output}").into());
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
@@ -117,8 +117,8 @@ pub(super) async fn transcription() -> TestResult<Vec<AttackOutcome>> {
     let backup = back_up(&stage, site)?;
     stage.sites[site].start(&[("UNDERTONE_FAULT", "before-send:4")])?;
     stage.sites[site].wait_for_end(JOB)?;
-    let heard = clouds.distinct();
-    if heard.iter().all(BTreeSet::is_empty) {
+    let sounds = clouds.distinct();
+    if sounds.iter().all(BTreeSet::is_empty) {
         return Err("no recognizer heard anything: nothing was tried".into());
     }
 
@@ -126,7 +126,7 @@ pub(super) async fn transcription() -> TestResult<Vec<AttackOutcome>> {
     stage.sites[site].command(&["restore", &backup, "--replace"])?;
     stage.sites[site].start(&[])?;
     stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?;
-    let others: usize = heard.iter().zip(clouds.distinct()).map(|(heard, now)| now.difference(heard).count()).sum();
+    let others: usize = sounds.iter().zip(clouds.distinct()).map(|(before, now)| now.difference(before).count()).sum();
     if commits(&stage, dataset).await? != 1 {
         return Err("the server knows another number of receipts than one".into());
     }

@@ -149,7 +149,7 @@ pub async fn job(stage: &TestConsortium, providers: &[&str]) -> TestResult<NewJo
 
 /// Returns whether the site's own ledger has paid for anything, by its command line.
 pub fn is_paid(site: &Path) -> bool {
-    let shown = || -> TestResult<bool> {
+    let read_ledger = || -> TestResult<bool> {
         let output = Command::new(workspace::program("undertone-worker")?)
             .arg("--site")
             .arg(site)
@@ -161,7 +161,7 @@ pub fn is_paid(site: &Path) -> bool {
         let spent = row.and_then(|row| row.split_whitespace().nth(2)).and_then(|spent| spent.parse::<f64>().ok());
         Ok(spent.is_some_and(|spent| spent > 0.0))
     };
-    shown().unwrap_or(false)
+    read_ledger().unwrap_or(false)
 }
 
 /// Passes every file below a folder to `look`.

@@ -43,12 +43,12 @@ impl ScheduleRng {
     /// # Panics
     /// When all weights are 0.
     pub(super) fn weighted<T: Copy>(&mut self, things: &[(u64, T)]) -> T {
-        let mut left = self.below(things.iter().map(|(weight, _)| weight).sum());
+        let mut remaining = self.below(things.iter().map(|(weight, _)| weight).sum());
         for (weight, thing) in things {
-            if left < *weight {
+            if remaining < *weight {
                 return *thing;
             }
-            left -= weight;
+            remaining -= weight;
         }
         unreachable!("the throw is below the sum of the weights")
     }

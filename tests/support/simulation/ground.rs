@@ -132,8 +132,8 @@ pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<S
 /// Makes a folder in memory where possible, because a schedule syncs hundreds of times.
 fn folder() -> Result<TempDir, Failed> {
     let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
-    Ok(made?)
+    let folder = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
+    Ok(folder?)
 }
 
 pub(super) fn server_config(root: &Path, database: &TestDatabase) -> Config {
@@ -267,7 +267,7 @@ async fn enrol(
             RoleScope::Consortium(_) => None,
         })
         .ok_or("the first member has no role")?;
-    let number = PARTIES.iter().position(|(known, ..)| *known == name).unwrap_or_default();
+    let number = PARTIES.iter().position(|(party, ..)| *party == name).unwrap_or_default();
     let folder = Folder::new(site(root, number));
     folder.create()?;
     let key = SiteKey::load_or_make(&folder.key())?;

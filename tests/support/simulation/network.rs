@@ -87,27 +87,27 @@ impl SimulatedNetwork {
         if fate < bound {
             self.stray.push((worker, message.clone()));
         }
-        let heard = self.servers[server].serve(worker, message).await?;
-        self.trace.more(&heard.word());
+        let outcome = self.servers[server].serve(worker, message).await?;
+        self.trace.more(&outcome.word());
         if (bound..bound + weather.unanswered).contains(&fate) {
             self.trace.more("its answer is lost");
             return Ok(CallOutcome::Nothing);
         }
-        Ok(heard)
+        Ok(outcome)
     }
 
     /// Delivers a message or vector after its sender stopped waiting. Returns false when there is none.
     pub(super) async fn late(&mut self) -> Result<bool, Failed> {
         let server = self.somewhere();
-        if let Some(heard) = self.servers[server].decide_late().await? {
-            self.trace.note(format!("a vector is decided about late: {}", heard.word()));
+        if let Some(outcome) = self.servers[server].decide_late().await? {
+            self.trace.note(format!("a vector is decided about late: {}", outcome.word()));
             return Ok(true);
         }
         let Some(which) = self.dice.index(self.stray.len()) else { return Ok(false) };
         let (worker, message) = self.stray.swap_remove(which);
-        let said = message.word();
-        let heard = self.servers[server].serve(worker, message).await?;
-        self.trace.note(format!("late, {said}: {}", heard.word()));
+        let name = message.word();
+        let outcome = self.servers[server].serve(worker, message).await?;
+        self.trace.note(format!("late, {name}: {}", outcome.word()));
         Ok(true)
     }
 

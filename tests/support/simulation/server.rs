@@ -95,10 +95,10 @@ impl SimulatedServer {
     ) -> Result<Option<Result<T, Error>>, Failed> {
         let Some(ctx) = self.ctx.clone() else { return Ok(None) };
         fault::plan(self.planned.take());
-        let done = AssertUnwindSafe(act(&ctx)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(act(&ctx)).catch_unwind().await;
         fault::plan(None);
-        match done {
-            Ok(done) => Ok(Some(done)),
+        match outcome {
+            Ok(outcome) => Ok(Some(outcome)),
             Err(payload) if payload.is::<SimulatedCrash>() => {
                 drop(ctx);
                 self.kill().await?;
@@ -140,8 +140,8 @@ impl SimulatedServer {
     /// Processes the vector that has arrived; no sender waits for the answer. Returns `None` when there is none.
     pub(super) async fn decide_late(&mut self) -> Result<Option<CallOutcome>, Failed> {
         let Some(incoming) = self.arriving.take() else { return Ok(None) };
-        let taken = self.live(async |ctx| incoming.accept(ctx).await.map(|_| ServerAnswer::Done)).await?;
-        Ok(Some(call_outcome(taken)))
+        let answer = self.live(async |ctx| incoming.accept(ctx).await.map(|_| ServerAnswer::Done)).await?;
+        Ok(Some(call_outcome(answer)))
     }
 }
 

@@ -191,19 +191,19 @@ impl SiteProcess {
     pub(super) async fn compare(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         let Some(life) = self.life.as_ref().filter(|_| !self.compared) else { return Ok(self.compared) };
         let mut after = ledger::length(life.site.store()).map_err(Failed::from)?.saturating_sub(1);
-        let mut shown = Vec::new();
+        let mut receipts = Vec::new();
         loop {
             network.trace.note(format!("{} compares its ledger", self.name));
             match network.carry(self.worker, WorkerCall::Receipts { after }).await? {
                 CallOutcome::Said(ServerAnswer::Signed(page)) if page.is_empty() => break,
                 CallOutcome::Said(ServerAnswer::Signed(page)) => {
                     after += page.len() as u64;
-                    shown.extend(page);
+                    receipts.extend(page);
                 }
                 _ => return Ok(false),
             }
         }
-        let taken = self.live(|life| daemon::take_in(&life.site, &shown).map_err(|error| error.to_string()))?;
+        let taken = self.live(|life| daemon::take_in(&life.site, &receipts).map_err(|error| error.to_string()))?;
         if self.note_outcome(network, "compared", taken).is_none() {
             return Ok(false);
         }
@@ -260,8 +260,8 @@ impl SiteProcess {
         let decided = life.known.iter().cloned().collect();
         let leases = life.parts.values().map(|part| part.work.lease.clone()).collect();
         network.trace.note(format!("{} asks for an offer", self.name));
-        let heard = network.carry(self.worker, WorkerCall::NextOffer { decided, leases }).await?;
-        let CallOutcome::Said(ServerAnswer::Offer(offer)) = heard else { return Ok(true) };
+        let outcome = network.carry(self.worker, WorkerCall::NextOffer { decided, leases }).await?;
+        let CallOutcome::Said(ServerAnswer::Offer(offer)) = outcome else { return Ok(true) };
         match *offer {
             Offer::Nothing => {}
             Offer::Proposal { manifest, dataset } => {
@@ -332,8 +332,8 @@ impl SiteProcess {
                 CallOutcome::No(code, _) if transient(code) => return Ok(true),
                 CallOutcome::Said(_) | CallOutcome::No(..) => {}
             }
-            let told = self.live(|life| daemon::told(&life.site, &decided))?;
-            self.note_outcome(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
+            let acknowledgement = self.live(|life| daemon::told(&life.site, &decided))?;
+            self.note_outcome(network, "told", acknowledgement.map(|done| done.map_err(|error| error.to_string())));
         }
         Ok(true)
     }
@@ -354,8 +354,8 @@ impl SiteProcess {
         }
         for (job, dataset, lease) in orphans {
             network.trace.note(format!("{} asks about a run that nobody works on", self.name));
-            let heard = network.carry(self.worker, WorkerCall::Renew { lease: lease.clone() }).await?;
-            if let CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) = heard {
+            let outcome = network.carry(self.worker, WorkerCall::Renew { lease: lease.clone() }).await?;
+            if let CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) = outcome {
                 let outcome = RunOutcome::Stopped { reason };
                 let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
                 if self

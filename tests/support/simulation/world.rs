@@ -262,13 +262,13 @@ impl<'g> SimulationWorld<'g> {
         let (consortium, actor) = (self.ground.consortium, &self.ground.parties[0].admin);
         let server = self.network.somewhere();
         self.network.trace.note(format!("a job of {parts} parts and {rounds} rounds is proposed"));
-        let done = self.network.servers[server]
+        let outcome = self.network.servers[server]
             .live(async |ctx| jobs::propose(ctx, actor, consortium, new).await.map(|job| job.summary.id))
             .await?;
-        if let Some(Ok(job)) = &done {
+        if let Some(Ok(job)) = &outcome {
             self.jobs.push(*job);
         }
-        self.note_result(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
@@ -282,7 +282,7 @@ impl<'g> SimulationWorld<'g> {
         let (job, dataset, yes) = (proposed[which], party.holdings[held].id, dice.percent(96));
         let server = self.network.somewhere();
         self.network.trace.note(format!("a steward of {} says {yes} to job {which}", party.name));
-        let done = self.network.servers[server]
+        let outcome = self.network.servers[server]
             .live(async |ctx| {
                 if yes {
                     let manifest = jobs::get(ctx, &party.admin, job).await?.manifest;
@@ -296,7 +296,7 @@ impl<'g> SimulationWorld<'g> {
                 }
             })
             .await?;
-        self.note_result(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
@@ -309,8 +309,8 @@ impl<'g> SimulationWorld<'g> {
 
     async fn cancel(&mut self, job: JobId) -> Result<(), StopReason> {
         let (server, actor) = (self.network.somewhere(), &self.ground.parties[0].admin);
-        let done = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
-        self.note_result(done);
+        let outcome = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
+        self.note_result(outcome);
         Ok(())
     }
 
@@ -323,9 +323,9 @@ impl<'g> SimulationWorld<'g> {
         let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
-        let done =
+        let outcome =
             self.network.servers[server].live(async |ctx| budget::set(ctx, &party.admin, dataset, new).await).await?;
-        self.note_result(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
@@ -339,8 +339,8 @@ impl<'g> SimulationWorld<'g> {
         Ok(true)
     }
 
-    fn note_result<T>(&mut self, done: Option<Result<T, Error>>) {
-        let word = match done {
+    fn note_result<T>(&mut self, outcome: Option<Result<T, Error>>) {
+        let word = match outcome {
             None => "silence".to_owned(),
             Some(Ok(_)) => "done".to_owned(),
             Some(Err(error)) => {

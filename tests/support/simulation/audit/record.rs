@@ -37,9 +37,9 @@ impl TableRecord {
 pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Failed> {
     let mut statement = db.prepare_cached(sql)?;
     let width = statement.column_count();
-    let mut found = statement.query([])?;
+    let mut rows = statement.query([])?;
     let mut all = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         let text = |column| {
             Ok::<_, rusqlite::Error>(match row.get_ref(column)? {
                 ValueRef::Null => String::new(),

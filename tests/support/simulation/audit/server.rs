@@ -136,7 +136,7 @@ impl ConsortiumAuditor {
         let columns =
             ["account_id", "kind", "job_id", "dataset_id", "series", "round", "attempt", "event", "count", "receipt"];
         let mut accounts: BTreeMap<String, BTreeMap<(JobId, DatasetId), ReservationState>> = BTreeMap::new();
-        let mut counted = BTreeSet::new();
+        let mut used_receipts = BTreeSet::new();
         for row in self.rows(ctx, "ledger_entry", &columns, "account_id, sequence").await? {
             let place = (id(&row[2])?.into(), id(&row[3])?.into());
             let event: Event = serde_json::from_str(&row[7]).map_err(Failed::from)?;
@@ -149,11 +149,11 @@ impl ConsortiumAuditor {
                 }
                 ("commit", Some(part)) => {
                     part.commit(&event).map_err(StopReason::Wrong)?;
-                    if !counted.insert(row[9].clone()) {
+                    if !used_receipts.insert(row[9].clone()) {
                         return Err(StopReason::Wrong("a receipt was counted twice".to_owned()));
                     }
-                    let paid = [&row[2..4], &row[4..7]].concat();
-                    if count != 1 || receipts.get(&row[9]) != Some(&paid) {
+                    let place_key = [&row[2..4], &row[4..7]].concat();
+                    if count != 1 || receipts.get(&row[9]) != Some(&place_key) {
                         return Err(StopReason::Wrong("a release was counted without its receipt".to_owned()));
                     }
                 }

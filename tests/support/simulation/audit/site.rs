@@ -96,11 +96,11 @@ impl SiteAuditor {
 
     /// Returns the payments on disk at this moment.
     pub(crate) fn payments(&self) -> Result<SitePayments, Failed> {
-        let mut paid = SitePayments::default();
+        let mut payments = SitePayments::default();
         for row in rows(&self.db, "SELECT job, dataset, series, round FROM receipt")? {
-            *paid.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;
+            *payments.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;
         }
-        Ok(paid)
+        Ok(payments)
     }
 
     /// Checks the file if it has changed; returns true when it had.
@@ -156,7 +156,7 @@ impl SiteAuditor {
             links.push(ReceiptLink { job: receipt.job, dataset: receipt.dataset, digest: row[2].clone() });
         }
         let mut accounts: BTreeMap<AccountKey, BTreeMap<(JobId, DatasetId), ReservationState>> = BTreeMap::new();
-        let mut paid = 0;
+        let mut commits = 0;
         for row in rows(&self.db, "SELECT payload FROM entry ORDER BY sequence")? {
             let entry: LedgerEntry = serde_json::from_str(&row[0]).map_err(Failed::from)?;
             let parts = accounts.entry(entry.account).or_default();
@@ -170,7 +170,7 @@ impl SiteAuditor {
                 }
                 (EntryKind::Commit, Some(part)) => {
                     part.commit(&entry.event).map_err(StopReason::Wrong)?;
-                    paid += 1;
+                    commits += 1;
                     let link = entry.receipt.and_then(|number| links.get(number as usize - 1));
                     if link.is_none_or(|link| (link.job, link.dataset) != place) {
                         return Err(StopReason::Wrong("a payment of a site has no receipt".to_owned()));
@@ -184,8 +184,8 @@ impl SiteAuditor {
                 }
             }
         }
-        if paid != links.len() {
-            return Err(StopReason::Wrong(format!("a site has {paid} payments and {} receipts", links.len())));
+        if commits != links.len() {
+            return Err(StopReason::Wrong(format!("a site has {commits} payments and {} receipts", links.len())));
         }
         let withheld = rows(&self.db, "SELECT job, dataset FROM withheld")?;
         let withheld = withheld.iter().map(|row| Ok((row[0].parse()?, row[1].parse()?)));

@@ -78,8 +78,8 @@ pub(crate) fn check_cap<'a>(
         }
     }
     let shares = budget.shares();
-    let held = sums.iter().zip(&shares).any(|(sum, share)| share.is_some_and(|share| *sum <= share.units()));
-    Ok(if held {
+    let is_within = sums.iter().zip(&shares).any(|(sum, share)| share.is_some_and(|share| *sum <= share.units()));
+    Ok(if is_within {
         Ok(())
     } else {
         Err(format!("the cap of epsilon {} is exceeded at every order", budget.epsilon().get()))

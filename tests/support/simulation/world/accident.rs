@@ -58,11 +58,11 @@ impl SimulationWorld<'_> {
 
     /// Makes a backup of a site.
     pub(super) fn copy(&mut self, which: usize) -> Result<bool, StopReason> {
-        let done = self.sites[which].copy()?;
-        if done {
+        let outcome = self.sites[which].copy()?;
+        if outcome {
             self.network.trace.note(format!("a backup is made of {}", self.sites[which].name));
         }
-        Ok(done)
+        Ok(outcome)
     }
 
     /// Restores a site's disk from an older copy.
@@ -72,13 +72,13 @@ impl SimulationWorld<'_> {
             1 => RestoreMode::NewMachine,
             _ => RestoreMode::ByHand,
         };
-        let done = self.sites[which].put_back(how)?;
-        if done {
+        let outcome = self.sites[which].put_back(how)?;
+        if outcome {
             self.restores += 1;
             let worker = self.sites[which].worker;
             self.network.forget(worker);
             self.network.trace.note(format!("{} is restored from its backup, {how:?}", self.sites[which].name));
         }
-        Ok(done)
+        Ok(outcome)
     }
 }

@@ -123,13 +123,13 @@ fn pairs(report: &mut Report, sizes: &RequestedSizes, ground: &PublicLog<'_>, si
     };
     let learner = sizes.learner(Acquisition::Entropy, true);
     let plan = RehearsalPlan { rehearsal: &sizes.rehearsal, gate: Some(&gate), learner: &learner };
-    let told = rehearse(ground, plan, sieve, &|_, _| true)?;
-    let comparison = told.iter().find(|pair| pair.baseline).and_then(last);
-    for pair in &told {
+    let rehearsal = rehearse(ground, plan, sieve, &|_, _| true)?;
+    let comparison = rehearsal.iter().find(|pair| pair.baseline).and_then(last);
+    for pair in &rehearsal {
         report.line(line(pair, comparison))?;
     }
-    let violations: u64 = told.iter().map(|pair| pair.violations).sum();
-    report.line(json!({ "pairs": told.len(), "violations": violations, "seconds": seconds(began) }))?;
+    let violations: u64 = rehearsal.iter().map(|pair| pair.violations).sum();
+    report.line(json!({ "pairs": rehearsal.len(), "violations": violations, "seconds": seconds(began) }))?;
     if violations > 0 {
         return Err(format!("{violations} queries were shown that have fewer than k kept rows").into());
     }

@@ -43,8 +43,8 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 
 async fn measure(report: &mut Report) -> TestResult<()> {
     let recipe = TrainingRecipe::from_environment()?;
-    let chosen = std::env::var("UNDERTONE_ARMS").unwrap_or_else(|_| "grid".to_owned());
-    let cells = cell::select_cells(&chosen, &recipe)?;
+    let choice = std::env::var("UNDERTONE_ARMS").unwrap_or_else(|_| "grid".to_owned());
+    let cells = cell::select_cells(&choice, &recipe)?;
     say(
         report,
         json!({ "recipe": recipe.to_json(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),

@@ -38,8 +38,8 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
         Ok(peer) => report.line(json!({ "peers": peer.versions }))?,
         Err(reason) => report.line(json!({ "peers": "left out", "because": reason.to_string() }))?,
     }
-    let asked = std::env::var("UNDERTONE_COUNTING_ROWS").unwrap_or_else(|_| "10000000,100000000".to_owned());
-    let sizes = asked.split(',').map(|rows| rows.trim().parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
+    let row_counts = std::env::var("UNDERTONE_COUNTING_ROWS").unwrap_or_else(|_| "10000000,100000000".to_owned());
+    let sizes = row_counts.split(',').map(|rows| rows.trim().parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
     let mut peaks = BTreeMap::<String, Vec<f64>>::new();
     for rows in &sizes {
         for (name, measured) in size(report, peer.as_ref().ok(), *rows)? {
@@ -56,8 +56,8 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 
 /// Runs all passes over a stream of so many rows.
 fn size(report: &mut Report, peer: Option<&CountingPeer>, rows: u64) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
-    let kept = std::env::var_os("UNDERTONE_COUNTING_FOLDER").map(PathBuf::from);
-    let folder = match &kept {
+    let folder = std::env::var_os("UNDERTONE_COUNTING_FOLDER").map(PathBuf::from);
+    let folder = match &folder {
         Some(folder) => tempfile::tempdir_in(folder)?,
         None => tempfile::tempdir()?,
     };
@@ -109,9 +109,9 @@ fn alone(report: &mut Report, pass: &str) -> Outcome {
     let pass = StreamPass::ALL.into_iter().find(|known| known.name() == pass).ok_or(usage)?;
     let rows: u64 = std::env::args().nth(3).ok_or(usage)?.parse()?;
     let folder = PathBuf::from(std::env::args_os().nth(4).ok_or(usage)?);
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let mut measured = pass.run(rows, &folder)?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     measured["seconds"] = json!(seconds);
     measured["rows_per_second"] = json!(rows as f64 / seconds);
     measured["peak_mebibytes"] = json!(crate::dp_step::peak());

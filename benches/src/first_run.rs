@@ -70,11 +70,11 @@ async fn demo(report: &mut Report) -> TestResult<()> {
     let job: JobId = page.rsplit('/').next().unwrap_or_default().parse().map_err(|_| "the job's address has no id")?;
     until(&client, job, |now| now.summary.state == JobState::Running).await?;
     let running = since();
-    let mut shown = None;
+    let mut display_seconds = None;
     if let Some(browser) = &browser {
         browser.goto(&page).await?;
         browser.see(".job-head .connection", "Live").await?;
-        shown = Some(since());
+        display_seconds = Some(since());
     }
     until(&client, job, |now| now.summary.rounds_done > 0).await?;
     let first_round = since();
@@ -88,7 +88,7 @@ async fn demo(report: &mut Report) -> TestResult<()> {
             "seconds": {
                 "address printed": printed, "signed in by REST": signed_in, "signed in in Chromium": dashboard,
                 "data prepared, sites enrolled, job approved": proposed, "job running": running,
-                "running job shown in Chromium": shown, "first round done": first_round,
+                "running job shown in Chromium": display_seconds, "first round done": first_round,
             },
         }),
     )
@@ -175,8 +175,12 @@ async fn site(stage: &TestConsortium, number: usize) -> TestResult<EnrolmentTime
     };
     let client = TestClient::new(stage.address()).accept(&link, &member).await?;
     let joined = since();
-    let known = client.organizations(stage.consortium).await?.items;
-    let own = known.iter().find(|known| known.name == name).ok_or("an organization that joined is listed")?.id;
+    let organizations = client.organizations(stage.consortium).await?.items;
+    let own = organizations
+        .iter()
+        .find(|organization| organization.name == name)
+        .ok_or("an organization that joined is listed")?
+        .id;
     let secret = client.enrolment(own, "worker").await?.token;
     let token = since();
 
@@ -193,8 +197,8 @@ async fn site(stage: &TestConsortium, number: usize) -> TestResult<EnrolmentTime
     let daemon = TestProcess::start("undertone-worker run", &mut at_the_site(&["run"])?)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let known = client.organizations(stage.consortium).await?.items;
-        let own = known.iter().find(|known| known.id == own);
+        let organizations = client.organizations(stage.consortium).await?.items;
+        let own = organizations.iter().find(|organization| organization.id == own);
         if own.is_some_and(|own| own.workers.iter().any(|worker| worker.online)) {
             break;
         }

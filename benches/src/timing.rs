@@ -89,9 +89,9 @@ struct TimingOutcome {
 impl TimingOutcome {
     fn new(played: &TimedJob) -> Self {
         let times: Vec<f64> = played.rounds.iter().map(|round| round.seconds).collect();
-        let drawn: Vec<bool> = played.rounds.iter().map(|round| round.drawn).collect();
-        let right = guesses(&times, &drawn).iter().zip(&drawn).filter(|(guess, truth)| guess == truth).count() as u64;
-        let all = drawn.len() as u64;
+        let truths: Vec<bool> = played.rounds.iter().map(|round| round.drawn).collect();
+        let right = guesses(&times, &truths).iter().zip(&truths).filter(|(guess, truth)| guess == truth).count() as u64;
+        let all = truths.len() as u64;
         Self { accuracy: right as f64 / all as f64, interval: rate_interval(right, all, CONFIDENCE) }
     }
 }

@@ -89,11 +89,13 @@ struct JobFiles {
 impl JobFiles {
     fn read(work: &Path) -> TestResult<Self> {
         let first: serde_json::Value = serde_json::from_slice(&fs::read(work.join("heard-0.json"))?)?;
-        let heard: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
+        let recognitions: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
         Ok(Self {
             plan: serde_json::from_slice(&fs::read(work.join("plan.json"))?)?,
-            heard: Recognition { words: heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() },
-            pieces: heard.into_iter().map(|(piece, _)| piece).collect(),
+            heard: Recognition {
+                words: recognitions.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect(),
+            },
+            pieces: recognitions.into_iter().map(|(piece, _)| piece).collect(),
         })
     }
 
@@ -122,7 +124,10 @@ fn the_counts_are_the_plans(
         assert_eq!(received.len(), planned, "each sound in one form, however often it was sent");
         let dummies = job_files.plan.dummies().filter(|dummy| dummy.provider == provider).count();
         let provider_report = &report["outcome"]["providers"][provider as usize];
-        assert_eq!((&told["pieces"], &told["dummies"]), (&(planned - dummies).into(), &dummies.into()));
+        assert_eq!(
+            (&provider_report["pieces"], &provider_report["dummies"]),
+            (&(planned - dummies).into(), &dummies.into())
+        );
         assert!(dummies > 0, "several are to be expected of each word");
     }
     let transcript = fs::read_to_string(results.join(format!("recordings/{RECORDING}.txt")))?;

@@ -84,20 +84,20 @@ impl TestProcess {
     /// If the program ends, or the time, before such a line.
     pub fn wait_for_any(&self, wanted: &[&str], within: Duration) -> Result<String, ProcessError> {
         let deadline = Instant::now() + within;
-        let mut lines = self.output.lock();
+        let mut buffer = self.output.lock();
         loop {
-            if let Some(line) = lines.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
+            if let Some(line) = buffer.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
                 return Ok(line.clone());
             }
             let (name, wanted) = (self.name.clone(), wanted.join(" or "));
-            if lines.open == 0 {
-                return Err(ProcessError::Ended { name, wanted, said: lines.lines.join("\n") });
+            if buffer.open == 0 {
+                return Err(ProcessError::Ended { name, wanted, said: buffer.lines.join("\n") });
             }
             let remaining = deadline.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
-                return Err(ProcessError::Late { name, wanted, within, said: lines.lines.join("\n") });
+                return Err(ProcessError::Late { name, wanted, within, said: buffer.lines.join("\n") });
             }
-            lines = self.output.changed.wait_timeout(lines, remaining).unwrap_or_else(PoisonError::into_inner).0;
+            buffer = self.output.changed.wait_timeout(buffer, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -106,14 +106,14 @@ impl TestProcess {
     /// # Errors
     /// If it does not end within `within`.
     pub fn wait(&mut self, within: Duration) -> Result<ExitStatus, ProcessError> {
-        let lines = self.output.lock();
-        let waiting = self.output.changed.wait_timeout_while(lines, within, |lines| lines.open > 0);
-        let (lines, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let buffer = self.output.lock();
+        let waiting = self.output.changed.wait_timeout_while(buffer, within, |buffer| buffer.open > 0);
+        let (buffer, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             let (name, wanted) = (self.name.clone(), "its last word".to_owned());
-            return Err(ProcessError::Late { name, wanted, within, said: lines.lines.join("\n") });
+            return Err(ProcessError::Late { name, wanted, within, said: buffer.lines.join("\n") });
         }
-        drop(lines);
+        drop(buffer);
         self.child.wait().map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 
@@ -145,8 +145,8 @@ impl TestProcess {
 
     fn signal(&self, signal: &str, target: &str) -> Result<(), ProcessError> {
         // The shell's command instead of the system call, which is unsafe to call from Rust.
-        let sent = Command::new("kill").args(["-s", signal, "--", target]).stderr(Stdio::null()).status();
-        sent.map(drop).map_err(|source| ProcessError::System { name: self.name.clone(), source })
+        let status = Command::new("kill").args(["-s", signal, "--", target]).stderr(Stdio::null()).status();
+        status.map(drop).map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 }
 

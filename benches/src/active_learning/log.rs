@@ -28,8 +28,8 @@ impl SessionLog {
         let mut reader = csv::Reader::from_path(&path)?;
         let columns = reader.headers()?.clone();
         let column = |name: &str| {
-            let found = columns.iter().position(|column| column == name);
-            found.ok_or_else(|| format!("{} has no column `{name}`", path.display()))
+            let position = columns.iter().position(|column| column == name);
+            position.ok_or_else(|| format!("{} has no column `{name}`", path.display()))
         };
         let (session, text, intent) = (column("session")?, column("text")?, column("intent")?);
         let records = reader.into_records().collect::<Result<Vec<_>, _>>()?;

@@ -111,6 +111,6 @@ async fn sign_in(http: &Client, base: &str) -> TestResult<String> {
 /// Returns the last closed round in an event, with its closing time.
 fn newest_closed(event: &str) -> TestResult<Option<(u32, OffsetDateTime)>> {
     let Some(data) = event.lines().find_map(|line| line.strip_prefix("data:")) else { return Ok(None) };
-    let told: JobEvent = serde_json::from_str(data.trim_start())?;
-    Ok(told.progress.rounds.iter().find_map(|round| Some((round.round, round.closed_at?))))
+    let event: JobEvent = serde_json::from_str(data.trim_start())?;
+    Ok(event.progress.rounds.iter().find_map(|round| Some((round.round, round.closed_at?))))
 }

@@ -163,18 +163,18 @@ async fn one_attack(
     process: u32,
     record: &RequestRecord,
 ) -> TestResult<AttackFigures> {
-    let gone = |_| format!("{}: the server's process has ended", attack.name());
+    let to_error = |_| format!("{}: the server's process has ended", attack.name());
     record.begin();
     let mut attackers = attack.begin(target, divisor);
     let (ends, mut memory_mib) = (Instant::now() + time, 0);
     while Instant::now() < ends {
-        memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(gone)?.resident_mib());
+        memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
         tokio::time::sleep(EVERY).await;
     }
     let summary = record.end();
     attackers.shutdown().await;
     let recovery = probe::recovery(&target.health(), 2 * MOST_RECOVERY).await;
-    memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(gone)?.resident_mib());
+    memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
     Ok(AttackFigures { summary, memory_mib, recovery })
 }
 

@@ -134,20 +134,20 @@ pub(super) struct RoundOutcomes {
 /// # Errors
 /// When the server does not answer.
 pub(super) async fn deadlines(stage: &TestConsortium, jobs: &[JobId]) -> TestResult<RoundOutcomes> {
-    let mut found = RoundOutcomes::default();
+    let mut outcomes = RoundOutcomes::default();
     for job in jobs {
         let mut cursor = String::new();
         loop {
             let page: Page<LogLine> = stage.operator.get(&format!("/jobs/{job}/log?limit=200{cursor}")).await?;
             for line in &page.items {
                 if let LogEvent::Closed { contributors, of, .. } = line.event {
-                    found.rounds += 1;
-                    found.missed += of.saturating_sub(contributors);
+                    outcomes.rounds += 1;
+                    outcomes.missed += of.saturating_sub(contributors);
                 }
             }
             let Some(next) = page.next else { break };
             cursor = format!("&cursor={next}");
         }
     }
-    Ok(found)
+    Ok(outcomes)
 }

@@ -115,9 +115,9 @@ impl RequestRecord {
 
     /// Records the arrival of a round's mean at one of its participants.
     pub(super) fn arrives(&self, job: JobId, round: u32) {
-        let sent = self.book().sent.get(&(job, round)).copied();
-        if let Some(sent) = sent {
-            self.waited("the mean of a round, after its last vector set out", sent.elapsed());
+        let start = self.book().sent.get(&(job, round)).copied();
+        if let Some(start) = start {
+            self.waited("the mean of a round, after its last vector set out", start.elapsed());
         }
     }
 }

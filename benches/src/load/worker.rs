@@ -83,8 +83,8 @@ impl SimulatedWorker {
         }
         let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
         let site = Site::open(folder, &config, clock::system())?;
-        let found = site.find_datasets()?;
-        let [local] = &*found else { return Err("a simulated site has one dataset".into()) };
+        let datasets = site.find_datasets()?;
+        let [local] = &*datasets else { return Err("a simulated site has one dataset".into()) };
         let dataset = gateway.register(&local.registration()).await?;
         note_registered(site.store(), &local.name, dataset)?;
         // Read again, now with its id.
@@ -129,7 +129,7 @@ impl SimulatedWorker {
         loop {
             let decided: Vec<String> = known.iter().cloned().collect();
             let began = Instant::now();
-            let seen: TestResult<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
+            let outcome: TestResult<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
                 Ok(Offer::Nothing) => {
                     let late = began.elapsed().saturating_sub(WAIT);
                     record.waited("NextOffer without an offer, beyond the wait asked for", late);
@@ -146,7 +146,7 @@ impl SimulatedWorker {
                 }
                 Err(error) => Err(error.into()),
             };
-            if let Err(error) = seen {
+            if let Err(error) = outcome {
                 record.failed("an offer", &error);
                 tokio::time::sleep(AGAIN).await;
             }
@@ -186,10 +186,10 @@ impl SimulatedWorker {
     async fn prove(&self, record: &RequestRecord) -> TestResult<()> {
         let (store, key) = (self.site.store(), &self.config.server_key);
         loop {
-            let asked = block_in_place(|| question(store))?;
-            let (head, numbers) = (asked.known.as_ref(), asked.numbers());
+            let request = block_in_place(|| question(store))?;
+            let (head, numbers) = (request.known.as_ref(), request.numbers());
             let answer = wait_for_answer(record, "Witness", || self.gateway.witness(head, &numbers, None)).await?;
-            match block_in_place(|| judge(store, key, &asked, &answer, now()))? {
+            match block_in_place(|| judge(store, key, &request, &answer, now()))? {
                 WitnessVerdict::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
                 WitnessVerdict::Holds(_) => {}
                 WitnessVerdict::Contradicts(contradiction) => return Err(contradiction.into()),

@@ -148,9 +148,9 @@ impl RoundParticipant {
         let clear = watch.lap();
         errand.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
         let pay = watch.lap();
-        if let Some(asked) = errand.charge(site, SERIES, round)? {
-            let answer = handle.block_on(gateway.countersign(lease, &asked.receipts))?;
-            errand.countersigned(site, &asked, &answer)?;
+        if let Some(request) = errand.charge(site, SERIES, round)? {
+            let answer = handle.block_on(gateway.countersign(lease, &request.receipts))?;
+            errand.countersigned(site, &request, &answer)?;
         }
         let countersign = watch.lap();
         let letter = errand.letter(site, SERIES, round)?;
@@ -161,8 +161,8 @@ impl RoundParticipant {
         let note = watch.lap();
         let deadline = Instant::now() + PATIENCE;
         let average = loop {
-            let asked = gateway.average(lease, SERIES, round, precision, WAIT, &download);
-            if let Some(average) = handle.block_on(asked)? {
+            let request = gateway.average(lease, SERIES, round, precision, WAIT, &download);
+            if let Some(average) = handle.block_on(request)? {
                 break average;
             }
             if Instant::now() > deadline {

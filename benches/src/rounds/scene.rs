@@ -66,7 +66,7 @@ impl RoundScene {
         let vectors = vec![self.vector.clone(); self.participants.len()];
         let handle = self.runtime.handle();
         let began = Instant::now();
-        let done = thread::scope(|scope| {
+        let results = thread::scope(|scope| {
             let runs: Vec<_> = self
                 .participants
                 .iter_mut()
@@ -79,10 +79,11 @@ impl RoundScene {
             ended.collect::<TestResult<Vec<_>>>()
         })?;
         let seconds = began.elapsed().as_secs_f64();
-        for one in &done {
-            self.check(one, done.len())?;
+        for one in &results {
+            self.check(one, results.len())?;
         }
-        let mean = |of: fn(&StepTimes) -> f64| done.iter().map(|one| of(&one.steps)).sum::<f64>() / done.len() as f64;
+        let mean =
+            |of: fn(&StepTimes) -> f64| results.iter().map(|one| of(&one.steps)).sum::<f64>() / results.len() as f64;
         let steps = StepTimes {
             ask: mean(|steps| steps.ask),
             clear: mean(|steps| steps.clear),
@@ -92,13 +93,13 @@ impl RoundScene {
             note: mean(|steps| steps.note),
             fetch: mean(|steps| steps.fetch),
         };
-        let sent_bytes = done.first().map_or(0, |one| one.sent_bytes);
+        let sent_bytes = results.first().map_or(0, |one| one.sent_bytes);
         Ok(RoundMeasurement { seconds, steps, sent_bytes })
     }
 
     /// Checks the mean: all have sent the same vector, so the mean equals it.
-    fn check(&self, done: &RoundResult, participants: usize) -> TestResult<()> {
-        let (mean, contributors) = (&done.average.mean, done.average.contributors);
+    fn check(&self, result: &RoundResult, participants: usize) -> TestResult<()> {
+        let (mean, contributors) = (&result.average.mean, result.average.contributors);
         let near = |(mean, sent): (&f32, &f32)| (mean - sent).abs() <= 1e-5;
         if contributors as usize != participants || mean.len() != NUMBERS || !mean.iter().zip(&self.vector).all(near) {
             return Err(format!("the mean of {contributors} is not that of what {participants} sent").into());

@@ -34,10 +34,10 @@ pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> TestRe
         tokio::task::spawn_blocking(move || ear(&file))
     });
     let words = |(text, start, end)| TimedWord { text, start, end, confidence: None };
-    let heard = stream::iter(hearing)
+    let recognitions = stream::iter(hearing)
         .buffered(at_once)
         .map_ok(|told| Recognition { words: told.into_iter().map(words).collect() });
-    Ok(heard.try_collect().await?)
+    Ok(recognitions.try_collect().await?)
 }
 
 /// The result of a batch.

@@ -146,8 +146,8 @@ fn synthesize_documents(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocu
 /// Returns the first words of a text, without speaker names, and without lines that contain digits, which have several
 /// readings.
 fn words_of(text: &str, most: usize) -> Vec<String> {
-    let spoken = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, spoken)| spoken));
-    let plain = spoken.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
+    let lines = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, rest)| rest));
+    let plain = lines.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
     plain.flat_map(normalized).take(most).collect()
 }
 
@@ -172,13 +172,13 @@ fn files(folder: &Path, ending: &str) -> TestResult<Vec<PathBuf>> {
 }
 
 fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> TestResult<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if wanted(&path) {
-            found.push(path);
+            paths.push(path);
         }
     }
-    found.sort();
-    Ok(found)
+    paths.sort();
+    Ok(paths)
 }

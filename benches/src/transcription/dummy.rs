@@ -115,11 +115,11 @@ async fn received(
             sounds.push((SoundNoise::Dummy((number << 32) | place), sound));
         }
         let files = voice.leaving(&sounds, stages)?;
-        let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+        let recognitions = cloud::hear(&tools.ear, &files, tools.at_once).await?;
         let mut mfcc = Mfcc::new();
-        for (place, (file, heard)) in files.iter().zip(&heard).enumerate() {
+        for (place, (file, recognition)) in files.iter().zip(&recognitions).enumerate() {
             let samples = wav::read(file)?;
-            let words = feature::words(&tools.vocabulary, heard, wav::seconds(file));
+            let words = feature::words(&tools.vocabulary, recognition, wav::seconds(file));
             let fold = if made.len() > 1 { number } else { place % FOLDS };
             let sound = feature::sound(&mut mfcc, &samples);
             all.push(ReceivedSound { fold, dummy: place >= pieces.len(), sound, words });

@@ -103,8 +103,8 @@ fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Test
 
 /// Returns the word that a piece counts as, if it is sent: pieces without a word of the vocabulary count as the last
 /// one.
-fn word(held: PieceWords, words: u32) -> Option<usize> {
-    match held {
+fn word(piece_words: PieceWords, words: u32) -> Option<usize> {
+    match piece_words {
         PieceWords::Nothing => Some(words as usize),
         PieceWords::One(word) => Some(word as usize),
         PieceWords::Several => None,
@@ -113,7 +113,7 @@ fn word(held: PieceWords, words: u32) -> Option<usize> {
 
 fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
     let mut counts = vec![0; words as usize + 1];
-    for word in candidates.iter().filter_map(|(_, held)| word(*held, words)) {
+    for word in candidates.iter().filter_map(|(_, piece_words)| word(*piece_words, words)) {
         counts[word] += 1;
     }
     counts
@@ -121,8 +121,10 @@ fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
 
 /// Returns the received counts of each plan, by provider and word.
 fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec<u64>>> {
-    let held: BTreeMap<u32, usize> =
-        candidates.iter().filter_map(|(piece, held)| word(*held, words).map(|word| (*piece, word))).collect();
+    let word_of_piece: BTreeMap<u32, usize> = candidates
+        .iter()
+        .filter_map(|(piece, piece_words)| word(*piece_words, words).map(|word| (*piece, word)))
+        .collect();
     let providers = plans.first().map_or(0, Plan::providers) as usize;
     let mut all = vec![vec![vec![0; plans.len()]; words as usize + 1]; providers];
     for (place, plan) in plans.iter().enumerate() {
@@ -132,7 +134,7 @@ fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec
         for (provider, seen) in (0..plan.providers()).zip(&mut all) {
             for item in plan.batch(provider) {
                 if let BatchItem::Piece(piece) = item
-                    && let Some(word) = held.get(piece)
+                    && let Some(word) = word_of_piece.get(piece)
                 {
                     seen[*word][place] += 1;
                 }
@@ -198,10 +200,10 @@ fn p_value(sum: f64, freedom: f64) -> f64 {
 
 /// Returns pieces with one word, none and several; the first words are the most frequent.
 fn example_candidates(words: u32) -> Vec<Candidate> {
-    let held = |piece: u32| match piece % 8 {
+    let piece_words = |piece: u32| match piece % 8 {
         0 => PieceWords::Several,
         1 | 2 => PieceWords::Nothing,
         _ => PieceWords::One((piece * piece / 64) % (1 + piece % words.max(1))),
     };
-    (0..PIECES).map(|piece| (piece, held(piece))).collect()
+    (0..PIECES).map(|piece| (piece, piece_words(piece))).collect()
 }

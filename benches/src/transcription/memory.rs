@@ -46,10 +46,10 @@ pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestRe
         let text = String::from_utf8(output.stdout)?;
         let line: Value = serde_json::from_str(text.lines().last().ok_or("nothing was measured")?)?;
         peaks.push(line["measured"]["peak_mebibytes"].as_f64().ok_or("the system does not tell the peak")?);
-        let mut told = line["measured"].clone();
-        told["memory"] = json!("one recording");
-        told["seconds"] = json!(seconds);
-        say(report, told)?;
+        let mut row = line["measured"].clone();
+        row["memory"] = json!("one recording");
+        row["seconds"] = json!(seconds);
+        say(report, row)?;
     }
     let [short, long] = peaks[..] else { return Err("two recordings".into()) };
     say(report, json!({ "memory": "ten times as long", "ratio": rounded(long / short), "most": MOST }))?;
@@ -107,11 +107,11 @@ fn recording(path: &Path, speech: &[f32], seconds: u32) -> TestResult<()> {
     header[wav::HEADER - 4..].copy_from_slice(&data.to_le_bytes());
     let mut file = File::create(path)?;
     file.write_all(&header)?;
-    let mut left = data as usize;
-    while left > 0 {
-        let now = left.min(samples.len());
+    let mut remaining = data as usize;
+    while remaining > 0 {
+        let now = remaining.min(samples.len());
         file.write_all(&samples[..now])?;
-        left -= now;
+        remaining -= now;
     }
     Ok(())
 }

@@ -52,13 +52,13 @@ pub(super) async fn measure(
             corpus.extend(pieces(reader)?);
         }
         if transcribed.is_empty() || corpus.len() < transcribed.len() {
-            let told = json!({ "attack": "true or dummy", "transcribed": name, "recorded pieces": corpus.len(),
+            let row = json!({ "attack": "true or dummy", "transcribed": name, "recorded pieces": corpus.len(),
                                "left out": "too few readers to be public speech for each other" });
-            say(report, told)?;
+            say(report, row)?;
             continue;
         }
-        let made = make(sizes, tools, &transcribed, &corpus)?;
-        tell(report, sizes, tools, &made, &format!("recorded; {name} transcribed"), stages).await?;
+        let sounds = make(sizes, tools, &transcribed, &corpus)?;
+        tell(report, sizes, tools, &sounds, &format!("recorded; {name} transcribed"), stages).await?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn make(
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let each = sizes.sounds.div_ceil(transcribed.len());
     let share = (corpus.len() / transcribed.len()).min(each);
-    let mut made = Vec::new();
+    let mut sounds = Vec::new();
     for reader in transcribed {
         let mut dummies = Vec::new();
         for _ in 0..share {
@@ -95,7 +95,7 @@ fn make(
             let piece = piece.ok_or("more dummies than pieces")?;
             dummies.push(piece.audio.to_vec());
         }
-        made.push(DocumentSounds { pieces: leaving(reader, each)?, dummies, imitations: Vec::new() });
+        sounds.push(DocumentSounds { pieces: leaving(reader, each)?, dummies, imitations: Vec::new() });
     }
-    Ok(made)
+    Ok(sounds)
 }

@@ -99,8 +99,8 @@ fn public(language: StemmingLanguage, words: usize) -> TestResult<WordList> {
     let table = std::fs::read_to_string(document::data()?.join("docs/librispeech_word_counts.tsv"))?;
     let stops = language.stop_words();
     let all = table.lines().skip(1).filter_map(|line| line.split('\t').next());
-    let chosen = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
-    Ok(WordList::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
+    let accepted = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
+    Ok(WordList::parse(&accepted.take(words).collect::<Vec<_>>().join("\n"))?)
 }
 
 /// A recording, cut and recognized at the site.
@@ -145,27 +145,28 @@ pub(super) async fn prepare(
     stages.add("segment", document.seconds(), began);
 
     let began = Instant::now();
-    let heard = offline(tools, &pieces).await?;
+    let recognitions = offline(tools, &pieces).await?;
     stages.add("first transcript", document.seconds(), began);
 
     let began = Instant::now();
-    let heard = pieces.iter().zip(heard).map(|(spoken, heard)| {
-        let words = heard.words.iter().map(|word| word.later(spoken.piece.start())).collect();
+    let recognitions = pieces.iter().zip(recognitions).map(|(spoken, recognition)| {
+        let words = recognition.words.iter().map(|word| word.later(spoken.piece.start())).collect();
         (spoken.piece.clone(), Recognition { words })
     });
-    let heard: Vec<(Piece, Recognition)> = heard.collect();
-    let words: Vec<TimedWord> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
+    let recognitions: Vec<(Piece, Recognition)> = recognitions.collect();
+    let words: Vec<TimedWord> =
+        recognitions.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect();
     let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
     // Counted over the whole document; the search in a piece and its neighbours gives nearly the same.
-    let mut kept: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for kind in sensitive::select_local_pieces(&places, &words, &tools.finder.find(&words)).values().flatten() {
-        *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
+        *counts.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
     }
-    let parts = parts(heard, &tools.finder);
+    let parts = parts(recognitions, &tools.finder);
     let may = parts.iter().filter(|part| part.stays.is_none());
     let candidates = may.map(|part| (part.piece.id, tools.vocabulary.classify(&part.offline.words))).collect();
     stages.add("sensitive words, vocabulary", document.seconds(), began);
-    Ok(PreparedRecording { pieces, words, parts, candidates, kept })
+    Ok(PreparedRecording { pieces, words, parts, candidates, kept: counts })
 }
 
 /// Cuts a document into pieces, read from a file as recordings are.
@@ -233,25 +234,25 @@ fn synthesize_dummies(
     let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &PhraseLengths::public(), &randomness)?;
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let manners: Vec<SpeakingManner> = (0..texts.len().min(most)).map(|_| SpeakingManner::draw(&mut rng)).collect();
-    let asked: Vec<(String, f64)> =
+    let requests: Vec<(String, f64)> =
         texts.into_iter().zip(&manners).map(|(text, manner)| (text.text, manner.rate)).collect();
-    let spoken = Mutex::new(vec![Vec::new(); asked.len()]);
+    let sounds = Mutex::new(vec![Vec::new(); requests.len()]);
     let keep = |place: usize, sound: Vec<f32>| -> TestResult<()> {
-        spoken.lock().map_err(|_| "a thread gave up")?[place] = sound;
+        sounds.lock().map_err(|_| "a thread gave up")?[place] = sound;
         Ok(())
     };
-    speak::all(speaker, &asked, tools.at_once, &keep)?;
-    let spoken = spoken.into_inner().map_err(|_| "a thread gave up")?;
-    stages.add("dummies: text and speech", seconds(&spoken), began);
+    speak::all(speaker, &requests, tools.at_once, &keep)?;
+    let sounds = sounds.into_inner().map_err(|_| "a thread gave up")?;
+    stages.add("dummies: text and speech", seconds(&sounds), began);
 
     let began = Instant::now();
     let mut engine = MeanSpectrum::default();
-    for sound in &spoken {
+    for sound in &sounds {
         engine.add(sound);
     }
     let shaping = SpectrumShaping::new(&engine);
     let shaped: Vec<Vec<f32>> =
-        spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
+        sounds.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
     stages.add("dummies: mean spectrum", seconds(&shaped), began);
     Ok(shaped)
 }

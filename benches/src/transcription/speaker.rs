@@ -195,7 +195,7 @@ fn equal_error(trials: &[&SpeakerTrial]) -> f64 {
 /// Returns the interval of the rate with the confidence, over random draws of other speakers.
 fn bootstrap(trials: &[SpeakerTrial], speakers: &[usize]) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
-    let mut drawn = || {
+    let mut draw_rate = || {
         let mut all = Vec::new();
         for _ in speakers {
             let speaker = speakers[(rng.next_u64() % speakers.len() as u64) as usize];
@@ -203,7 +203,7 @@ fn bootstrap(trials: &[SpeakerTrial], speakers: &[usize]) -> (f64, f64) {
         }
         equal_error(&all)
     };
-    let mut rates: Vec<f64> = (0..REPEATS).map(|_| drawn()).collect();
+    let mut rates: Vec<f64> = (0..REPEATS).map(|_| draw_rate()).collect();
     rates.sort_by(f64::total_cmp);
     let at = |part: f64| rates.get((part * (REPEATS - 1) as f64).round() as usize).copied().unwrap_or(0.5);
     (at(0.5 * (1.0 - CONFIDENCE)), at(0.5 * (1.0 + CONFIDENCE)))

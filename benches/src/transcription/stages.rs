@@ -14,9 +14,9 @@ pub(super) struct StageTimes(BTreeMap<&'static str, (f64, Duration)>);
 impl StageTimes {
     /// Adds a step that processed `audio` seconds since `began`.
     pub(super) fn add(&mut self, step: &'static str, audio: f64, began: Instant) {
-        let known = self.0.entry(step).or_default();
-        known.0 += audio;
-        known.1 += began.elapsed();
+        let entry = self.0.entry(step).or_default();
+        entry.0 += audio;
+        entry.1 += began.elapsed();
     }
 
     pub(super) fn report_lines(&self) -> impl Iterator<Item = Value> + '_ {

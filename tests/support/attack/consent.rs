@@ -87,15 +87,15 @@ async fn outcome(stage: &TestConsortium, job: JobId, dataset: DatasetId, reason:
     let before = commits(stage, dataset).await?;
     let over = |state: JobState| state.is_over() || state == JobState::Paused;
     let current = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
-    let paid = commits(stage, dataset).await? > before;
-    let said = format!("{:?} {:?}", current.reason, current.holds);
-    if !paid && !said.contains(reason) {
-        return Err(format!("the site did not run the job for another reason: {said}").into());
+    let is_charged = commits(stage, dataset).await? > before;
+    let reasons = format!("{:?} {:?}", current.reason, current.holds);
+    if !is_charged && !reasons.contains(reason) {
+        return Err(format!("the site did not run the job for another reason: {reasons}").into());
     }
     if !stage.operator.job(job).await?.summary.state.is_over() {
         stage.operator.cancel(job).await?;
     }
-    Ok(u64::from(paid))
+    Ok(u64::from(is_charged))
 }
 
 async fn commits(stage: &TestConsortium, dataset: DatasetId) -> TestResult<usize> {

@@ -203,8 +203,8 @@ impl SiteProcess {
                 _ => return Ok(false),
             }
         }
-        let taken = self.live(|life| daemon::take_in(&life.site, &receipts).map_err(|error| error.to_string()))?;
-        if self.note_outcome(network, "compared", taken).is_none() {
+        let imported = self.live(|life| daemon::take_in(&life.site, &receipts).map_err(|error| error.to_string()))?;
+        if self.note_outcome(network, "compared", imported).is_none() {
             return Ok(false);
         }
         if let Some(Err(LedgerError::Alarm { problem, .. })) =
@@ -229,10 +229,10 @@ impl SiteProcess {
     fn live<T>(&mut self, act: impl FnOnce(&mut WorkerProcess) -> T) -> Stepped<T> {
         let Some(life) = self.life.as_mut() else { return Ok(None) };
         fault::plan(self.planned.take());
-        let done = std::panic::catch_unwind(AssertUnwindSafe(|| act(life)));
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| act(life)));
         fault::plan(None);
-        match done {
-            Ok(done) => Ok(Some(done)),
+        match outcome {
+            Ok(outcome) => Ok(Some(outcome)),
             Err(payload) if payload.is::<SimulatedCrash>() => {
                 self.kill();
                 Ok(None)
@@ -266,16 +266,16 @@ impl SiteProcess {
             Offer::Nothing => {}
             Offer::Proposal { manifest, dataset } => {
                 let considered = self.live(|life| {
-                    let done = daemon::consider(&life.site, &manifest, dataset);
-                    if done.is_ok() {
+                    let outcome = daemon::consider(&life.site, &manifest, dataset);
+                    if outcome.is_ok() {
                         life.known.insert(manifest.digest());
                     }
-                    done
+                    outcome
                 })?;
                 self.note_outcome(
                     network,
                     "considered",
-                    considered.map(|done| done.map_err(|error| error.to_string())),
+                    considered.map(|outcome| outcome.map_err(|error| error.to_string())),
                 );
             }
             Offer::Work { manifest, dataset, lease, steward, approval } => {
@@ -344,10 +344,10 @@ impl SiteProcess {
             return Ok(self.life.is_some());
         }
         let open = self.live(|life| jobs::open_runs(life.site.store()).unwrap_or_default())?.unwrap_or_default();
-        let held = |life: &WorkerProcess, job, dataset| life.parts.contains_key(&(job, dataset));
+        let is_running = |life: &WorkerProcess, job, dataset| life.parts.contains_key(&(job, dataset));
         let orphans: Vec<_> = open
             .into_iter()
-            .filter(|(job, dataset, _)| self.life.as_ref().is_some_and(|life| !held(life, *job, *dataset)))
+            .filter(|(job, dataset, _)| self.life.as_ref().is_some_and(|life| !is_running(life, *job, *dataset)))
             .collect();
         if orphans.is_empty() {
             return Ok(false);

@@ -102,19 +102,19 @@ impl Target {
         for seed in &self.mutation.seeds {
             knock(seed);
         }
-        let mut drawn = 0;
+        let mut count = 0;
         let mut round = long.as_ref().map_or(1, |long| long.seed);
         loop {
             let batch = match &long {
                 Some(long) if started.elapsed() >= long.time => break,
                 Some(_) => BATCH,
-                None => self.inputs - drawn,
+                None => self.inputs - count,
             };
             if batch == 0 {
                 break;
             }
             self.batch(round, batch, &knock);
-            (drawn, round) = (drawn.saturating_add(batch), round.wrapping_add(1));
+            (count, round) = (count.saturating_add(batch), round.wrapping_add(1));
             if long.is_none() {
                 break;
             }
@@ -140,8 +140,8 @@ impl Target {
             ..Config::default()
         };
         let edit = (any::<u8>(), any::<u32>(), any::<u32>(), any::<u64>());
-        let drawn = (any::<u32>(), vec(edit, 1..=MOST_EDITS));
-        let outcome = TestRunner::new(config).run(&drawn, |(of, edits)| {
+        let strategy = (any::<u32>(), vec(edit, 1..=MOST_EDITS));
+        let outcome = TestRunner::new(config).run(&strategy, |(of, edits)| {
             knock(&self.mutation.input(of, &build_edits(edits)));
             Ok(())
         });

@@ -25,18 +25,22 @@ fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
 #[test]
 fn an_ordinary_run_takes_the_stated_number_of_inputs_and_the_same_ones_each_time() {
     // `make fuzz` never runs this module, so no time limit is set here.
-    let inputs = || {
-        let seen = RefCell::new(Vec::new());
+    let draw = || {
+        let inputs = RefCell::new(Vec::new());
         Target::new("fuzz.same", 100)
             .seed("a document")
             .words(&["word"])
-            .run(|input| seen.borrow_mut().push(input.to_vec()));
-        seen.into_inner()
+            .run(|input| inputs.borrow_mut().push(input.to_vec()));
+        inputs.into_inner()
     };
-    let seen = inputs();
-    assert_eq!((seen.len(), seen[0].as_slice()), (101, b"a document".as_slice()), "the document itself, and 100 more");
-    assert_eq!(seen, inputs());
-    assert!(seen.iter().collect::<BTreeSet<_>>().len() > 80, "they differ");
+    let inputs = draw();
+    assert_eq!(
+        (inputs.len(), inputs[0].as_slice()),
+        (101, b"a document".as_slice()),
+        "the document itself, and 100 more"
+    );
+    assert_eq!(inputs, draw());
+    assert!(inputs.iter().collect::<BTreeSet<_>>().len() > 80, "they differ");
 }
 
 #[test]

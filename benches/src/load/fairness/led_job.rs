@@ -69,8 +69,8 @@ impl LedJob {
         if pools.is_none_or(|pools| pools.pools.is_empty()) {
             return Err(format!("the pool of {name} is not accepted").into());
         }
-        let chosen: Vec<(QuestionId, f64)> = (0..QUESTIONS).map(|number| (led.question(number), 0.5)).collect();
-        worker.gateway().choose(&led.lease, 1, &chosen).await?;
+        let selection: Vec<(QuestionId, f64)> = (0..QUESTIONS).map(|number| (led.question(number), 0.5)).collect();
+        worker.gateway().choose(&led.lease, 1, &selection).await?;
         Ok(led)
     }
 

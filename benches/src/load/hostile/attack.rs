@@ -217,14 +217,14 @@ async fn send_half(sender: h2::client::SendRequest<Bytes>, call: &str) -> TestRe
     let (answer, mut body) = sender.send_request(request.body(())?, false)?;
     let mut head = vec![0_u8];
     head.extend((MESSAGE as u32).to_be_bytes());
-    let mut left = MESSAGE - PIECE;
+    let mut remaining = MESSAGE - PIECE;
     let mut is_taken = body.send_data(head.into(), false).is_ok();
-    while is_taken && left > 0 {
-        body.reserve_capacity(PIECE.min(left));
+    while is_taken && remaining > 0 {
+        body.reserve_capacity(PIECE.min(remaining));
         let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
         let Some(Ok(room)) = room else { break };
-        let bytes = room.min(left);
-        left -= bytes;
+        let bytes = room.min(remaining);
+        remaining -= bytes;
         is_taken = body.send_data(vec![0_u8; bytes].into(), false).is_ok();
     }
     // A stream that is reset is refused; the connection may go on.

@@ -73,15 +73,15 @@ impl ServerConfinement {
     /// # Errors
     /// When the unit cannot be read, or there is no `prlimit`.
     pub(super) fn new() -> TestResult<Self> {
-        let asked = UnitLimits::read()?;
-        let mut confinement = Self { asked, files: asked.files, groups: Vec::new(), refusal: None };
+        let limits = UnitLimits::read()?;
+        let mut confinement = Self { asked: limits, files: limits.files, groups: Vec::new(), refusal: None };
         if !confinement.works() {
-            confinement.files = most_files().map_or(asked.files, |most| most.min(asked.files));
+            confinement.files = most_files().map_or(limits.files, |most| most.min(limits.files));
             if !confinement.works() {
                 return Err("`prlimit` limits no files here: install util-linux".into());
             }
         }
-        match make_groups(asked) {
+        match make_groups(limits) {
             Ok(groups) => {
                 confinement.groups = groups;
                 if !confinement.works() {

@@ -86,9 +86,9 @@ impl ConsortiumAuditor {
             consortium.jobs.insert(id(&row[0])?.into(), state);
         }
         let receipts = self.receipts(ctx, &mut consortium).await?;
-        let charged = self.participants(ctx).await?;
-        self.entries(ctx, &mut consortium, &receipts, &charged).await?;
-        self.leases(ctx, &consortium, &charged).await?;
+        let workers = self.participants(ctx).await?;
+        self.entries(ctx, &mut consortium, &receipts, &workers).await?;
+        self.leases(ctx, &consortium, &workers).await?;
         Ok(consortium)
     }
 
@@ -113,16 +113,16 @@ impl ConsortiumAuditor {
 
     /// Returns the worker of every participant with a charge.
     async fn participants(&self, ctx: Option<&Ctx>) -> Result<BTreeMap<(JobId, DatasetId), String>, StopReason> {
-        let mut charged = BTreeMap::new();
+        let mut workers = BTreeMap::new();
         for row in self
             .rows(ctx, "participant", &["job_id", "dataset_id", "worker_id", "charge"], "job_id, dataset_id")
             .await?
         {
             if !row[3].is_empty() {
-                charged.insert((id(&row[0])?.into(), id(&row[1])?.into()), row[2].clone());
+                workers.insert((id(&row[0])?.into(), id(&row[1])?.into()), row[2].clone());
             }
         }
-        Ok(charged)
+        Ok(workers)
     }
 
     /// Checks the ledger: every account's rows, its cap and its balance, and that every receipt is counted once.
@@ -131,7 +131,7 @@ impl ConsortiumAuditor {
         ctx: Option<&Ctx>,
         consortium: &mut ConsortiumState,
         receipts: &BTreeMap<String, Vec<String>>,
-        charged: &BTreeMap<(JobId, DatasetId), String>,
+        workers: &BTreeMap<(JobId, DatasetId), String>,
     ) -> Result<(), StopReason> {
         let columns =
             ["account_id", "kind", "job_id", "dataset_id", "series", "round", "attempt", "event", "count", "receipt"];
@@ -144,7 +144,7 @@ impl ConsortiumAuditor {
             let parts = accounts.entry(row[0].clone()).or_default();
             match (row[1].as_str(), parts.get_mut(&place)) {
                 ("reserve", None) => {
-                    let worker = charged.get(&place).cloned().unwrap_or_default();
+                    let worker = workers.get(&place).cloned().unwrap_or_default();
                     parts.insert(place, ReservationState { worker, ..ReservationState::new(event, count) });
                 }
                 ("commit", Some(part)) => {
@@ -192,20 +192,20 @@ impl ConsortiumAuditor {
         &self,
         ctx: Option<&Ctx>,
         consortium: &ConsortiumState,
-        charged: &BTreeMap<(JobId, DatasetId), String>,
+        workers: &BTreeMap<(JobId, DatasetId), String>,
     ) -> Result<(), StopReason> {
         for row in self.rows(ctx, "lease", &["job_id", "dataset_id"], "job_id, dataset_id").await? {
             let place = (id(&row[0])?.into(), id(&row[1])?.into());
-            if charged.contains_key(&place) && !consortium.parts.contains_key(&place) {
+            if workers.contains_key(&place) && !consortium.parts.contains_key(&place) {
                 return Err(StopReason::Wrong("there is a lease, and nothing was reserved for it".to_owned()));
             }
         }
         let columns = ["job_id", "dataset_id", "series", "round"];
-        let paid: BTreeSet<Vec<String>> =
+        let paid_places: BTreeSet<Vec<String>> =
             self.rows(ctx, "receipt", &columns, "worker_id, sequence").await?.into_iter().collect();
         for row in self.rows(ctx, "submission", &columns, "job_id, dataset_id").await? {
             let place = (id(&row[0])?.into(), id(&row[1])?.into());
-            if charged.contains_key(&place) && !paid.contains(&row) {
+            if workers.contains_key(&place) && !paid_places.contains(&row) {
                 return Err(StopReason::Wrong("a vector was accepted, and no receipt pays for it".to_owned()));
             }
         }
@@ -245,8 +245,8 @@ impl ConsortiumAuditor {
 /// Returns the rows of a PostgreSQL query that selects one text array.
 async fn query_rows(ctx: Option<&Ctx>, sql: String) -> Result<Vec<Vec<String>>, Failed> {
     let Some(ctx) = ctx else { return Ok(Vec::new()) };
-    let found = ctx.db.read().query_all_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
-    found.iter().map(|row| Ok(Vec::<String>::try_get_by(row, 0_usize).map_err(sea_orm::DbErr::from)?)).collect()
+    let rows = ctx.db.read().query_all_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
+    rows.iter().map(|row| Ok(Vec::<String>::try_get_by(row, 0_usize).map_err(sea_orm::DbErr::from)?)).collect()
 }
 
 fn id(hex: &str) -> Result<Uuid, Failed> {

@@ -106,9 +106,9 @@ impl SiteProcess {
                     Some(Ok(RoundProgress::Accepted | RoundProgress::Lost)) => part.stage = PartStage::Average,
                     Some(Ok(RoundProgress::Stored)) => part.stage = PartStage::Countersign,
                     Some(Ok(RoundProgress::Untouched)) => {
-                        let asked =
+                        let request =
                             WorkerCall::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
-                        match network.carry(self.worker, asked).await? {
+                        match network.carry(self.worker, request).await? {
                             CallOutcome::Said(ServerAnswer::Closed(true)) => Self::next(part, round)?,
                             CallOutcome::Said(ServerAnswer::Closed(false)) => part.stage = PartStage::Clear,
                             heard => return self.no(network, part, heard, PartStage::Round).await,
@@ -142,8 +142,8 @@ impl SiteProcess {
             PartStage::Countersign => return self.countersign(network, part, round).await,
             PartStage::Send => return self.send(network, part, job, dataset, round).await,
             PartStage::Average => {
-                let asked = WorkerCall::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
-                match network.carry(self.worker, asked).await? {
+                let request = WorkerCall::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
+                match network.carry(self.worker, request).await? {
                     CallOutcome::Said(ServerAnswer::Closed(true)) => Self::next(part, round)?,
                     CallOutcome::Said(ServerAnswer::Closed(false)) => part.stage = PartStage::Average,
                     heard => return self.no(network, part, heard, PartStage::Average).await,
@@ -202,14 +202,14 @@ impl SiteProcess {
         round: u32,
     ) -> Result<bool, StopReason> {
         let Some(errand) = &part.errand else { return Ok(false) };
-        let asked = self.live(|life| {
-            let asked = errand.charge(&life.site, SERIES, round);
+        let request = self.live(|life| {
+            let request = errand.charge(&life.site, SERIES, round);
             fault::point(fault::BEFORE_COUNTERSIGN);
-            asked
+            request
         })?;
-        let asked = match asked {
+        let request = match request {
             None => return Ok(false),
-            Some(Ok(Some(asked))) => asked,
+            Some(Ok(Some(request))) => request,
             Some(Ok(None)) => {
                 part.stage = PartStage::Send;
                 return Ok(true);
@@ -219,11 +219,11 @@ impl SiteProcess {
                 return Ok(true);
             }
         };
-        let message = WorkerCall::Countersign { lease: part.work.lease.clone(), receipts: asked.receipts.clone() };
+        let message = WorkerCall::Countersign { lease: part.work.lease.clone(), receipts: request.receipts.clone() };
         match network.carry(self.worker, message).await? {
             CallOutcome::Said(ServerAnswer::Signed(answer)) => {
                 let noted = self.live(|life| {
-                    let noted = errand.countersigned(&life.site, &asked, &answer);
+                    let noted = errand.countersigned(&life.site, &request, &answer);
                     fault::point(fault::AFTER_COUNTERSIGN);
                     noted
                 })?;
@@ -355,12 +355,12 @@ impl SiteProcess {
     ) -> Result<Option<Code>, StopReason> {
         let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
         let Some((numbers, receipts)) = self.note_outcome(network, "closing", receipts) else { return Ok(None) };
-        let told = match outcome {
+        let report = match outcome {
             RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
             RunOutcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
             RunOutcome::GaveUp { reason } | RunOutcome::Stopped { reason } => Told::GaveUp(reason.clone()),
         };
-        match network.carry(self.worker, WorkerCall::Finish { lease, outcome: told, receipts }).await? {
+        match network.carry(self.worker, WorkerCall::Finish { lease, outcome: report, receipts }).await? {
             CallOutcome::Said(_) => {
                 let noted = self.live(|life| {
                     daemon::end_is_told(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
@@ -378,14 +378,14 @@ impl SiteProcess {
 fn look(life: &WorkerProcess, part: &mut PartProgress, job: JobId) -> Result<Option<PartStage>, String> {
     let (site, work) = (&life.site, &part.work);
     let lease = work.lease.clone();
-    let said = |error: &dyn std::fmt::Display| error.to_string();
-    Ok(match daemon::look(site, work, job).map_err(|error| said(&error))? {
+    let message = |error: &dyn std::fmt::Display| error.to_string();
+    Ok(match daemon::look(site, work, job).map_err(|error| message(&error))? {
         Look::Alien(_) | Look::Waits(_) => None,
         Look::Ended(outcome) => Some(PartStage::Close(outcome)),
         Look::Refused(reason) => {
-            Some(PartStage::Close(daemon::refuse(site, work, job, &lease, reason).map_err(|error| said(&error))?))
+            Some(PartStage::Close(daemon::refuse(site, work, job, &lease, reason).map_err(|error| message(&error))?))
         }
-        Look::Go(examined) => match daemon::take_up(site, work, &examined, &lease).map_err(|error| said(&error))? {
+        Look::Go(examined) => match daemon::take_up(site, work, &examined, &lease).map_err(|error| message(&error))? {
             Some(outcome) => Some(PartStage::Close(outcome)),
             None => match Errand::new(site, *examined) {
                 Ok(errand) => {

@@ -58,11 +58,11 @@ impl SimulationWorld<'_> {
 
     /// Makes a backup of a site.
     pub(super) fn copy(&mut self, which: usize) -> Result<bool, StopReason> {
-        let outcome = self.sites[which].copy()?;
-        if outcome {
+        let is_done = self.sites[which].copy()?;
+        if is_done {
             self.network.trace.note(format!("a backup is made of {}", self.sites[which].name));
         }
-        Ok(outcome)
+        Ok(is_done)
     }
 
     /// Restores a site's disk from an older copy.
@@ -72,13 +72,13 @@ impl SimulationWorld<'_> {
             1 => RestoreMode::NewMachine,
             _ => RestoreMode::ByHand,
         };
-        let outcome = self.sites[which].put_back(how)?;
-        if outcome {
+        let is_done = self.sites[which].put_back(how)?;
+        if is_done {
             self.restores += 1;
             let worker = self.sites[which].worker;
             self.network.forget(worker);
             self.network.trace.note(format!("{} is restored from its backup, {how:?}", self.sites[which].name));
         }
-        Ok(outcome)
+        Ok(is_done)
     }
 }

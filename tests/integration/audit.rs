@@ -15,7 +15,7 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves_its_claim() -> TestResult<()> {
+async fn model_is_released_after_every_site_reports_its_audit() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -64,7 +64,7 @@ fn generate(python: &Path, stage: &TestConsortium, folder: &Path) -> TestResult<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> TestResult<()> {
+async fn generated_client_plans_proposes_and_reads_a_job() -> TestResult<()> {
     let Some(python) = python() else { return Ok(()) };
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;

@@ -12,7 +12,7 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_worker_and_a_killed_server_come_back_and_nothing_is_under_counted() -> TestResult<()> {
+async fn killed_worker_and_server_recover_without_undercounting() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -32,7 +32,7 @@ const HOME: &str = "\u{e011}";
 const RIGHT: &str = "\u{e014}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_planned_approved_and_watched_to_its_model_without_a_reload() -> TestResult<()> {
+async fn job_page_follows_a_job_to_its_model_without_reload() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;

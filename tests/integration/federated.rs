@@ -15,12 +15,12 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> TestResult<()> {
+async fn four_sites_train_one_model_on_sqlite() -> TestResult<()> {
     train(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> TestResult<()> {
+async fn four_sites_train_one_model_on_postgresql() -> TestResult<()> {
     let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());

@@ -14,7 +14,7 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -> TestResult<()> {
+async fn paused_and_held_job_pays_the_same_as_without_interruption() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -12,7 +12,7 @@ use support::scene;
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to_another_key() -> TestResult<()> {
+async fn site_survives_new_server_certificate_and_own_key_rotation() -> TestResult<()> {
     let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_TLS__MODE", "on")]).await?;
     let pinned = fs::read_to_string(stage.sites[1].folder().join("config.toml"))?;
     assert!(pinned.contains("https://127.0.0.1") && pinned.contains("certificate = "), "{pinned}");
@@ -53,7 +53,7 @@ async fn over_tls_a_site_follows_its_server_to_another_certificate_and_itself_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_comes_back_from_an_older_backup_takes_in_what_it_spent_before_anything_leaves() -> TestResult<()> {
+async fn restored_site_imports_its_receipts_before_any_release() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

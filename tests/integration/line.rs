@@ -20,7 +20,7 @@ const STEPS: u32 = 3;
 const HIDDEN: u32 = 320;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -> TestResult<()> {
+async fn interrupted_transfer_resumes_and_counts_each_step_once() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     let line = LineProxy::lay(stage.gateway(), LineQuality::default()).await?;
     stage.sites[1].connect_over(&line)?;

@@ -91,7 +91,7 @@ fn may_install() -> bool {
 }
 
 #[test]
-fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> TestResult<()> {
+fn package_install_upgrade_and_purge_keep_the_ledger() -> TestResult<()> {
     if !may_install() {
         return Ok(());
     }

@@ -119,7 +119,7 @@ async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Test
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_questions() -> TestResult<()> {
+async fn crashed_workers_and_server_keep_pools_and_questions() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
@@ -177,7 +177,7 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_lets_no_queries_out_refuses_whatever_the_server_says() -> TestResult<()> {
+async fn site_without_query_release_refuses_a_query_job() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[2].edit_policy("least_threshold = 10", "least_threshold = 50")?;
     stage.open().await?;

@@ -14,7 +14,7 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site() -> TestResult<()> {
+async fn restored_old_server_database_gets_no_further_release() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -25,7 +25,7 @@ const JOB: Duration = Duration::from_mins(20);
 const ALIKE: f64 = 0.6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_the_worker_dies() -> TestResult<()> {
+async fn clouds_receive_only_the_paid_plan_despite_worker_crashes() -> TestResult<()> {
     let Some(RecordingScenario { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &PROVIDERS).await?;
     let dataset = stage.dataset(scene::DATASET).await?.id;
@@ -64,7 +64,7 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothing() -> TestResult<()> {
+async fn unknown_recognizer_receives_nothing_and_costs_nothing() -> TestResult<()> {
     let Some(RecordingScenario { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &[PROVIDERS[0], "stranger"]).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;

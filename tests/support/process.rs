@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_without_the_line_is_told_from_one_that_is_late() {
+    fn ended_program_is_distinguished_from_a_late_one() {
         let ended = shell("echo last words").wait_for("never", SOON).expect_err("it ends");
         assert!(matches!(&ended, ProcessError::Ended { said, .. } if said == "last words"), "{ended}");
         let late = shell("sleep 100").wait_for("never", Duration::from_millis(10)).expect_err("it sleeps");

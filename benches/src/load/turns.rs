@@ -105,7 +105,7 @@ mod tests {
         undertone_rounds_open 7\n# EOF\n";
 
     #[test]
-    fn transactions_are_told_by_name_since_a_moment_and_the_longest_first() {
+    fn transaction_totals_since_start_are_sorted_by_time() {
         let (mut before, mut after) = (WriterTurns::default(), WriterTurns::default());
         before.add(BEFORE);
         after.add(AFTER);

@@ -23,7 +23,7 @@ const ESCAPE: &str = "\u{e00c}";
 const HEARD: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_people_answer_what_left_the_sites_with_their_keyboards_alone() -> TestResult<()> {
+async fn two_annotators_answer_released_questions_by_keyboard() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;

@@ -24,7 +24,7 @@ const PAYS: &str = "const planner = document.querySelector('#plan-active-learnin
     return planner.getAttribute('aria-busy') === 'false' ? own?.innerText ?? '' : ''";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> TestResult<()> {
+async fn displayed_question_cost_follows_form_and_server_plan() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;

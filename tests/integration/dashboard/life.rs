@@ -9,7 +9,7 @@ use super::visitor::PageVisitor;
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() -> TestResult<()> {
+async fn draft_becomes_a_job_that_is_paused_resumed_and_cloned() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

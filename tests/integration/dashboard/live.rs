@@ -21,7 +21,7 @@ const NUMBER: &str =
 const KEPT: &str = "return window.kept === true";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_back() -> TestResult<()> {
+async fn page_shows_new_round_without_reload_after_server_crash() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

@@ -11,7 +11,7 @@ use super::visitor::PageVisitor;
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() -> TestResult<()> {
+async fn browser_passkey_approves_after_the_site_pins_it() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;

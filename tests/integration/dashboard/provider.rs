@@ -13,7 +13,7 @@ const KEYS: &str = "/settings/keys";
 const WAY: &str = "main a[href^='/oidc/start']";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks_it() -> TestResult<()> {
+async fn member_links_signs_in_with_and_unlinks_a_provider() -> TestResult<()> {
     let Some((stage, provider)) = set_up_provider().await? else { return Ok(()) };
     let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     let browser = &visitor.browser;

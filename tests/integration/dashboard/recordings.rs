@@ -19,7 +19,7 @@ const TITLE: &str = "Letters of a week";
 const SILENCE: usize = 32_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() -> TestResult<()> {
+async fn recordings_are_planned_and_approved_on_desktop_and_phone() -> TestResult<()> {
     let stage = clinic().await?;
     let home = format!("/c/{}", stage.consortium);
     let dataset = stage.dataset(DATASET).await?.id;

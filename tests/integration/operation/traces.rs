@@ -30,7 +30,7 @@ fn round(call: &WireCall) -> TestResult<Option<(String, u32)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() -> TestResult<()> {
+async fn calls_of_a_round_share_one_trace_when_tracing_is_on() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
     let line = LineProxy::tap(stage.gateway()).await?;
     stage.sites[1].connect_over(&line)?;

@@ -10,7 +10,7 @@ use support::stage::{TestConsortium, TestDatabase, TestResult, wait_until_so};
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> TestResult<()> {
+async fn server_shutdown_is_bounded_with_workers_and_open_upload() -> TestResult<()> {
     let port = port::free()?;
     let metrics = format!("127.0.0.1:{port}");
     let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;

@@ -5,7 +5,7 @@ use super::Target;
 use super::mutation::{Edit, Mutation};
 
 #[test]
-fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
+fn failing_target_is_reported_with_its_least_input() {
     let least = RefCell::new(Vec::new());
     let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         Target::new("fuzz.broken", 2_000).seed(*b"{\"count\":3,\"rest\":[1,2,3,4,5,6,7,8,9]}").run(|input| {
@@ -23,7 +23,7 @@ fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
 }
 
 #[test]
-fn an_ordinary_run_takes_the_stated_number_of_inputs_and_the_same_ones_each_time() {
+fn ordinary_run_uses_the_same_stated_number_of_inputs() {
     // `make fuzz` never runs this module, so no time limit is set here.
     let draw = || {
         let inputs = RefCell::new(Vec::new());
@@ -44,7 +44,7 @@ fn an_ordinary_run_takes_the_stated_number_of_inputs_and_the_same_ones_each_time
 }
 
 #[test]
-fn every_change_gives_an_input_that_is_not_too_long_whatever_its_numbers() {
+fn every_edit_gives_an_input_within_the_length_limit() {
     let documents = ["", "x", "{\"a\":[1,{\"b\":\"text\"}],\"c\":2.5}", "7 8 9"];
     let mutation = Mutation { seeds: documents.map(Into::into).to_vec(), words: vec![b"word".to_vec()] };
     let changed = Cell::new(0);

@@ -239,7 +239,7 @@ def stopped(system, site):
             f"{took:.1f} s",
         )
     log = "\n".join(system.messages("undertone-worker"))
-    claim("the worker says that it stops", "stopping; runs go on from their checkpoints" in log)
+    claim("the worker says that it stops", "its runs continue from their checkpoints" in log)
     for name in SERVICES:
         system.run("systemctl", "start", name)
         before = system.show(name, "MainPID")
@@ -382,7 +382,7 @@ def unchanged(system, site, before, what):
         )
     claim(
         f"after {what} the site's ledger holds, and the consortium's",
-        "The ledger holds" in site.spent()[1] and holds_at_server(system),
+        "The ledger is valid" in site.spent()[1] and holds_at_server(system),
     )
 
 

@@ -120,7 +120,7 @@ pub struct Dataset {
     /// The visibility.
     pub visibility: Visibility,
     /// The content.
-    #[serde(default, skip_serializing_if = "Content::is_speech")]
+    #[serde(default, skip_serializing_if = "DatasetContent::is_speech")]
     pub content: DatasetContent,
     /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,
@@ -168,7 +168,7 @@ pub struct DatasetRegistration {
     /// Its visibility.
     pub visibility: Visibility,
     /// The kind of its data.
-    #[serde(default, skip_serializing_if = "Content::is_speech")]
+    #[serde(default, skip_serializing_if = "DatasetContent::is_speech")]
     pub content: DatasetContent,
     /// Coefficients in a frame; 0 for queries and recordings.
     pub inputs: u32,

@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn the_steps_lead_to_the_root_wherever_the_leaf_stands() {
         for size in 1..=33_u64 {
-            let (mut frontier, mut nodes) = (Frontier::default(), BTreeMap::<u64, Vec<Hash>>::new());
+            let (mut frontier, mut nodes) = (Frontier::default(), BTreeMap::<u64, Vec<TreeHash>>::new());
             for position in 0..size {
                 nodes.insert(position, frontier.push(leaf_hash(&position.to_le_bytes())));
             }

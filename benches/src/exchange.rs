@@ -14,8 +14,8 @@ use undertone_api::dataset::{Dataset, DatasetRegistration};
 use undertone_api::job::dp_sgd::Precision;
 use undertone_privacy::PrivacyUnit;
 use undertone_proto::vector::{VectorForm, code, write};
-use undertone_worker::config::{Config, Server};
-use undertone_worker::gateway::{Download, Gateway, GatewayError, Offer};
+use undertone_worker::config::{Config, ServerEndpoint};
+use undertone_worker::gateway::{AverageQuery, Download, Gateway, GatewayError, ServerOffer};
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::outbox::StoredVector;
@@ -78,7 +78,7 @@ impl SiteEnd {
         let certificate = config.server.certificate().map(hex::encode);
         let scheme = config.server.address().split("://").next().unwrap_or_default();
         let server = match line {
-            Some(line) => Server::new(&format!("{scheme}://{}", line.address), certificate.as_deref())?,
+            Some(line) => ServerEndpoint::new(&format!("{scheme}://{}", line.address), certificate.as_deref())?,
             None => config.server,
         };
         let gateway = Gateway::new(&server, config.worker, SiteKey::load(&folder.key())?)?;
@@ -93,11 +93,11 @@ impl SiteEnd {
     async fn lease(&mut self) -> TestResult<String> {
         loop {
             match self.gateway.next_offer(WAIT, &[], &self.held).await? {
-                Offer::Work(work) if work.dataset == self.dataset.id => {
+                ServerOffer::Work(work) if work.dataset == self.dataset.id => {
                     self.held.push(work.lease.clone());
                     return Ok(work.lease);
                 }
-                Offer::Nothing => {}
+                ServerOffer::Nothing => {}
                 other => return Err(format!("no work: {other:?}").into()),
             }
         }
@@ -197,7 +197,8 @@ impl ExchangeRound<'_> {
         let up_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let download = Download::default();
-        let average = far.average(&self.leases[1], "private", number, self.precision, WAIT, &download).await?;
+        let query = AverageQuery { series: "private", round: number, precision: self.precision, wait: WAIT };
+        let average = far.average(&self.leases[1], query, &download).await?;
         let average = average.ok_or("both have submitted, and the round is not closed")?;
         let down_seconds = began.elapsed().as_secs_f64();
         if average.mean.len() as u64 != parcel.length {

@@ -43,7 +43,7 @@ use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
-use undertone_worker::config::Server;
+use undertone_worker::config::ServerEndpoint;
 
 use crate::report::{Outcome, Report};
 use browser::SimulatedBrowser;
@@ -174,8 +174,8 @@ impl LoadedConsortium {
     }
 
     /// Returns the address for workers.
-    fn server(&self) -> TestResult<Server> {
-        Ok(Server::new(&format!("http://{}", self.grpc.address), None)?)
+    fn server(&self) -> TestResult<ServerEndpoint> {
+        Ok(ServerEndpoint::new(&format!("http://{}", self.grpc.address), None)?)
     }
 }
 
@@ -316,7 +316,7 @@ async fn hire(
 /// Returns the worker with this number.
 async fn come(
     ground: &LoadedConsortium,
-    server: &Server,
+    server: &ServerEndpoint,
     sizes: LoadSizes,
     number: usize,
 ) -> TestResult<SimulatedWorker> {

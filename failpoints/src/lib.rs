@@ -23,7 +23,7 @@ use enabled::FailpointState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The process crashes and loses its memory.
-    SimulatedCrash,
+    Crash,
     /// The disk fails; points without disk access are skipped.
     Disk,
 }

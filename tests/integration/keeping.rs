@@ -65,7 +65,7 @@ async fn restored_site_imports_its_receipts_before_any_release() -> TestResult<(
 
     stage.sites[1].stop()?;
     let output = stage.sites[1].command(&["restore", &file, "--replace"])?;
-    assert!(output.contains("0 receipts") && output.contains("What was here lies in"), "{output}");
+    assert!(output.contains("0 receipts") && output.contains("The replaced site is in"), "{output}");
     let report = doctor(&stage.sites[1])?;
     assert!(!is_ok(&report, "restored") && !is_ok(&report, "copy"), "{report:#}");
     assert!(stage.sites[1].command(&["ledger", "show"])?.contains("Nothing leaves until"));
@@ -73,7 +73,7 @@ async fn restored_site_imports_its_receipts_before_any_release() -> TestResult<(
     stage.sites[1].start(&[])?;
     wait_until_so("the receipts are back", || {
         stage.sites[1].command(&["ledger", "show"]).is_ok_and(|output| {
-            output.contains(&format!("{ROUNDS} receipts that it lacked came back"))
+            output.contains(&format!("the server returned {ROUNDS} receipts that it lacked"))
                 && !output.contains("Nothing leaves until")
         })
     })

@@ -137,9 +137,7 @@ pub async fn run_small_job(stage: &TestConsortium, rounds: u32) -> TestResult<Jo
 /// # Errors
 /// When a site does not have them in time.
 pub async fn wait_for_proofs(stage: &TestConsortium, receipts: u32) -> TestResult<()> {
-    let all = format!(
-        "answers for {receipts} of {receipts} receipts by its signature, for {receipts} by their place in its log"
-    );
+    let all = format!("has countersigned {receipts} of {receipts} receipts; its log provably contains {receipts};");
     for site in private_sites(&stage.sites) {
         wait_until_so(&format!("{} has every proof", site.name), || {
             site.command(&["ledger", "verify"]).is_ok_and(|printed| printed.contains(&all))

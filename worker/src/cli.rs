@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 done; 1 failed, with the reason and the remedy in the message; 2 wrong arguments; 3 `ledger verify`
 //! found an invalid ledger. 4: the ledger is valid, but an alarm about the server's log is open. `doctor` has its own
-//! codes. To add a command: a variant of `Command`, its file, its line in `act`.
+//! codes. To add a command: a variant of `WorkerCommand`, its file, its line in `run_command`.
 
 mod approval_keys;
 mod backup;
@@ -39,110 +39,110 @@ use crate::site::folder::Folder;
 
 pub use enroll::{EnrollError, enroll};
 
-/// A worker of Undertone: it keeps this site's data, privacy ledger and rules, and runs jobs beside the data. Only
-/// differentially private results leave.
+/// The worker of an Undertone site. It keeps the site's data, ledger and policy, and runs jobs on the data. Only
+/// differentially private results leave the site.
 #[derive(Debug, Parser)]
 #[command(name = "undertone-worker", version)]
-struct Cli {
+struct CommandLine {
     /// The site's folder: key, policy, ledger and datasets.
     #[arg(long, env = "UNDERTONE_SITE", default_value = "./undertone-site", value_name = "FOLDER", global = true)]
     site: PathBuf,
     #[command(subcommand)]
-    command: Command,
+    command: WorkerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// Join a consortium: makes this site's key and binds it to your organization, with a token from the dashboard.
+enum WorkerCommand {
+    /// Join a consortium: creates this site's key and binds it to your organization, with a token from the dashboard.
     ///
-    /// The key is made here and never leaves. The worker will trust the server whose certificate the token names, and
-    /// no other. A careful policy.toml is written; read it before you run the worker.
+    /// The key is created here and never leaves. The worker trusts the server whose certificate the token names, and
+    /// no other. The command writes a strict policy.toml; read it before you run the worker.
     Enroll {
-        /// The token, from `ute1.` on. It works once, and not for long.
+        /// The token, which begins with `ute1.`. It works once, for a limited time.
         token: String,
-        /// A proxy by which the worker reaches the server, http or https; config.toml keeps it.
+        /// The proxy through which the worker reaches the server, http or https; config.toml stores it.
         #[arg(long, value_name = "http://HOST:PORT")]
         proxy: Option<String>,
-        /// The certificates (PEM) that an https proxy is recognized by, instead of the system's; config.toml keeps the path.
+        /// The certificates (PEM) that authenticate an https proxy, instead of the system's; config.toml stores the path.
         #[arg(long, value_name = "FILE", requires = "proxy")]
         proxy_ca: Option<PathBuf>,
     },
     /// Run the worker until it is interrupted.
-    Run(serve::Run),
-    /// Make datasets from recordings or query logs, and list them.
+    Run(serve::RunCommand),
+    /// Create datasets from recordings or query logs, and list them.
     Data(data::DataCommand),
-    /// Choose a job's clip, rate, batch and more by rehearsing it on public data, before it is proposed. Costs time only.
-    Tune(Box<tune::Tune>),
-    /// The worker's own configuration.
+    /// Choose a job's clip, rate, batch and other settings by rehearsing it on public data. Costs no privacy budget.
+    Tune(Box<tune::TuneCommand>),
+    /// Check the worker's own configuration.
     #[command(subcommand)]
-    Config(config::Action),
-    /// Look at everything that has to be right for this worker to work, and say what to do where it is not.
+    Config(config::ConfigAction),
+    /// Check everything that this worker needs, and print a remedy for each problem.
     ///
-    /// Exit codes: 0 all is well, 1 something should be looked at, 2 something is wrong.
-    Doctor(doctor::Doctor),
-    /// Write ledger, key, policy, configuration and the descriptions of datasets (not the data) to a file. The worker may run.
-    Backup(backup::Backup),
-    /// Put a backup in place. Nothing leaves until the worker has compared the ledger with what the server has.
-    Restore(backup::Restore),
-    /// Give this site another key, signed by the present one. The worker must not be running, and no job half done here.
+    /// Exit codes: 0 every check passes, 1 a check warns, 2 a check fails.
+    Doctor(doctor::DoctorCommand),
+    /// Write ledger, key, policy, configuration and dataset descriptions (not the data) to a file. The worker may be running.
+    Backup(backup::BackupCommand),
+    /// Restore a site from a backup. Nothing leaves until the worker has compared the ledger with the server's receipts.
+    Restore(backup::RestoreCommand),
+    /// Replace this site's key; the present key signs the new one. The worker must not be running, and no job unfinished here.
     RotateKey,
-    /// Show which sampling rates and thresholds keep which promise. Reads nothing.
-    Thresholds(thresholds::Thresholds),
-    /// What was spent, and the proof of it.
+    /// Show which sampling rates and thresholds give which guarantee. Reads no data.
+    Thresholds(thresholds::ThresholdsCommand),
+    /// Show, verify and export the expenses of this site.
     #[command(subcommand)]
-    Ledger(ledger::Action),
-    /// Which datasets share accounts for life, and how an organization's workers recognize the same data.
+    Ledger(ledger::LedgerAction),
+    /// Show which datasets share lifetime accounts, and exchange lineages between the workers of an organization.
     #[command(subcommand)]
-    Lineage(lineage::Action),
-    /// This site's own rules.
+    Lineage(lineage::LineageAction),
+    /// Show this site's policy.
     #[command(subcommand)]
-    Policy(policy::Action),
-    /// The keys with which stewards approve jobs, as this site pins them.
+    Policy(policy::PolicyAction),
+    /// Manage the keys with which stewards approve jobs at this site.
     #[command(subcommand)]
-    ApprovalKeys(approval_keys::Action),
-    /// A steward's own key file: make one, and approve jobs with it. Needs no site and no network.
+    ApprovalKeys(approval_keys::ApprovalKeyAction),
+    /// Create a steward's key file, and approve jobs with it. Needs no site and no network.
     #[command(subcommand)]
-    StewardKey(steward_key::Action),
-    /// Show the jobs that were proposed to this site, what was decided, and how they ended; or one of them in full.
+    StewardKey(steward_key::StewardKeyAction),
+    /// Show the jobs proposed to this site, with their decisions and outcomes; or show one job in full.
     Jobs {
-        /// The job's id, or enough of its beginning: its manifest, what it would charge, and what this site says to it.
+        /// The job's id, or a unique prefix: shows its manifest, its charge and the judgement of this site.
         job: Option<String>,
     },
     /// Approve a proposed job, for exactly the manifest that `jobs` shows.
     Approve {
-        /// The job's id, or enough of its beginning.
+        /// The job's id, or a unique prefix.
         job: String,
     },
-    /// Hold a job: nothing of it goes on at this site, whatever the server says, and everybody's deadlines stop.
+    /// Hold a job: this site stops its part, and the deadlines of every participant stop.
     Hold {
-        /// The job's id, or enough of its beginning.
+        /// The job's id, or a unique prefix.
         job: String,
-        /// Why, for the others to read.
+        /// The reason, which the other participants can read.
         #[arg(long)]
         reason: String,
     },
-    /// Let a job go on that this site holds.
+    /// Release a job that this site holds.
     Release {
-        /// The job's id, or enough of its beginning.
+        /// The job's id, or a unique prefix.
         job: String,
     },
-    /// Refuse a proposed job, or end one that runs.
+    /// Refuse a proposed job, or end a running one.
     Refuse {
-        /// The job's id, or enough of its beginning.
+        /// The job's id, or a unique prefix.
         job: String,
-        /// Why, for the proposer to read.
+        /// The reason, which the proposer can read.
         #[arg(long)]
         reason: String,
     },
 }
 
 /// Any error with its exit code.
-struct Failure {
+struct CommandFailure {
     code: u8,
     error: Box<dyn Error + Send + Sync>,
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandFailure {
     fn from(error: E) -> Self {
         Self { code: 1, error: error.into() }
     }
@@ -150,65 +150,65 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
 
 /// Runs the command in `args` (the first is the program's name); prints to standard output and standard error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
-        Err(asked) => {
+    let arguments = match CommandLine::try_parse_from(args) {
+        Ok(arguments) => arguments,
+        Err(early_exit) => {
             // Help and version are not errors. A closed standard output has no reader for an error message.
-            drop(asked.print());
-            return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
+            drop(early_exit.print());
+            return ExitCode::from(u8::try_from(early_exit.exit_code()).unwrap_or(2));
         }
     };
     // Confinement comes before the first program starts. Commands that need the configuration report its errors.
-    let folder = Folder::new(&cli.site);
+    let folder = Folder::new(&arguments.site);
     let programs = crate::config::Config::load(&folder).map(|config| config.programs).unwrap_or_default();
     crate::speech::sandbox::confine(folder.root(), programs);
-    match act(&cli, &mut output::PipeOutput::new(std::io::stdout())) {
+    match run_command(&arguments, &mut output::PipeOutput::new(std::io::stdout())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", chain(&*failure.error));
+            eprintln!("error: {}", format_error(&*failure.error));
             ExitCode::from(failure.code)
         }
     }
 }
 
-fn act(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
-    let folder = Folder::new(&cli.site);
+fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), CommandFailure> {
+    let folder = Folder::new(&arguments.site);
     let clock = clock::system();
-    match &cli.command {
-        Command::Enroll { token, proxy, proxy_ca } => {
+    match &arguments.command {
+        WorkerCommand::Enroll { token, proxy, proxy_ca } => {
             Ok(enroll::run(&folder, token, proxy.as_deref(), proxy_ca.as_deref(), out)?)
         }
-        Command::Run(run) => serve::run(&folder, run),
-        Command::Data(data) => Ok(data.run(&folder, clock(), out)?),
-        Command::Tune(tune) => tune.run(&folder, out),
-        Command::Config(config::Action::Check { config }) => config::check(&folder, config.as_deref(), out),
-        Command::Doctor(doctor) => doctor.run(&folder, &clock, out),
-        Command::Backup(backup) => backup.run(&folder, clock(), out),
-        Command::Restore(restore) => restore.run(&folder, clock(), out),
-        Command::RotateKey => rotate::run(&folder, clock(), out),
-        Command::Thresholds(thresholds) => thresholds.show(out),
-        Command::Ledger(action) => ledger::run(&folder, action, clock(), out),
-        Command::Lineage(action) => lineage::run(&folder, action, clock(), out),
-        Command::Policy(policy::Action::Show) => policy::show(&folder, out),
-        Command::ApprovalKeys(action) => approval_keys::run(&folder, action, clock(), out),
-        Command::StewardKey(action) => steward_key::run(action, out),
-        Command::Jobs { job: None } => jobs::show(&folder, out),
-        Command::Jobs { job: Some(job) } => jobs::whole(&folder, job, out),
-        Command::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
-        Command::Release { job } => jobs::hold(&folder, job, None, clock(), out),
-        Command::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
-        Command::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Run(options) => serve::run(&folder, options),
+        WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
+        WorkerCommand::Tune(tune) => tune.run(&folder, out),
+        WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
+        WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
+        WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),
+        WorkerCommand::Restore(restore) => restore.run(&folder, clock(), out),
+        WorkerCommand::RotateKey => rotate::run(&folder, clock(), out),
+        WorkerCommand::Thresholds(thresholds) => thresholds.run(out),
+        WorkerCommand::Ledger(action) => ledger::run(&folder, action, clock(), out),
+        WorkerCommand::Lineage(action) => lineage::run(&folder, action, clock(), out),
+        WorkerCommand::Policy(policy::PolicyAction::Show) => policy::show(&folder, out),
+        WorkerCommand::ApprovalKeys(action) => approval_keys::run(&folder, action, clock(), out),
+        WorkerCommand::StewardKey(action) => steward_key::run(action, out),
+        WorkerCommand::Jobs { job: None } => jobs::list(&folder, out),
+        WorkerCommand::Jobs { job: Some(job) } => jobs::show_job(&folder, job, out),
+        WorkerCommand::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Release { job } => jobs::hold(&folder, job, None, clock(), out),
+        WorkerCommand::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
+        WorkerCommand::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
     }
 }
 
 /// Returns an error with its causes, each once.
-fn chain(error: &(dyn Error + 'static)) -> String {
+fn format_error(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}\n  because: {said}");
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}\n  because: {message}");
         }
         source = cause.source();
     }

@@ -16,7 +16,7 @@ use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::speech::sandbox::Programs;
 pub use proxy::ProxyServer;
 use queries::Queries;
-use transcription::Transcription;
+use transcription::TranscriptionSettings;
 pub use undertone_worker_queries::config as queries;
 pub use undertone_worker_site::config::ConfigError;
 use undertone_worker_site::config::{field, host, is_loopback};
@@ -33,7 +33,7 @@ pub const TOKEN_PREFIX: &str = "ute1.";
 
 /// The server's address and identity: TLS with one pinned certificate, or plain text that never leaves this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerEndpoint {
     /// The address: `https://host:port`, or `http://` on loopback.
     address: String,
     /// SHA-256 of the only accepted certificate (DER); `None` on loopback without TLS.
@@ -42,7 +42,7 @@ pub struct Server {
     proxy: Option<ProxyServer>,
 }
 
-impl Server {
+impl ServerEndpoint {
     /// Parses an address and the fingerprint of its certificate.
     ///
     /// # Errors
@@ -53,20 +53,20 @@ impl Server {
             .ok_or_else(|| field("server", format!("`{address}` has no scheme: write https://host:port")))?;
         let host = host(rest.trim_end_matches('/'))
             .ok_or_else(|| field("server", format!("`{address}` is not scheme://host:port")))?;
-        let certificate = certificate.map(fingerprint).transpose()?;
+        let certificate = certificate.map(parse_fingerprint).transpose()?;
         match (scheme, &certificate) {
             ("https", Some(_)) | ("http", None) if scheme == "https" || is_loopback(host) => {}
             ("https", None) => {
                 return Err(field(
                     "certificate",
-                    "an https server needs the SHA-256 of its certificate: enrol with a token that has it",
+                    "an https server requires the SHA-256 of its certificate: enrol with a token that contains it",
                 ));
             }
             ("http", _) if !is_loopback(host) => {
                 return Err(field(
                     "server",
                     format!(
-                        "`{address}` is plain http to another machine: gradients and sessions would travel in the clear; use https"
+                        "`{address}` is plain http to another machine, which would send gradients and sessions in the clear: use https"
                     ),
                 ));
             }
@@ -103,7 +103,7 @@ impl Server {
     }
 }
 
-fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
+fn parse_fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
     let plain: String = text.chars().filter(|c| *c != ':').collect();
     hex::decode(plain)
         .ok()
@@ -113,9 +113,9 @@ fn fingerprint(text: &str) -> Result<[u8; 32], ConfigError> {
 
 /// A parsed enrolment token: its contents were checked and not used yet.
 #[derive(Debug, Clone)]
-pub struct Token {
+pub struct CheckedToken {
     /// The server.
-    pub server: Server,
+    pub server: ServerEndpoint,
     /// Its first key.
     pub server_key: VerifyingKey,
     /// The root of the server's signing keys, if there is one.
@@ -124,7 +124,7 @@ pub struct Token {
     pub secret: String,
 }
 
-impl Token {
+impl CheckedToken {
     /// Parses a token in the form of the dashboard.
     ///
     /// # Errors
@@ -134,8 +134,8 @@ impl Token {
             text.trim().strip_prefix(TOKEN_PREFIX).ok_or(ConfigError::Token("it does not begin with `ute1.`"))?;
         let json = URL_SAFE_NO_PAD.decode(body).map_err(|_| ConfigError::Token("it is not base64url"))?;
         let token: EnrolmentToken =
-            serde_json::from_slice(&json).map_err(|_| ConfigError::Token("its content is not that of a token"))?;
-        let server = Server::new(&token.server, token.certificate.as_deref())?;
+            serde_json::from_slice(&json).map_err(|_| ConfigError::Token("its content is not a token"))?;
+        let server = ServerEndpoint::new(&token.server, token.certificate.as_deref())?;
         let server_key = public_key(&token.server_key).map_err(|_| field("server_key", "not an Ed25519 key"))?;
         let server_root = token.server_root.as_deref().map(public_key).transpose();
         let server_root = server_root.map_err(|_| field("server_root", "not an Ed25519 key"))?;
@@ -151,7 +151,7 @@ impl Token {
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The worker's server.
-    pub server: Server,
+    pub server: ServerEndpoint,
     /// The key with which the server signs manifests.
     pub server_key: VerifyingKey,
     /// The worker's id.
@@ -173,7 +173,7 @@ pub struct Config {
     /// The engine for counting query logs.
     pub queries: Queries,
     /// The settings for transcribing recordings.
-    pub transcription: Transcription,
+    pub transcription: TranscriptionSettings,
     /// The rights of the programs that the worker starts.
     pub programs: Programs,
 }
@@ -181,7 +181,7 @@ pub struct Config {
 /// The fields of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredConfig {
     server: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<String>,
@@ -194,9 +194,9 @@ struct Stored {
     worker_name: String,
     organization: OrganizationId,
     organization_name: String,
-    #[serde(default = "four")]
+    #[serde(default = "default_runs")]
     concurrent_runs: usize,
-    #[serde(default = "year")]
+    #[serde(default = "default_key_days")]
     rotate_key_days: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     anchor: Option<PathBuf>,
@@ -205,8 +205,8 @@ struct Stored {
     compute: Compute,
     #[serde(default)]
     queries: Queries,
-    #[serde(default, skip_serializing_if = "Transcription::is_default")]
-    transcription: Transcription,
+    #[serde(default, skip_serializing_if = "TranscriptionSettings::is_default")]
+    transcription: TranscriptionSettings,
     #[serde(default, skip_serializing_if = "Programs::is_default")]
     programs: Programs,
 }
@@ -215,20 +215,20 @@ struct Stored {
 ///
 /// # Errors
 /// [`ConfigError::Field`] when the address is no proxy's, or there is a file without an `https` proxy.
-pub fn proxy_of(address: Option<&str>, authorities: Option<PathBuf>) -> Result<Option<ProxyServer>, ConfigError> {
+pub fn parse_proxy(address: Option<&str>, authorities: Option<PathBuf>) -> Result<Option<ProxyServer>, ConfigError> {
     match (address, authorities) {
         (Some(address), authorities) => ProxyServer::parse(address)?.with_authorities(authorities).map(Some),
-        (None, Some(_)) => Err(field("proxy_ca", "there is no proxy: write https://host:port as `proxy`")),
+        (None, Some(_)) => Err(field("proxy_ca", "no proxy is set: set `proxy` to https://host:port")),
         (None, None) => Ok(None),
     }
 }
 
-const fn four() -> usize {
+const fn default_runs() -> usize {
     4
 }
 
 /// Returns the default number of days of a key.
-const fn year() -> u32 {
+const fn default_key_days() -> u32 {
     365
 }
 
@@ -251,22 +251,25 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with the problem in the text.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let stored: Stored =
+        let stored: StoredConfig =
             toml::from_str(text).map_err(|source| ConfigError::Toml { path: path.to_owned(), source })?;
         let runs = stored.concurrent_runs as i64;
         if !(1..=check::MOST_RUNS).contains(&runs) {
-            return Err(field("concurrent_runs", format!("1 to {}, not {runs}", check::MOST_RUNS)));
+            return Err(field("concurrent_runs", format!("must be 1 to {}, not {runs}", check::MOST_RUNS)));
         }
         let days = i64::from(stored.rotate_key_days);
         if days != 0 && !check::KEY_DAYS.contains(&days) {
-            let (least, most) = (check::KEY_DAYS.start(), check::KEY_DAYS.end());
-            return Err(field("rotate_key_days", format!("{least} to {most} days, or 0 for never, not {days}")));
+            let (least, most) = check::KEY_DAYS.into_inner();
+            return Err(field(
+                "rotate_key_days",
+                format!("must be {least} to {most} days, or 0 for never, not {days}"),
+            ));
         }
         stored.queries.check()?;
         stored.transcription.check()?;
         Ok(Self {
-            server: Server::new(&stored.server, stored.certificate.as_deref())?
-                .with_proxy(proxy_of(stored.proxy.as_deref(), stored.proxy_ca)?),
+            server: ServerEndpoint::new(&stored.server, stored.certificate.as_deref())?
+                .with_proxy(parse_proxy(stored.proxy.as_deref(), stored.proxy_ca)?),
             server_key: public_key(&stored.server_key).map_err(|_| field("server_key", "not an Ed25519 key, hex"))?,
             worker: stored.worker,
             worker_name: stored.worker_name,
@@ -274,7 +277,7 @@ impl Config {
             organization_name: stored.organization_name,
             concurrent_runs: stored.concurrent_runs,
             rotate_key_days: stored.rotate_key_days,
-            anchor: stored.anchor.map(|anchor| check::outside(&anchor, path)).transpose()?,
+            anchor: stored.anchor.map(|anchor| check::check_anchor_path(&anchor, path)).transpose()?,
             compute: stored.compute,
             queries: stored.queries,
             transcription: stored.transcription,
@@ -292,10 +295,10 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Folder`] when the file system refuses.
     pub fn store(&self, folder: &Folder) -> Result<(), ConfigError> {
-        let stored = Stored {
+        let stored = StoredConfig {
             server: self.server.address().to_owned(),
             certificate: self.server.certificate().map(hex::encode),
-            proxy: self.server.proxy().map(|proxy| proxy.configured().to_owned()),
+            proxy: self.server.proxy().map(|proxy| proxy.url().to_owned()),
             proxy_ca: self.server.proxy().and_then(ProxyServer::authorities).map(Path::to_owned),
             server_key: hex::encode(self.server_key.to_bytes()),
             worker: self.worker,
@@ -312,8 +315,8 @@ impl Config {
         };
         let body = toml::to_string(&stored).map_err(|error| field("config.toml", error.to_string()))?;
         let text = format!(
-            "# Written by `undertone-worker enroll`. The worker trusts this server, by this key and this certificate, and those\n\
-             # that the key has signed since (pins.json), and no other. What the site allows is in policy.toml.\n\n{body}"
+            "# Written by `undertone-worker enroll`. The worker trusts only this server: by this key, this certificate, and the\n\
+             # certificates that the key has signed since (pins.json). The site's rules are in policy.toml.\n\n{body}"
         );
         Ok(write_durably(&folder.config(), text.as_bytes())?)
     }

@@ -4,15 +4,16 @@
 //! process may end at any point and start again. The server then offers unfinished work anew; the ledger and the outbox
 //! record its progress. The daemon makes no decision about releases; `site` does.
 
-mod desk;
-mod errand;
+mod decisions;
+mod error;
 mod exchange;
 mod hold;
-mod keeping;
 mod known_proposals;
 mod lease;
 mod log;
+mod maintenance;
 mod part;
+mod part_session;
 mod peers;
 mod release_clock;
 mod witness;
@@ -29,38 +30,38 @@ use undertone_api::dataset::DatasetRegistration;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::{SignedError, SiteApproval};
 
+use crate::config::Config;
 use crate::config::queries::Queries;
-use crate::config::transcription::Transcription;
-use crate::config::{Config, ConfigError};
-use crate::gateway::{Gateway, GatewayError, Offer, Patience, Work};
+use crate::config::transcription::TranscriptionSettings;
+use crate::gateway::{Gateway, GatewayError, LONGEST_PAUSE, OfferedWork, ServerOffer, pauses};
 use crate::queries::scratch;
 use crate::site::admission::{ManifestFault, SiteIdentity};
 use crate::site::clock::{self, Clock};
 use crate::site::consent;
-use crate::site::datasets::{self, DatasetsError, LocalDataset};
-use crate::site::folder::{Folder, FolderError};
-use crate::site::keys::{KeyError, SiteKey};
-use crate::site::ledger::{Ledger, LedgerError};
+use crate::site::datasets::{self, LocalDataset};
+use crate::site::folder::Folder;
+use crate::site::keys::SiteKey;
+use crate::site::ledger::Ledger;
 use crate::site::policy::{Policy, PolicyError};
-use crate::site::rotation::ChangeError;
 use crate::site::server_trust::ServerTrust;
-use crate::site::store::{Store, StoreError};
+use crate::site::store::Store;
 
 use known_proposals::KnownProposals;
 use lease::Lease;
-use witness::Watch;
+use witness::LogWatch;
 
-pub use desk::{Verdict, consider, judge, told, untold};
-pub use errand::{Errand, Letter, Uncountersigned};
-pub use keeping::take_in;
-#[cfg(test)]
-pub(crate) use keeping::{MOST_SHOWN, MOST_SHOWN_BYTES};
+pub use decisions::{ProposalVerdict, acknowledge, consider, judge, pending_decisions};
+pub use error::DaemonError;
 #[cfg(test)]
 pub(crate) use known_proposals::MOST_KNOWN;
 #[cfg(test)]
 pub(crate) use log::MOST_WAITING;
-pub use part::{Look, close, closing, end_is_told, look, refuse, take_up};
-pub use release_clock::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
+pub use maintenance::import_receipts;
+#[cfg(test)]
+pub(crate) use maintenance::{MOST_SHOWN, MOST_SHOWN_BYTES};
+pub use part::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work, final_receipts, refuse_work};
+pub use part_session::{PartSession, Submission, UncountersignedReceipts};
+pub use release_clock::{ClockRecord, ClockTick, ReleaseClock, ReleaseTimeline, SystemTimeline};
 
 /// The longest wait of the server for an offer.
 const WAIT: Duration = Duration::from_secs(20);
@@ -71,39 +72,7 @@ const ORPHANS: Duration = Duration::from_mins(1);
 /// The period of the search for changes of stewards' credentials.
 const NOTICES: Duration = Duration::from_mins(1);
 /// The time in which running threads have to stop when the daemon does.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(20);
-
-/// The reason why the daemon does not start, or ends.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The configuration failed.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The folder failed.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The key failed.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The policy failed.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The ledger is inconsistent.
-    #[error("the site's ledger cannot be used, so nothing may be released: see `undertone-worker ledger verify`")]
-    Ledger(#[from] LedgerError),
-    /// The datasets failed.
-    #[error(transparent)]
-    Datasets(#[from] DatasetsError),
-    /// The change to the site's next key failed.
-    #[error("the site's key could not be changed")]
-    Change(#[from] ChangeError),
-    /// The server does not accept this worker.
-    #[error("the server does not accept this worker")]
-    Gateway(#[from] GatewayError),
-}
+pub(crate) const SHUTDOWN: Duration = Duration::from_secs(20);
 
 /// The open site: everything that a part of the daemon may need.
 pub struct Site {
@@ -115,19 +84,19 @@ pub struct Site {
     gateway: Gateway,
     clock: Clock,
     /// The timeline of the release clocks.
-    timeline: Arc<dyn Timeline>,
+    timeline: Arc<dyn ReleaseTimeline>,
     /// The engine for counting query logs.
     queries: Queries,
     /// The settings for transcribing recordings.
-    transcription: Transcription,
+    transcription: TranscriptionSettings,
     datasets: Mutex<Vec<LocalDataset>>,
     /// Held while the policy approves a job automatically: one job at a time, so that each sees the total of the
     /// earlier ones.
-    standing: Mutex<()>,
+    approval_lock: Mutex<()>,
     /// Held while the server is asked about its log: one question at a time.
-    asking: tokio::sync::Mutex<()>,
+    question_lock: tokio::sync::Mutex<()>,
     /// Held while a decision of the site's policy waits for its tick: no decision is sent meanwhile.
-    deciding: tokio::sync::Mutex<()>,
+    decision_lock: tokio::sync::Mutex<()>,
 }
 
 impl Site {
@@ -142,7 +111,7 @@ impl Site {
         let store = Arc::new(Store::open(&folder.ledger())?);
         let ledger = Ledger::open(Arc::clone(&store), lock, key.clone(), config.worker, Arc::clone(&clock))?;
         let ledger = ledger.with_anchor(config.ledger_anchor());
-        let gateway = Gateway::of(config, &folder, key.clone())?;
+        let gateway = Gateway::for_site(config, &folder, key.clone())?;
         let server_key = gateway.server_keys().cloned().unwrap_or_else(|| ServerTrust::new(&config.server_key));
         let identity = SiteIdentity { worker: config.worker, organization: config.organization, server_key };
         Ok(Self {
@@ -157,9 +126,9 @@ impl Site {
             queries: config.queries.clone(),
             transcription: config.transcription.clone(),
             datasets: Mutex::default(),
-            standing: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
-            deciding: tokio::sync::Mutex::default(),
+            approval_lock: Mutex::default(),
+            question_lock: tokio::sync::Mutex::default(),
+            decision_lock: tokio::sync::Mutex::default(),
         })
     }
 
@@ -181,23 +150,23 @@ impl Site {
     /// [`DaemonError`] when folder, policy or database cannot be read.
     pub fn find_datasets(&self) -> Result<Vec<LocalDataset>, DaemonError> {
         let policy = self.policy()?;
-        let (found, unusable) = datasets::scan(&self.folder, &self.store, &policy)?;
-        for bad in unusable {
-            tracing::warn!(dataset.name = bad.name, error = %bad.error, "a folder under data/ is no usable dataset");
+        let (datasets, unusable) = datasets::scan(&self.folder, &self.store, &policy)?;
+        for folder in unusable {
+            tracing::warn!(dataset.name = folder.name, error = %folder.error, "a folder under data/ is no usable dataset");
         }
-        self.hold(found.clone());
-        Ok(found)
+        self.set_datasets(datasets.clone());
+        Ok(datasets)
     }
 
-    fn hold(&self, found: Vec<LocalDataset>) {
-        *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    fn set_datasets(&self, datasets: Vec<LocalDataset>) {
+        *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = datasets;
     }
 
     /// Returns the rule and the pinned keys for approvals of jobs on the dataset called `name`.
     ///
     /// # Errors
     /// [`DaemonError`] when policy or database cannot be read.
-    pub fn approval_of(&self, name: &str) -> Result<SiteApproval, DaemonError> {
+    pub fn approval_rule(&self, name: &str) -> Result<SiteApproval, DaemonError> {
         let rule = self.policy()?.rules(name).approval.into();
         let keys = consent::pinned_keys(&self.store)?.into_iter().map(|pinned| pinned.key).collect();
         Ok(SiteApproval { rule, keys })
@@ -225,11 +194,11 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
         let config = Config::load(&folder)?;
         // An unreadable policy refuses everything; the error is better reported now.
         Policy::load(&folder.policy())?;
-        may_change_key &= keeping::change_key(&folder, &config, may_change_key, &stop).await?;
+        may_change_key &= maintenance::change_key(&folder, &config, may_change_key, &stop).await?;
         if stop.is_cancelled() {
             return Ok(());
         }
-        if let End::Stopped = open(folder, config, may_change_key, &stop).await? {
+        if let DaemonEnd::Stopped = run_with_key(folder, config, may_change_key, &stop).await? {
             return Ok(());
         }
     }
@@ -237,7 +206,7 @@ pub async fn run(site: &Path, stop: CancellationToken) -> Result<(), DaemonError
 
 /// The reason for the end of a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum DaemonEnd {
     /// It was stopped.
     Stopped,
     /// The site's key is due for a change, and no part is running.
@@ -245,17 +214,17 @@ enum End {
 }
 
 /// Runs the worker under one key of the site.
-async fn open(
+async fn run_with_key(
     folder: Folder,
     config: Config,
     may_change_key: bool,
     stop: &CancellationToken,
-) -> Result<End, DaemonError> {
+) -> Result<DaemonEnd, DaemonError> {
     let site = Arc::new(Site::open(folder, &config, clock::system())?);
     // Private rows that a crashed gate left are deleted before anything else.
-    let swept = scratch::sweep(&site.folder.all_work())?;
-    if swept > 0 {
-        tracing::warn!(folders = swept, "private rows that a crash had left were deleted");
+    let folders = scratch::sweep(&site.folder.all_work())?;
+    if folders > 0 {
+        tracing::warn!(folders, "the worker deleted private rows of a crashed process");
     }
     tracing::info!(worker.id = %config.worker, worker.name = config.worker_name, server = config.server.address(), "worker started");
     let mut daemon = Daemon {
@@ -263,18 +232,18 @@ async fn open(
         slots: Arc::new(Semaphore::new(config.concurrent_runs)),
         stop: stop.child_token(),
         known: KnownProposals::new(),
-        watch: Watch::default(),
-        registered: HashMap::new(),
-        held: Arc::default(),
-        fewer: Arc::default(),
-        parts: JoinSet::new(),
+        watch: LogWatch::default(),
+        registrations: HashMap::new(),
+        parts: Arc::default(),
+        part_ended: Arc::default(),
+        tasks: JoinSet::new(),
         may_change_key,
         config,
     };
-    let ended = daemon.serve().await;
-    daemon.farewell().await;
+    let result = daemon.serve().await;
+    daemon.shutdown().await;
     tracing::info!("worker stopped");
-    ended
+    result
 }
 
 /// A part that runs at this worker.
@@ -284,7 +253,7 @@ struct HeldPart {
     lease: Arc<Lease>,
 }
 
-type Held = Arc<Mutex<HashMap<(JobId, DatasetId), HeldPart>>>;
+type HeldParts = Arc<Mutex<HashMap<(JobId, DatasetId), HeldPart>>>;
 
 struct Daemon {
     site: Arc<Site>,
@@ -293,52 +262,55 @@ struct Daemon {
     /// Digests of the manifests that this process has considered.
     known: KnownProposals,
     /// The time of the last check of the server's log, on the present connection.
-    watch: Watch,
+    watch: LogWatch,
     /// The registrations of datasets that this process has sent to the server.
-    registered: HashMap<String, DatasetRegistration>,
-    held: Held,
+    registrations: HashMap<String, DatasetRegistration>,
+    /// The running parts.
+    parts: HeldParts,
     /// Notified when a part ends.
-    fewer: Arc<Notify>,
-    parts: JoinSet<()>,
+    part_ended: Arc<Notify>,
+    tasks: JoinSet<()>,
     /// False after the server has refused the site's next key in this process.
     may_change_key: bool,
     config: Config,
 }
 
 impl Daemon {
-    async fn serve(&mut self) -> Result<End, DaemonError> {
+    async fn serve(&mut self) -> Result<DaemonEnd, DaemonError> {
         let site = Arc::clone(&self.site);
-        self.parts.spawn(every(LOOK, self.stop.clone(), move || {
+        self.tasks.spawn(run_periodically(LOOK, self.stop.clone(), move || {
             let site = Arc::clone(&site);
             async move {
-                desk::tell(&site).await;
-                hold::tell(&site).await;
+                decisions::send_decisions(&site).await;
+                hold::send_holds(&site).await;
             }
         }));
         let site = Arc::clone(&self.site);
-        self.parts.spawn(every(NOTICES, self.stop.clone(), move || {
+        self.tasks.spawn(run_periodically(NOTICES, self.stop.clone(), move || {
             let site = Arc::clone(&site);
-            async move { keeping::take_credential_notices(&site).await }
+            async move { maintenance::fetch_credential_notices(&site).await }
         }));
         let site = Arc::clone(&self.site);
-        self.parts.spawn(every(peers::EVERY, self.stop.clone(), move || {
+        self.tasks.spawn(run_periodically(peers::EVERY, self.stop.clone(), move || {
             let site = Arc::clone(&site);
             async move { peers::exchange_heads(&site).await }
         }));
-        let (site, held) = (Arc::clone(&self.site), Arc::clone(&self.held));
-        self.parts.spawn(every(ORPHANS, self.stop.clone(), move || {
-            let (site, held) = (Arc::clone(&site), Arc::clone(&held));
-            async move { part::bury(&site, &held).await }
+        let site = Arc::clone(&self.site);
+        let parts = Arc::clone(&self.parts);
+        self.tasks.spawn(run_periodically(ORPHANS, self.stop.clone(), move || {
+            let site = Arc::clone(&site);
+            let parts = Arc::clone(&parts);
+            async move { part::report_orphans(&site, &parts).await }
         }));
-        let mut patience = Patience::default();
+        let mut next_pauses = pauses();
         while !self.stop.is_cancelled() {
             let stop = self.stop.clone();
-            let turn = tokio::select! {
-                turn = self.turn() => turn,
-                () = stop.cancelled() => return Ok(End::Stopped),
+            let result = tokio::select! {
+                result = self.handle_next_offer() => result,
+                () = stop.cancelled() => return Ok(DaemonEnd::Stopped),
             };
-            match turn {
-                Ok(()) => patience = Patience::default(),
+            match result {
+                Ok(()) => next_pauses = pauses(),
                 Err(DaemonError::Gateway(error)) if error.is_final() => return Err(error.into()),
                 Err(error) => {
                     if matches!(error, DaemonError::Gateway(GatewayError::Unreachable(_))) {
@@ -346,39 +318,39 @@ impl Daemon {
                         // has compared its receipts.
                         self.watch.forget();
                     }
-                    let pause = patience.pause();
+                    let pause = next_pauses.next().unwrap_or(LONGEST_PAUSE);
                     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                    tracing::warn!(error = %error, cause, pause_ms = pause.as_millis() as u64, "trying again");
+                    tracing::warn!(error = %error, cause, pause_ms = pause.as_millis() as u64, "a request for an offer failed; the worker repeats it");
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
-                        () = stop.cancelled() => return Ok(End::Stopped),
+                        () = stop.cancelled() => return Ok(DaemonEnd::Stopped),
                     }
                 }
             }
-            while self.parts.try_join_next().is_some() {}
-            if self.key_is_due()? {
-                return Ok(End::KeyIsDue);
+            while self.tasks.try_join_next().is_some() {}
+            if self.is_key_due()? {
+                return Ok(DaemonEnd::KeyIsDue);
             }
         }
-        Ok(End::Stopped)
+        Ok(DaemonEnd::Stopped)
     }
 
     /// Returns whether the key is due for a change, and no part is running.
-    fn key_is_due(&self) -> Result<bool, DaemonError> {
-        let idle = self.held.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+    fn is_key_due(&self) -> Result<bool, DaemonError> {
+        let is_idle = self.parts.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         let Site { folder, store, clock, .. } = &*self.site;
-        Ok(self.may_change_key && idle && keeping::key_is_due(folder, store, &self.config, clock())?)
+        Ok(self.may_change_key && is_idle && maintenance::is_key_due(folder, store, &self.config, clock())?)
     }
 
     /// Registers new datasets, asks for one offer, and handles it.
-    async fn turn(&mut self) -> Result<(), DaemonError> {
+    async fn handle_next_offer(&mut self) -> Result<(), DaemonError> {
         if self.watch.is_due((self.site.clock)(), self.site.gateway.sessions()) {
             // The comparison comes before any offer: an older copy of the ledger would admit expenses a second time.
-            keeping::compare(&self.site).await?;
-            keeping::recognize(&self.site).await;
-            if witness::ask(&self.site).await {
+            maintenance::compare_ledgers(&self.site).await?;
+            maintenance::refresh_certificates(&self.site).await;
+            if witness::check_log(&self.site).await {
                 // The question itself may have signed in.
-                self.watch.asked((self.site.clock)(), self.site.gateway.sessions());
+                self.watch.record((self.site.clock)(), self.site.gateway.sessions());
             }
             // Before anything is offered as well: a peer may have seen receipts that the server hides.
             peers::exchange_heads(&self.site).await;
@@ -386,40 +358,40 @@ impl Daemon {
         self.register().await?;
         let decided = self.known.to_vec();
         let leases: Vec<String> = {
-            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.values().map(|part| part.lease.token()).collect()
+            let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.values().map(|part| part.lease.token()).collect()
         };
         let offer = tokio::select! {
             offer = self.site.gateway.next_offer(WAIT, &decided, &leases) => offer?,
             // The pending call names ended parts as held, and would not receive them until its wait ends. The server
             // repeats a lost offer to a worker that does not name the part as held.
-            () = self.fewer.notified() => return Ok(()),
+            () = self.part_ended.notified() => return Ok(()),
         };
         match offer {
-            Offer::Nothing => {}
-            Offer::Proposal { manifest, dataset } => {
+            ServerOffer::Nothing => {}
+            ServerOffer::Proposal { manifest, dataset } => {
                 // No decision is sent before its tick, and the next offer is requested after it.
-                let _deciding = self.site.deciding.lock().await;
-                let opened = self.site.timeline.now();
-                desk::consider(&self.site, &manifest, dataset)?;
-                let tick = Tick::first_after(opened, release_clock::DECISIONS, self.site.timeline.now());
-                tick.await_on(&*self.site.timeline, &self.stop).await;
+                let _guard = self.site.decision_lock.lock().await;
+                let start = self.site.timeline.now();
+                decisions::consider(&self.site, &manifest, dataset)?;
+                let tick = ClockTick::first_after(start, release_clock::DECISIONS, self.site.timeline.now());
+                tick.wait(&*self.site.timeline, &self.stop).await;
                 self.known.add(manifest.digest());
-                desk::tell_now(&self.site).await;
+                decisions::send_decisions_now(&self.site).await;
             }
-            Offer::Work(work) => self.begin(work),
+            ServerOffer::Work(work) => self.start_part(work),
         }
         Ok(())
     }
 
     /// Registers datasets that are new or have changed.
     async fn register(&mut self) -> Result<(), DaemonError> {
-        let mut found = self.site.find_datasets()?;
-        for local in &mut found {
-            let told =
-                DatasetRegistration { approval: Some(self.site.approval_of(&local.name)?), ..local.registration() };
-            if self.registered.get(&local.name) != Some(&told) {
-                let id = self.site.gateway.register(&told).await?;
+        let mut datasets = self.site.find_datasets()?;
+        for local in &mut datasets {
+            let approval = Some(self.site.approval_rule(&local.name)?);
+            let registration = DatasetRegistration { approval, ..local.registration() };
+            if self.registrations.get(&local.name) != Some(&registration) {
+                let id = self.site.gateway.register(&registration).await?;
                 datasets::note_registered(&self.site.store, &local.name, id)?;
                 local.id = Some(id);
                 tracing::info!(dataset.name = local.name, dataset.id = %id, "dataset registered");
@@ -427,64 +399,67 @@ impl Daemon {
                     let remedy = notice.remedy();
                     tracing::warn!(dataset.name = local.name, remedy, "the dataset {notice}");
                 }
-                self.registered.insert(local.name.clone(), told);
+                self.registrations.insert(local.name.clone(), registration);
             }
         }
-        self.site.hold(found);
+        self.site.set_datasets(datasets);
         Ok(())
     }
 
     /// Starts a part, or passes its new lease to the running one.
-    fn begin(&mut self, work: Work) {
-        let (own, claimed) = (desk::job_of(&self.site, &work.manifest), desk::claimed_job(&work.manifest));
-        let Some(job) = own.or(claimed) else {
-            tracing::error!(dataset.id = %work.dataset, "work under something that is no manifest; it is ignored");
+    fn start_part(&mut self, work: OfferedWork) {
+        let verified = decisions::verified_job(&self.site, &work.manifest);
+        let Some(job) = verified.or_else(|| decisions::claimed_job(&work.manifest)) else {
+            tracing::error!(dataset.id = %work.dataset, "the worker ignores offered work without a manifest");
             return;
         };
-        let (place, manifest) = ((job, work.dataset), work.manifest.digest());
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = held.get(&place);
-        if let Some(part) = known.filter(|part| own.is_some() && part.manifest == manifest) {
+        let place = (job, work.dataset);
+        let manifest = work.manifest.digest();
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = parts.get(&place);
+        if let Some(part) = running.filter(|part| verified.is_some() && part.manifest == manifest) {
             part.lease.replace(work.lease);
             return;
         }
         let site = Arc::clone(&self.site);
-        if own.is_none() || known.is_some() {
-            let fault = match known {
-                Some(part) if own.is_some() => ManifestFault::Changed(part.manifest.clone()),
+        if verified.is_none() || running.is_some() {
+            let fault = match running {
+                Some(part) if verified.is_some() => ManifestFault::Changed(part.manifest.clone()),
                 _ => ManifestFault::Signature(SignedError::Forged),
             };
-            self.parts.spawn(async move { part::turn_away(&site, &work, job, fault.to_string()).await });
+            self.tasks.spawn(async move { part::reject_work(&site, &work, job, fault.to_string()).await });
             return;
         }
         let lease = Lease::new(work.lease.clone(), self.stop.child_token()).with_shutdown(self.stop.clone());
         let lease = Arc::new(lease);
-        held.insert(place, HeldPart { manifest, lease: Arc::clone(&lease) });
-        drop(held);
-        let (slots, held, fewer) = (Arc::clone(&self.slots), Arc::clone(&self.held), Arc::clone(&self.fewer));
-        self.parts.spawn(async move {
-            Box::pin(part::run(&site, work, &lease, &slots)).await;
-            held.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
-            fewer.notify_one();
+        parts.insert(place, HeldPart { manifest, lease: Arc::clone(&lease) });
+        drop(parts);
+        let slots = Arc::clone(&self.slots);
+        let parts = Arc::clone(&self.parts);
+        let part_ended = Arc::clone(&self.part_ended);
+        self.tasks.spawn(async move {
+            Box::pin(part::run_part(&site, work, &lease, &slots)).await;
+            parts.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
+            part_ended.notify_one();
         });
     }
 
-    /// Waits up to [`FAREWELL`] for the parts to end; an unfinished part is as safe as after a crash.
-    async fn farewell(&mut self) {
+    /// Waits up to [`SHUTDOWN`] for the parts to end; an unfinished part is as safe as after a crash.
+    async fn shutdown(&mut self) {
         self.stop.cancel();
-        if !ended(&mut self.parts).await {
-            tracing::warn!("a run is still busy; it will go on from its checkpoint when the worker is started again");
+        if !wait_for_tasks(&mut self.tasks).await {
+            tracing::warn!("a run did not stop in time; it continues from its checkpoint after the next start");
         }
     }
 }
 
-/// Returns whether all parts end within [`FAREWELL`].
-async fn ended(parts: &mut JoinSet<()>) -> bool {
-    let all = async { while parts.join_next().await.is_some() {} };
-    tokio::time::timeout(FAREWELL, all).await.is_ok()
+/// Returns whether all tasks end within [`SHUTDOWN`].
+async fn wait_for_tasks(tasks: &mut JoinSet<()>) -> bool {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    tokio::time::timeout(SHUTDOWN, all).await.is_ok()
 }
 
-async fn every<F: Future<Output = ()>>(pause: Duration, stop: CancellationToken, act: impl Fn() -> F) {
+async fn run_periodically<F: Future<Output = ()>>(pause: Duration, stop: CancellationToken, act: impl Fn() -> F) {
     loop {
         tokio::select! {
             () = act() => {}

@@ -23,7 +23,7 @@ pub use undertone_worker_site::datasets::{
     note_registered,
 };
 
-use declared::told_units;
+use declared::registered_units;
 
 /// Returns every dataset of the site, by name, and the unusable folders.
 ///
@@ -34,17 +34,17 @@ pub fn scan(
     store: &Store,
     policy: &Policy,
 ) -> Result<(Vec<LocalDataset>, Vec<UnusableFolder>), DatasetsError> {
-    undertone_worker_site::datasets::scan::<Described>(folder, store, policy)
+    undertone_worker_site::datasets::scan::<DatasetMeta>(folder, store, policy)
 }
 
 /// Returns the notice for a steward about a dataset that an earlier version prepared, if there is one.
 pub fn legacy_notice(local: &LocalDataset) -> Option<LegacyNotice> {
-    Described::read(&local.folder).ok()?.legacy_notice(local.visibility)
+    DatasetMeta::read(&local.folder).ok()?.legacy_notice(local.visibility)
 }
 
 /// The description of a dataset, of any kind.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Described {
+pub enum DatasetMeta {
     /// A dataset of speech.
     Speech(Box<speech::Meta>),
     /// A query log.
@@ -53,7 +53,7 @@ pub enum Described {
     Recordings(Box<recordings::Meta>),
 }
 
-impl Described {
+impl DatasetMeta {
     /// Reads the description of the dataset in `folder`, without opening or checking the content.
     ///
     /// # Errors
@@ -61,17 +61,17 @@ impl Described {
     pub fn read(folder: &Path) -> Result<Self, DatasetError> {
         /// The field that identifies the kind; speech has none.
         #[derive(Deserialize)]
-        struct Kind {
+        struct ContentKind {
             #[serde(default)]
             content: DatasetContent,
         }
         let path = folder.join(META_FILE);
         let text = std::fs::read(&path).map_err(DatasetError::io("read", &path))?;
         match serde_json::from_slice(&text) {
-            Ok(Kind { content: DatasetContent::Queries }) => {
+            Ok(ContentKind { content: DatasetContent::Queries }) => {
                 queries::read_meta(folder).map(Box::new).map(Self::Queries)
             }
-            Ok(Kind { content: DatasetContent::Recordings }) => {
+            Ok(ContentKind { content: DatasetContent::Recordings }) => {
                 recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
             }
             // An unreadable description too: this reader reports the problem.
@@ -79,22 +79,22 @@ impl Described {
         }
     }
 
-    /// Reads the description as [`Described::read`] does, and checks the whole content once.
+    /// Reads the description as [`DatasetMeta::read`] does, and checks the whole content once.
     ///
     /// # Errors
     /// [`DatasetError`] that names the file and the problem.
     pub fn check(folder: &Path) -> Result<Self, DatasetError> {
-        let described = Self::read(folder)?;
-        match described {
+        let meta = Self::read(folder)?;
+        match meta {
             Self::Speech(_) => drop(speech::Dataset::open(folder)?),
             Self::Queries(_) => drop(queries::Reader::open(folder)?),
             Self::Recordings(_) => drop(recordings::Recordings::check(folder)?),
         }
-        Ok(described)
+        Ok(meta)
     }
 }
 
-impl Described {
+impl DatasetMeta {
     /// Returns the digest of its content, hexadecimal.
     pub fn digest(&self) -> &str {
         match self {
@@ -105,7 +105,7 @@ impl Described {
     }
 }
 
-impl DatasetDescription for Described {
+impl DatasetDescription for DatasetMeta {
     fn read(folder: &Path) -> Result<Self, DatasetError> {
         Self::read(folder)
     }
@@ -130,7 +130,7 @@ impl DatasetDescription for Described {
                 test_records: meta.test.utterances as u64,
                 users: meta.unit_column.is_some().then_some(meta.train.users as u64),
                 seconds: None,
-                units: told_units(meta.units, DatasetContent::Speech, meta.unit_column.is_some(), visibility),
+                units: registered_units(meta.units, DatasetContent::Speech, meta.unit_column.is_some(), visibility),
             },
             Self::Queries(meta) => DatasetFacts {
                 content: DatasetContent::Queries,
@@ -142,7 +142,7 @@ impl DatasetDescription for Described {
                 test_records: meta.test.occurrences,
                 users: meta.has_users().then_some(meta.train.users),
                 seconds: None,
-                units: told_units(meta.units, DatasetContent::Queries, meta.columns.user.is_some(), visibility),
+                units: registered_units(meta.units, DatasetContent::Queries, meta.columns.user.is_some(), visibility),
             },
             Self::Recordings(meta) => DatasetFacts {
                 content: DatasetContent::Recordings,
@@ -163,7 +163,7 @@ impl DatasetDescription for Described {
     }
 
     fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector) {
-        fingerprints::derive(folder, self, collector);
+        fingerprints::derive_fingerprints(folder, self, collector);
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_query_log_only_rough_sizes_are_told_and_of_its_rows_nothing() {
+    fn registration_of_a_query_log_contains_only_size_classes() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
@@ -198,9 +198,9 @@ mod tests {
         declare(&folder.policy(), "commons", Visibility::Public).expect("the policy is new");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
-        let (found, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
-        assert!(unusable.is_empty() && found.len() == 2, "{unusable:?}");
-        let [commons, ward] = [found[0].registration(), found[1].registration()];
+        let (datasets, unusable) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert!(unusable.is_empty() && datasets.len() == 2, "{unusable:?}");
+        let [commons, ward] = [datasets[0].registration(), datasets[1].registration()];
         assert_eq!(
             (ward.content, ward.records, ward.users),
             (DatasetContent::Queries, SizeClass(500), Some(SizeClass(50)))
@@ -210,12 +210,12 @@ mod tests {
         assert_eq!((ward.classes, commons.classes), (0, 3), "labels of public data only");
         // The complete registration: the dataset's name, its lineage, and the values above.
         let json = serde_json::to_string(&ward).expect("it has a JSON form");
-        let told = format!(
+        let expected = format!(
             r#"{{"name":"ward","lineage":"{}","visibility":"private","content":"queries","inputs":0,"classes":0,"records":500,"speakers":1,"test_records":0,"users":50,"units":["record","user"]}}"#,
             ward.lineage
         );
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-        assert_eq!(value(&json), value(&told));
+        assert_eq!(value(&json), value(&expected));
         let report = std::fs::read_to_string(folder.datasets().join("ward/report.json")).expect("it stays there");
         for secret in ["no patient", "half a row", "seven"] {
             assert!(report.contains(secret) && !json.contains(secret));
@@ -224,7 +224,7 @@ mod tests {
 
     /// Its description has no record of its preparation; current registrations are refused, see [`super::declared`].
     #[test]
-    fn a_labelled_log_of_an_earlier_version_tells_no_label() {
+    fn labelled_log_of_an_earlier_version_registers_no_class() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         std::fs::create_dir_all(folder.datasets()).expect("the folder is writable");
@@ -237,23 +237,26 @@ mod tests {
         declare(&folder.policy(), "ward", Visibility::Open).expect("the policy is new");
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
-        let (found, _) = scan(&folder, &store, &policy).expect("the folder can be read");
-        assert_eq!((found[0].classes, found[0].registration().classes), (0, 0));
+        let (datasets, _) = scan(&folder, &store, &policy).expect("the folder can be read");
+        assert_eq!((datasets[0].classes, datasets[0].registration().classes), (0, 0));
     }
 
     #[test]
-    fn only_rough_sizes_are_told() {
-        let told = local(Visibility::Private).registration();
-        assert_eq!((told.records, told.speakers, told.test_records), (SizeClass(500), SizeClass(50), 0));
-        let json = serde_json::to_string(&told).expect("it has a JSON form");
+    fn registration_contains_only_size_classes() {
+        let registration = local(Visibility::Private).registration();
+        assert_eq!(
+            (registration.records, registration.speakers, registration.test_records),
+            (SizeClass(500), SizeClass(50), 0)
+        );
+        let json = serde_json::to_string(&registration).expect("it has a JSON form");
         assert!(!json.contains("480") && !json.contains("48,"), "{json}");
     }
 
     #[test]
-    fn a_dataset_of_queries_is_none_of_speech() {
+    fn query_log_is_no_speech_dataset() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         prepared(dir.path(), "ward", &log());
-        let said = crate::speech::dataset::read_meta(&dir.path().join("ward")).expect_err("it is none").to_string();
-        assert!(said.contains("it holds queries, not speech"), "{said}");
+        let error = crate::speech::dataset::read_meta(&dir.path().join("ward")).expect_err("it is none").to_string();
+        assert!(error.contains("it holds queries, not speech"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 //! worker knows the wire.
 //!
 //! This module makes no decision about releases. A call is answered once; callers that may wait longer retry with
-//! [`Patience`]. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
+//! `retry_call`. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
 mod consent;
 mod enrolment;
@@ -10,11 +10,11 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod identity;
-mod patience;
 mod peers;
 mod pin;
 mod proxy;
 mod questions;
+mod retry;
 mod stream;
 mod transfer;
 mod trust;
@@ -38,7 +38,7 @@ use undertone_api::signed::{PresenceProof, Signed, SignedApproval};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
-use crate::config::{Config, Server};
+use crate::config::{Config, ServerEndpoint};
 use crate::fault;
 use crate::site::folder::Folder;
 use crate::site::jobs::RunOutcome;
@@ -46,16 +46,17 @@ use crate::site::keys::SiteKey;
 use crate::site::server_trust::ServerTrust;
 use crate::telemetry;
 
-pub use enrolment::{Enrolled, enroll, rotate_key};
+pub use enrolment::{EnrolledWorker, enroll, rotate_key};
 pub use error::GatewayError;
-pub use patience::Patience;
+pub use questions::QuestionPools;
 #[cfg(test)]
-pub(crate) use patience::{FAULTS, LONGEST as LONGEST_PAUSE};
-pub use questions::Pools;
+pub(crate) use retry::FAULTS;
+pub(crate) use retry::{LONGEST as LONGEST_PAUSE, pauses, retry_call};
 pub use stream::Download;
 #[cfg(test)]
 pub(crate) use stream::MOST as MOST_TAKEN;
-use trust::Trust;
+pub use transfer::AverageQuery;
+use trust::CertificateTrust;
 
 /// The time limit of a connection attempt.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A proposed job or work, as the server offers it.
 #[derive(Debug, Clone)]
-pub enum Offer {
+pub enum ServerOffer {
     /// No offer within the waiting time.
     Nothing,
     /// A proposal to decide.
@@ -83,12 +84,12 @@ pub enum Offer {
         dataset: DatasetId,
     },
     /// Work to run.
-    Work(Work),
+    Work(OfferedWork),
 }
 
 /// Work to run now.
 #[derive(Debug, Clone)]
-pub struct Work {
+pub struct OfferedWork {
     /// The manifest.
     pub manifest: Signed,
     /// The dataset.
@@ -105,9 +106,9 @@ pub struct Work {
 
 /// The answer to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renewal {
+pub struct LeaseRenewal {
     /// Whether the job continues.
-    pub go_on: bool,
+    pub is_active: bool,
     /// The validity of the lease.
     pub lease_time: Duration,
     /// The reason if it does not continue.
@@ -116,31 +117,31 @@ pub struct Renewal {
 
 /// The answer to a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submitted {
+pub struct AcceptedSubmission {
     /// Whether the server had it already.
-    pub repeated: bool,
+    pub is_repeated: bool,
     /// The server's signed countersignature of each receipt, in their order.
     pub countersignatures: Vec<Signed>,
 }
 
 /// A session.
 #[derive(Clone)]
-struct Session(tonic::metadata::AsciiMetadataValue);
+struct SessionHeader(AsciiMetadataValue);
 
 /// The connection of one worker to one server. Cheap to share; calls run concurrently on one connection.
 pub struct Gateway {
     client: WorkerGatewayClient<Channel>,
     worker: WorkerId,
     key: SiteKey,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<SessionHeader>>,
     sessions: AtomicU64,
-    server: Server,
-    trust: Option<Arc<Trust>>,
+    server: ServerEndpoint,
+    trust: Option<Arc<CertificateTrust>>,
     server_keys: Option<ServerTrust>,
 }
 
 /// Returns the server's endpoint, with its limits for connection attempts and silence.
-fn endpoint(server: &Server) -> Result<Endpoint, GatewayError> {
+fn build_endpoint(server: &ServerEndpoint) -> Result<Endpoint, GatewayError> {
     let endpoint = Endpoint::from_shared(server.address().to_owned())
         .map_err(|error| GatewayError::Address(error.to_string()))?
         .connect_timeout(CONNECT)
@@ -152,12 +153,12 @@ fn endpoint(server: &Server) -> Result<Endpoint, GatewayError> {
 }
 
 /// Returns a channel that connects at its first use, and again after every loss.
-fn channel(server: &Server, trust: Option<&Arc<Trust>>) -> Result<Channel, GatewayError> {
+fn build_channel(server: &ServerEndpoint, trust: Option<&Arc<CertificateTrust>>) -> Result<Channel, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
-    let endpoint = endpoint(server)?;
+    let endpoint = build_endpoint(server)?;
     let endpoint = match trust {
         Some(trust) => {
-            let verifier = pin::Pin::verifier(Arc::clone(trust));
+            let verifier = pin::PinVerifier::new(Arc::clone(trust));
             endpoint.tls_config_with_verifier(ClientTlsConfig::new(), verifier).map_err(address)?
         }
         None => endpoint,
@@ -170,23 +171,30 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-fn client(server: &Server, trust: Option<&Arc<Trust>>) -> Result<WorkerGatewayClient<Channel>, GatewayError> {
-    Ok(WorkerGatewayClient::new(channel(server, trust)?)
+fn build_client(
+    server: &ServerEndpoint,
+    trust: Option<&Arc<CertificateTrust>>,
+) -> Result<WorkerGatewayClient<Channel>, GatewayError> {
+    Ok(WorkerGatewayClient::new(build_channel(server, trust)?)
         .max_decoding_message_size(MESSAGE)
         .max_encoding_message_size(MESSAGE))
 }
 
 /// Returns the certificates to accept from a server that may announce others with `keys`; `None` without TLS.
-fn trusted(server: &Server, keys: &ServerTrust, folder: Option<&Folder>) -> Result<Option<Arc<Trust>>, GatewayError> {
-    let trust = server.certificate().map(|_| Trust::renewed(server, keys, folder)).transpose();
+fn open_trust(
+    server: &ServerEndpoint,
+    keys: &ServerTrust,
+    folder: Option<&Folder>,
+) -> Result<Option<Arc<CertificateTrust>>, GatewayError> {
+    let trust = server.certificate().map(|_| CertificateTrust::with_announcements(server, keys, folder)).transpose();
     trust.map_err(|error| GatewayError::Address(error.to_string()))
 }
 
-fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, GatewayError> {
+fn parse_id<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, GatewayError> {
     text.parse().map_err(|_| GatewayError::Protocol(format!("`{field}` is not an id")))
 }
 
-async fn within<T>(time: Duration, call: impl Future<Output = Result<T, Status>>) -> Result<T, GatewayError> {
+async fn call_within<T>(time: Duration, call: impl Future<Output = Result<T, Status>>) -> Result<T, GatewayError> {
     match tokio::time::timeout(time, call).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(GatewayError::Unreachable(format!("no answer within {} seconds", time.as_secs()))),
@@ -198,8 +206,8 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError::Address`] when the address cannot be used.
-    pub fn new(server: &Server, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
-        Self::with(server, worker, key, server.certificate().map(Trust::fixed), None)
+    pub fn new(server: &ServerEndpoint, worker: WorkerId, key: SiteKey) -> Result<Self, GatewayError> {
+        Self::with_trust(server, worker, key, server.certificate().map(CertificateTrust::with_certificate), None)
     }
 
     /// Makes the connection of the site in `folder` to its server, with the certificates that the server announced
@@ -207,21 +215,21 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError::Address`] when the address, or the stored certificates, cannot be used.
-    pub fn of(config: &Config, folder: &Folder, key: SiteKey) -> Result<Self, GatewayError> {
+    pub fn for_site(config: &Config, folder: &Folder, key: SiteKey) -> Result<Self, GatewayError> {
         let keys = trust::server_keys(folder, &config.server_key)?;
-        let trust = trusted(&config.server, &keys, Some(folder))?;
-        Self::with(&config.server, config.worker, key, trust, Some(keys))
+        let trust = open_trust(&config.server, &keys, Some(folder))?;
+        Self::with_trust(&config.server, config.worker, key, trust, Some(keys))
     }
 
-    fn with(
-        server: &Server,
+    fn with_trust(
+        server: &ServerEndpoint,
         worker: WorkerId,
         key: SiteKey,
-        trust: Option<Arc<Trust>>,
+        trust: Option<Arc<CertificateTrust>>,
         server_keys: Option<ServerTrust>,
     ) -> Result<Self, GatewayError> {
         Ok(Self {
-            client: client(server, trust.as_ref())?,
+            client: build_client(server, trust.as_ref())?,
             worker,
             key,
             session: Mutex::new(None),
@@ -233,12 +241,12 @@ impl Gateway {
     }
 
     /// Signs in: answers the server's challenge with the site's key.
-    async fn sign_in(&self) -> Result<(Session, i64), GatewayError> {
+    async fn sign_in(&self) -> Result<(SessionHeader, i64), GatewayError> {
         let mut client = self.client.clone();
-        let asked = v1::ChallengeRequest { worker_id: self.worker.to_string() };
-        let mut challenge = within(CALL, client.challenge(asked.clone())).await;
-        if matches!(challenge, Err(GatewayError::Unreachable(_))) && self.recognize().await {
-            challenge = within(CALL, client.challenge(asked)).await;
+        let request = v1::ChallengeRequest { worker_id: self.worker.to_string() };
+        let mut challenge = call_within(CALL, client.challenge(request.clone())).await;
+        if matches!(challenge, Err(GatewayError::Unreachable(_))) && self.refresh_trust().await {
+            challenge = call_within(CALL, client.challenge(request)).await;
         }
         let challenge = challenge?.into_inner().challenge;
         let presence = self.key.sign(&PresenceProof { worker: self.worker, challenge })?;
@@ -247,14 +255,14 @@ impl Gateway {
             version: VERSION.to_owned(),
             kinds: Spec::KINDS.iter().map(|kind| (*kind).to_owned()).collect(),
         };
-        let reply = within(CALL, client.sign_in(request)).await?.into_inner();
+        let reply = call_within(CALL, client.sign_in(request)).await?.into_inner();
         let value = format!("Bearer {}", reply.session).parse();
-        let mut value: tonic::metadata::AsciiMetadataValue =
-            value.map_err(|_| GatewayError::Protocol("the session is not a header's value".to_owned()))?;
+        let mut value: AsciiMetadataValue =
+            value.map_err(|_| GatewayError::Protocol("the session is no valid header value".to_owned()))?;
         value.set_sensitive(true);
         self.sessions.fetch_add(1, Ordering::SeqCst);
         tracing::info!(worker.id = %self.worker, "signed in");
-        Ok((Session(value), reply.now_unix))
+        Ok((SessionHeader(value), reply.now_unix))
     }
 
     /// Makes one call in a session: signs in when there is none, and once more when the server has forgotten it.
@@ -267,33 +275,33 @@ impl Gateway {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let mut fresh = false;
+        let mut is_new = false;
         loop {
             let session = {
                 let mut session = self.session.lock().await;
                 if session.is_none() {
                     *session = Some(self.sign_in().await?.0);
-                    fresh = true;
+                    is_new = true;
                 }
                 session.clone()
             };
             let Some(session) = session else { continue };
             let mut request = Request::new(make());
             request.metadata_mut().insert("authorization", session.0.clone());
-            for (name, value) in telemetry::carried() {
+            for (name, value) in telemetry::trace_headers() {
                 if let (Ok(name), Ok(value)) = (name.parse::<AsciiMetadataKey>(), value.parse::<AsciiMetadataValue>()) {
                     request.metadata_mut().insert(name, value);
                 }
             }
             fault::point(fault::BEFORE_CALL);
-            let answer = within(time, call(self.client.clone(), request)).await;
+            let answer = call_within(time, call(self.client.clone(), request)).await;
             fault::point(fault::AFTER_CALL);
             match answer {
-                Err(error) if error.code() == Some(Code::Unauthenticated) && !fresh => {
-                    let mut held = self.session.lock().await;
+                Err(error) if error.code() == Some(Code::Unauthenticated) && !is_new => {
+                    let mut current = self.session.lock().await;
                     // Another call may have signed in again already.
-                    if held.as_ref().is_some_and(|held| held.0 == session.0) {
-                        *held = None;
+                    if current.as_ref().is_some_and(|current| current.0 == session.0) {
+                        *current = None;
                     }
                 }
                 Err(error) if error.code() == Some(Code::Unauthenticated) => {
@@ -302,7 +310,7 @@ impl Gateway {
                 }
                 Err(error) => {
                     if matches!(error, GatewayError::Unreachable(_)) {
-                        self.recognize().await;
+                        self.refresh_trust().await;
                     }
                     return Err(error);
                 }
@@ -316,11 +324,11 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub async fn register(&self, registration: &DatasetRegistration) -> Result<DatasetId, GatewayError> {
-        let registration = json(registration)?;
+        let registration = to_json(registration)?;
         let make = || v1::RegisterDatasetRequest { registration: registration.clone() };
         let reply =
             self.call(CALL, make, |mut client, request| async move { client.register_dataset(request).await }).await?;
-        parse("dataset_id", &reply.dataset_id)
+        parse_id("dataset_id", &reply.dataset_id)
     }
 
     /// Waits up to `wait` for a proposal or for work.
@@ -332,7 +340,7 @@ impl Gateway {
         wait: Duration,
         decided: &[String],
         leases: &[String],
-    ) -> Result<Offer, GatewayError> {
+    ) -> Result<ServerOffer, GatewayError> {
         let make = || v1::NextOfferRequest {
             wait_seconds: wait.as_secs() as u32,
             decided: decided.to_vec(),
@@ -340,22 +348,22 @@ impl Gateway {
         };
         let reply =
             self.call(wait + CALL, make, |mut client, request| async move { client.next_offer(request).await }).await?;
-        let signed = |signed: Option<v1::Signed>| {
+        let manifest = |signed: Option<v1::Signed>| {
             signed.map(Signed::from).ok_or_else(|| GatewayError::Protocol("an offer without a manifest".to_owned()))
         };
         match reply.offer {
-            None | Some(v1::next_offer_reply::Offer::Nothing(_)) => Ok(Offer::Nothing),
-            Some(v1::next_offer_reply::Offer::Proposal(proposal)) => Ok(Offer::Proposal {
-                manifest: signed(proposal.manifest)?,
-                dataset: parse("dataset_id", &proposal.dataset_id)?,
+            None | Some(v1::next_offer_reply::Offer::Nothing(_)) => Ok(ServerOffer::Nothing),
+            Some(v1::next_offer_reply::Offer::Proposal(proposal)) => Ok(ServerOffer::Proposal {
+                manifest: manifest(proposal.manifest)?,
+                dataset: parse_id("dataset_id", &proposal.dataset_id)?,
             }),
-            Some(v1::next_offer_reply::Offer::Work(work)) => Ok(Offer::Work(Work {
-                manifest: signed(work.manifest)?,
-                dataset: parse("dataset_id", &work.dataset_id)?,
+            Some(v1::next_offer_reply::Offer::Work(work)) => Ok(ServerOffer::Work(OfferedWork {
+                manifest: manifest(work.manifest)?,
+                dataset: parse_id("dataset_id", &work.dataset_id)?,
                 lease: work.lease,
                 lease_time: Duration::from_secs(u64::from(work.lease_seconds)),
                 steward: work.steward_approved.then_some(work.steward),
-                approval: consent::signed_approval(&work.approval)?,
+                approval: consent::parse_approval(&work.approval)?,
             })),
         }
     }
@@ -382,11 +390,11 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`] with `lease_lost` when another lease has begun.
-    pub async fn renew(&self, lease: &str) -> Result<Renewal, GatewayError> {
+    pub async fn renew(&self, lease: &str) -> Result<LeaseRenewal, GatewayError> {
         let make = || v1::RenewRequest { lease: lease.to_owned() };
         let reply = self.call(CALL, make, |mut client, request| async move { client.renew(request).await }).await?;
-        Ok(Renewal {
-            go_on: reply.go_on,
+        Ok(LeaseRenewal {
+            is_active: reply.go_on,
             lease_time: Duration::from_secs(u64::from(reply.lease_seconds)),
             reason: reply.reason,
         })
@@ -397,7 +405,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub async fn measure(&self, lease: &str, measurement: &Measurement) -> Result<(), GatewayError> {
-        let measurement = json(measurement)?;
+        let measurement = to_json(measurement)?;
         let make = || v1::MeasureRequest { lease: lease.to_owned(), measurement: measurement.clone() };
         self.call(CALL, make, |mut client, request| async move { client.measure(request).await }).await.map(|_| ())
     }
@@ -466,18 +474,18 @@ impl Gateway {
 ///
 /// # Errors
 /// [`GatewayError::Protocol`] when it has no JSON form.
-pub fn written_report(report: Option<&Report>) -> Result<String, GatewayError> {
-    report.map_or_else(|| Ok(String::new()), json)
+pub fn report_to_json(report: Option<&Report>) -> Result<String, GatewayError> {
+    report.map_or_else(|| Ok(String::new()), to_json)
 }
 
-fn json(value: &impl serde::Serialize) -> Result<String, GatewayError> {
+fn to_json(value: &impl serde::Serialize) -> Result<String, GatewayError> {
     serde_json::to_string(value).map_err(|error| GatewayError::Protocol(error.to_string()))
 }
 
-async fn within_transfer<T>(transfer: impl Future<Output = Result<T, GatewayError>>) -> Result<T, GatewayError> {
+async fn transfer_within_limit<T>(transfer: impl Future<Output = Result<T, GatewayError>>) -> Result<T, GatewayError> {
     match tokio::time::timeout(TRANSFER, transfer).await {
         Ok(answer) => answer,
-        Err(_) => Err(GatewayError::Unreachable("a transfer stood still".to_owned())),
+        Err(_) => Err(GatewayError::Unreachable("a transfer exceeded its time limit".to_owned())),
     }
 }
 

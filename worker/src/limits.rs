@@ -26,7 +26,7 @@ use crate::{cli, daemon, gateway};
 const OPERATION: &str = include_str!("../OPERATION.md");
 
 /// Returns the limited quantities and their limits.
-fn rows() -> Vec<(&'static str, String)> {
+fn worker_limits() -> Vec<(&'static str, String)> {
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let keep_alive = seconds(gateway::KEEP_ALIVE);
     let connection = [gateway::CONNECT, gateway::CALL, gateway::TRANSFER].map(seconds).join("; ");
@@ -48,33 +48,33 @@ fn rows() -> Vec<(&'static str, String)> {
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
         (
             "receipts that the ledger lacks and a server shows; together",
-            format!("{}; {} MiB", grouped(daemon::MOST_SHOWN as u64), daemon::MOST_SHOWN_BYTES >> 20),
+            format!("{}; {} MiB", group_digits(daemon::MOST_SHOWN as u64), daemon::MOST_SHOWN_BYTES >> 20),
         ),
-        ("changes of stewards' credentials that are kept", grouped(MOST_NOTICES)),
-        ("proposals that a call to the server names", grouped(daemon::MOST_KNOWN as u64)),
+        ("changes of stewards' credentials that are kept", group_digits(MOST_NOTICES)),
+        ("proposals that a call to the server names", group_digits(daemon::MOST_KNOWN as u64)),
         ("events of a job's log that wait for the server", daemon::MOST_WAITING.to_string()),
         (
             "period of a release clock",
-            format!("{} s to {} s", SHORTEST_PERIOD.as_secs_f64(), grouped(LONGEST_PERIOD.as_secs())),
+            format!("{} s to {} s", SHORTEST_PERIOD.as_secs_f64(), group_digits(LONGEST_PERIOD.as_secs())),
         ),
         (
             "public length of a unit",
-            format!("{} s to {} s", SHORTEST_UNIT.as_secs_f64(), grouped(LONGEST_UNIT.as_secs())),
+            format!("{} s to {} s", SHORTEST_UNIT.as_secs_f64(), group_digits(LONGEST_UNIT.as_secs())),
         ),
-        ("runs that stop with the worker", seconds(daemon::FAREWELL)),
+        ("runs that stop with the worker", seconds(daemon::SHUTDOWN)),
         ("clocks of server and site", format!("{} h apart", admission::CLOCKS.whole_hours())),
         ("wait for another process at the ledger", seconds(store::PATIENCE)),
-        ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, grouped(LARGEST_COUNT))),
+        ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, group_digits(LARGEST_COUNT))),
         ("line of private CSV", "its quotes close on it".to_owned()),
         ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
-        ("sensitive words; patterns; words of a vocabulary", words.map(|most| grouped(most as u64)).join("; ")),
+        ("sensitive words; patterns; words of a vocabulary", words.map(|most| group_digits(most as u64)).join("; ")),
         ("passphrase of a backup", format!("at least {} characters; none with `--unsealed`", cli::SHORTEST_PASSPHRASE)),
     ]
 }
 
 /// Returns the limits of recordings and of their transcription.
-fn of_transcription() -> Vec<(&'static str, String)> {
+fn transcription_limits() -> Vec<(&'static str, String)> {
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
     let longest =
@@ -84,7 +84,7 @@ fn of_transcription() -> Vec<(&'static str, String)> {
             "recordings of a dataset; one of them; its reference; folders below `--input`",
             format!(
                 "{}; {} h; {} MiB; {} deep",
-                grouped(recordings::MOST as u64),
+                group_digits(recordings::MOST as u64),
                 recordings::LONGEST / 3600.0,
                 recordings::LARGEST_REFERENCE >> 20,
                 recordings::DEEPEST
@@ -114,18 +114,18 @@ fn of_transcription() -> Vec<(&'static str, String)> {
         ),
         (
             "message of a Vosk server; messages for one sound",
-            format!("{}; {}", mib(vosk::MESSAGE), grouped(vosk::MESSAGES as u64)),
+            format!("{}; {}", mib(vosk::MESSAGE), group_digits(vosk::MESSAGES as u64)),
         ),
         ("providers of a site", settings::MOST.to_string()),
         ("money that one transcription may cost outside", "`jobs.most_cost_per_job`; none without it".to_owned()),
         (
             "a provider's `concurrency`; `requests_per_minute`; `attempts`; `seconds`",
             [settings::MOST_AT_ONCE, settings::MOST_A_MINUTE, settings::MOST_ATTEMPTS, settings::MOST_SECONDS]
-                .map(|most| format!("1 to {}", grouped(most.into())))
+                .map(|most| format!("1 to {}", group_digits(most.into())))
                 .join("; "),
         ),
         ("sound that a provider is sent", longest),
-        ("key of a provider", format!("{} bytes", grouped(key::LONGEST as u64))),
+        ("key of a provider", format!("{} bytes", group_digits(key::LONGEST as u64))),
         (
             "connection to a provider; a name of the site's network looked up, and connected to",
             [web::CONNECT, private_host::PATIENCE].map(seconds).join("; "),
@@ -139,7 +139,7 @@ fn of_transcription() -> Vec<(&'static str, String)> {
             "sensitive word or pattern; a compiled pattern; a language's file",
             format!(
                 "{} bytes; {}; {}",
-                grouped(sensitive::LONGEST as u64),
+                group_digits(sensitive::LONGEST as u64),
                 mib(sensitive::LARGEST_PATTERN),
                 mib(sensitive::language::LARGEST)
             ),
@@ -155,13 +155,13 @@ fn of_transcription() -> Vec<(&'static str, String)> {
         ),
         (
             "dummies to be expected of a job; providers of a plan",
-            format!("{}; {}", grouped(plan::MOST_DUMMIES as u64), plan::MOST_PROVIDERS),
+            format!("{}; {}", group_digits(plan::MOST_DUMMIES as u64), plan::MOST_PROVIDERS),
         ),
     ]
 }
 
 /// Formats a number with a comma before each three digits.
-fn grouped(number: u64) -> String {
+fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -174,7 +174,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// Returns the table's rows: the limited quantities and their limits.
-fn documented() -> Vec<(&'static str, &'static str)> {
+fn documented_limits() -> Vec<(&'static str, &'static str)> {
     let (_, table) = OPERATION.split_once("## Limits\n").expect("there is such a section");
     let table = table.split("\n## ").next().unwrap_or_default();
     let cells = |line: &'static str| {
@@ -185,8 +185,8 @@ fn documented() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn the_table_has_every_limit_as_it_is_and_no_other() {
-    let known: Vec<_> = rows().into_iter().chain(of_transcription()).collect();
-    let known: Vec<_> = known.iter().map(|(what, limit)| (*what, limit.as_str())).collect();
-    assert_eq!(documented(), known);
+fn documented_limits_are_the_constants() {
+    let limits: Vec<_> = worker_limits().into_iter().chain(transcription_limits()).collect();
+    let limits: Vec<_> = limits.iter().map(|(quantity, limit)| (*quantity, limit.as_str())).collect();
+    assert_eq!(documented_limits(), limits);
 }

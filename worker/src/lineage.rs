@@ -12,7 +12,7 @@ pub use undertone_worker_site::lineage::{
 };
 
 use crate::config::{Config, ConfigError};
-use crate::datasets::Described;
+use crate::datasets::DatasetMeta;
 use crate::site::folder::Folder;
 
 fn owner(folder: &Folder) -> Result<LineageOwner, ConfigError> {
@@ -31,7 +31,7 @@ pub fn export(
     passphrase: SecretString,
     now: OffsetDateTime,
 ) -> Result<usize, ExchangeError> {
-    lineage::export::<Described>(&owner(folder)?, folder, file, passphrase, now)
+    lineage::export::<DatasetMeta>(&owner(folder)?, folder, file, passphrase, now)
 }
 
 /// Imports the lineages of another worker of the organization.
@@ -44,5 +44,5 @@ pub fn import(
     passphrase: SecretString,
     now: OffsetDateTime,
 ) -> Result<ImportedLineages, ExchangeError> {
-    lineage::import::<Described>(&owner(folder)?, folder, file, passphrase, now)
+    lineage::import::<DatasetMeta>(&owner(folder)?, folder, file, passphrase, now)
 }

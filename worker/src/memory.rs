@@ -5,7 +5,7 @@
 /// an allocator other than glibc's.
 pub fn keep_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "glibc has no other way to be told")]
+    #[expect(unsafe_code, reason = "glibc offers no other interface for this")]
     // SAFETY: `mallopt` takes two integers and only changes the allocator's own thresholds. It is safe before other
     // threads allocate, and glibc ignores unknown parameters.
     unsafe {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use undertone_api::dataset::Visibility;
 
-use crate::datasets::Described;
+use crate::datasets::DatasetMeta;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::lineage::{self, LineageError};
 use crate::site::policy::{Policy, PolicyError};
@@ -24,20 +24,19 @@ use crate::speech::recordings::Recordings;
 pub enum SpeechError {
     /// There are no recordings.
     #[error(
-        "there are no recordings of which dummies could be made: give a folder of them to `undertone-worker data index-speech --input`, \
+        "this site has no recordings for dummies: give a folder of them to `undertone-worker data index-speech --input`, \
          or name a dataset in [transcription.speech]"
     )]
     None,
     /// The dataset is not declared public.
     #[error(
-        "transcription.speech.dataset: the policy does not say that `{0}` is public, so nothing of it may leave; name recordings that \
-         anybody may have"
+        "transcription.speech.dataset: the policy does not mark `{0}` as public, so its recordings must not leave; name public \
+         recordings"
     )]
     Private(String),
     /// Some recordings are in a dataset that is not public.
     #[error(
-        "{count} of the recordings of which dummies would be made are or were in the dataset `{dataset}`, which is not public: leave them \
-         out"
+        "{count} of the recordings for dummies are or were in the dataset `{dataset}`, which is not public: remove them"
     )]
     Shared {
         /// The dataset.
@@ -60,7 +59,7 @@ pub enum SpeechError {
 }
 
 /// Returns the folder of recordings that were given for indexing.
-pub fn given(folder: &Folder) -> PathBuf {
+pub fn input_folder(folder: &Folder) -> PathBuf {
     folder.speech().join("recordings")
 }
 
@@ -70,19 +69,19 @@ pub fn given(folder: &Folder) -> PathBuf {
 /// [`SpeechError`] unless there are some, and all of them are public.
 pub fn open(folder: &Folder, dataset: Option<&str>) -> Result<Recordings, SpeechError> {
     let policy = Policy::load(&folder.policy())?;
-    let public = |name: &str| policy.rules(name).visibility == Visibility::Public;
-    let place = match dataset {
-        Some(name) if !public(name) => return Err(SpeechError::Private(name.to_owned())),
+    let is_public = |name: &str| policy.rules(name).visibility == Visibility::Public;
+    let path = match dataset {
+        Some(name) if !is_public(name) => return Err(SpeechError::Private(name.to_owned())),
         Some(name) => folder.dataset(name)?,
-        None => given(folder),
+        None => input_folder(folder),
     };
-    if dataset.is_none() && !place.exists() {
+    if dataset.is_none() && !path.exists() {
         return Err(SpeechError::None);
     }
-    let recordings = Recordings::open(&place)?;
+    let recordings = Recordings::open(&path)?;
     let digests = recordings.meta().recordings.iter().map(|one| one.digest.as_str());
     // Replaced recordings still belong to their dataset.
-    match lineage::find_recordings::<Described>(folder, &policy, digests)
+    match lineage::find_recordings::<DatasetMeta>(folder, &policy, digests)
         .map_err(|error| SpeechError::Lineage(Box::new(error)))?
     {
         Some((dataset, count)) => Err(SpeechError::Shared { dataset: dataset.name, count }),
@@ -112,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_taken_that_were_given_or_are_public_and_no_others() {
+    fn only_given_or_public_recordings_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path().join("site"));
         folder.create().unwrap();
         std::fs::write(folder.policy(), TEMPLATE).unwrap();
         assert!(matches!(open(&folder, None), Err(SpeechError::None)));
-        recordings(dir.path(), given(&folder), "recordings", &[0.1, 0.2]);
+        recordings(dir.path(), input_folder(&folder), "recordings", &[0.1, 0.2]);
         assert_eq!(open(&folder, None).unwrap().meta().recordings.len(), 2);
         recordings(dir.path(), folder.dataset("readings").unwrap(), "readings", &[0.3]);
         assert!(matches!(open(&folder, Some("readings")), Err(SpeechError::Private(name)) if name == "readings"));
@@ -128,22 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn recordings_that_are_somebodys_are_refused_whoever_gave_them() {
+    fn recordings_of_a_private_dataset_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path().join("site"));
         folder.create().unwrap();
         std::fs::write(folder.policy(), TEMPLATE).unwrap();
-        recordings(dir.path(), given(&folder), "recordings", &[0.1, 0.2]);
+        recordings(dir.path(), input_folder(&folder), "recordings", &[0.1, 0.2]);
         recordings(dir.path(), folder.dataset("ward").unwrap(), "ward", &[0.5, 0.2]);
-        let refused = open(&folder, None).unwrap_err();
-        assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
+        let error = open(&folder, None).unwrap_err();
+        assert!(matches!(&error, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{error}");
         // Recordings still belong to their dataset after a replacement.
         let input = dir.path().join("in-ward");
         std::fs::write(input.join("1.wav"), wav::write(&[0.6; 800])).unwrap();
         let output = folder.dataset("ward").unwrap();
         add(&Options { input, output, name: "ward".to_owned(), replace: true, created: String::new() }).unwrap();
-        let refused = open(&folder, None).unwrap_err();
-        assert!(matches!(&refused, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{refused}");
+        let error = open(&folder, None).unwrap_err();
+        assert!(matches!(&error, SpeechError::Shared { dataset, count: 1 } if dataset == "ward"), "{error}");
         declare(&folder.policy(), "ward", Visibility::Public).unwrap();
         assert!(open(&folder, None).is_ok());
     }

@@ -30,16 +30,16 @@ const TARGET: &str = "undertone_worker::trace";
 
 /// The active tracing; pending spans are sent when it is dropped.
 #[derive(Debug, Default)]
-#[must_use = "dropped, it ends the traces"]
-pub struct Traces(Option<SdkTracerProvider>);
+#[must_use = "dropping it ends the export"]
+pub struct TraceExporter(Option<SdkTracerProvider>);
 
-impl Traces {
+impl TraceExporter {
     /// Begins tracing, if the environment names a collector. Call it within the runtime that sends the spans.
     ///
     /// # Errors
     /// When the collector's address cannot be used.
     pub fn begin() -> Result<Self, ExporterBuildError> {
-        if !wanted(|name| std::env::var(name).ok()) {
+        if !is_configured(|name| std::env::var(name).ok()) {
             return Ok(Self::default());
         }
         let exporter = SpanExporter::builder().with_tonic().build()?;
@@ -60,23 +60,23 @@ impl Traces {
     }
 }
 
-impl Drop for Traces {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         if let Some(provider) = self.0.take()
             && let Err(error) = provider.shutdown()
         {
-            eprintln!("the last traces were not sent: {error}");
+            eprintln!("cannot send the last traces: {error}");
         }
     }
 }
 
 /// Makes the span of a round.
-pub(crate) fn round(job: JobId, series: &str, round: u32) -> Span {
+pub(crate) fn round_span(job: JobId, series: &str, round: u32) -> Span {
     tracing::info_span!(target: TARGET, parent: None, "round", job.id = %job, series, round)
 }
 
 /// Returns the headers that make a call part of the present span's trace; none without a trace.
-pub(crate) fn carried() -> HashMap<String, String> {
+pub(crate) fn trace_headers() -> HashMap<String, String> {
     let mut headers = HashMap::new();
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut headers);
     // An empty trace state is not sent.
@@ -85,7 +85,7 @@ pub(crate) fn carried() -> HashMap<String, String> {
 }
 
 /// Returns whether the environment names a collector.
-fn wanted(read: impl Fn(&str) -> Option<String>) -> bool {
+fn is_configured(read: impl Fn(&str) -> Option<String>) -> bool {
     let off = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     !off && COLLECTOR.into_iter().any(|name| read(name).is_some_and(|value| !value.is_empty()))
 }
@@ -103,28 +103,29 @@ mod tests {
     use opentelemetry_sdk::trace::SdkTracerProvider;
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    use super::{carried, layer, round, wanted};
+    use super::{is_configured, layer, round_span, trace_headers};
     use crate::fixture::JOB;
 
     #[test]
-    fn nothing_is_sent_unless_the_environment_names_a_collector() {
+    fn traces_need_a_collector_in_the_environment() {
         let environment = |pairs: &'static [(&str, &str)]| {
             move |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
-        assert!(!wanted(environment(&[])));
-        assert!(!wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
-        assert!(wanted(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
+        assert!(!is_configured(environment(&[])));
+        assert!(!is_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")])));
+        assert!(is_configured(environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")])));
         let off = &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_SDK_DISABLED", "true")];
-        assert!(!wanted(environment(off)));
+        assert!(!is_configured(environment(off)));
     }
 
     #[test]
-    fn calls_of_a_round_bear_its_trace_and_those_of_another_round_another() {
+    fn calls_of_a_round_have_the_trace_of_the_round() {
         let provider = SdkTracerProvider::builder().build();
         let subscriber = tracing_subscriber::registry().with(layer(&provider));
         let (first, again, other, outside) = tracing::subscriber::with_default(subscriber, || {
-            let (one, two) = (round(JOB, "private", 1), round(JOB, "private", 2));
-            (one.in_scope(carried), one.in_scope(carried), two.in_scope(carried), carried())
+            let one = round_span(JOB, "private", 1);
+            let two = round_span(JOB, "private", 2);
+            (one.in_scope(trace_headers), one.in_scope(trace_headers), two.in_scope(trace_headers), trace_headers())
         });
         let parent = &first["traceparent"];
         let parts: Vec<&str> = parent.split('-').collect();
@@ -136,9 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_collector_nothing_is_borne() {
+    fn calls_without_a_collector_have_no_trace_headers() {
         let subscriber = tracing_subscriber::registry();
-        let borne = tracing::subscriber::with_default(subscriber, || round(JOB, "private", 1).in_scope(carried));
-        assert!(borne.is_empty(), "{borne:?}");
+        let headers =
+            tracing::subscriber::with_default(subscriber, || round_span(JOB, "private", 1).in_scope(trace_headers));
+        assert!(headers.is_empty(), "{headers:?}");
     }
 }

@@ -181,7 +181,7 @@ impl PoolSearch<'_> {
             }
         }
         let Self { datasets, balances, plan, .. } = *self;
-        let exact = Search { spec: &exactly_priced, datasets, balances, plan };
+        let exact = PoolSearch { spec: &exactly_priced, datasets, balances, plan };
         let bottom = ThreeDigits::round_up(1.0 / SamplingRate::DENOMINATOR as f64);
         let top = self.below_highest(PlanParameter::SamplingRate, quote)?;
         let mut rate = greatest(bottom, top, |digits| exact.fits(PlanParameter::SamplingRate, quote, digits.value()))?;

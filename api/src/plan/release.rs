@@ -31,7 +31,7 @@ impl GaussianRelease {
                 let composition = Self::from_event(of)?;
                 Some(Self { steps: composition.steps.saturating_mul(*count), ..composition })
             }
-            Event::Selected { of, .. } => Some(Self { selected: true, ..Self::of(of)? }),
+            Event::Selected { of, .. } => Some(Self { selected: true, ..Self::from_event(of)? }),
             _ => None,
         }
     }

@@ -26,7 +26,7 @@ use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeC
 use undertone_api::id::{ConsortiumId, LineageId};
 use undertone_api::plan::NewPlan;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
-use undertone_worker::config::Server;
+use undertone_worker::config::ServerEndpoint;
 use uuid::Uuid;
 
 use self::led_job::LedJob;
@@ -196,7 +196,7 @@ fn compare(alone: &RecordSummary, beside: &RecordSummary) -> Value {
 /// Registers every organization's dataset by its worker, sets the budgets of the private ones, and starts the job that
 /// each organization leads.
 async fn come(stage: &TestConsortium) -> TestResult<Vec<Arc<FairnessParty>>> {
-    let server = Server::new(&format!("http://{}", stage.gateway()), None)?;
+    let server = ServerEndpoint::new(&format!("http://{}", stage.gateway()), None)?;
     let mut workers = Vec::new();
     for (number, site) in stage.sites.iter().enumerate() {
         let name = dataset_name(number);

@@ -15,12 +15,12 @@ use undertone_api::job::log::SiteEvent;
 use undertone_api::problem::Code;
 use undertone_api::signed::Manifest;
 use undertone_proto::v1::LogEvent;
-use undertone_worker::daemon::{self, Errand, Look};
+use undertone_worker::daemon::{self, PartSession, WorkExamination};
 use undertone_worker::dp::clip::{Clip, ClippedSum};
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
-use undertone_worker::gateway::{Download, Work};
+use undertone_worker::gateway::{AverageQuery, Download, OfferedWork};
 use undertone_worker::site::clearance::Clearance;
 
 use super::job;
@@ -35,7 +35,7 @@ const SERIES: &str = "private";
 /// A part under its lease.
 struct LeasedPart {
     worker: Arc<SimulatedWorker>,
-    work: Work,
+    work: OfferedWork,
     record: RequestRecord,
     job: JobId,
     precision: Precision,
@@ -44,7 +44,7 @@ struct LeasedPart {
 }
 
 /// Works on a part until it ends, or is dropped.
-pub(super) async fn run(worker: Arc<SimulatedWorker>, work: Work, record: RequestRecord) {
+pub(super) async fn run(worker: Arc<SimulatedWorker>, work: OfferedWork, record: RequestRecord) {
     let ended = tokio::select! {
         ended = rounds(&worker, &work, &record) => ended,
         ended = keep(&worker, &work, &record) => ended,
@@ -55,25 +55,25 @@ pub(super) async fn run(worker: Arc<SimulatedWorker>, work: Work, record: Reques
 }
 
 /// Renews the lease at every third of its duration.
-async fn keep(worker: &SimulatedWorker, work: &Work, record: &RequestRecord) -> TestResult<()> {
+async fn keep(worker: &SimulatedWorker, work: &OfferedWork, record: &RequestRecord) -> TestResult<()> {
     loop {
         tokio::time::sleep(work.lease_time / 3).await;
         let renewal = wait_for_answer(record, "Renew", || worker.gateway().renew(&work.lease)).await?;
-        if !renewal.go_on {
+        if !renewal.is_active {
             return Err(renewal.reason.into());
         }
     }
 }
 
-async fn rounds(worker: &Arc<SimulatedWorker>, work: &Work, record: &RequestRecord) -> TestResult<()> {
-    let mut errand = block_in_place(|| take_up(worker, work))?;
-    let all = errand.examined().rounds(SERIES).unwrap_or(0);
+async fn rounds(worker: &Arc<SimulatedWorker>, work: &OfferedWork, record: &RequestRecord) -> TestResult<()> {
+    let mut session = block_in_place(|| take_up(worker, work))?;
+    let all = session.examined().rounds(SERIES).unwrap_or(0);
     let mut part = LeasedPart {
         worker: Arc::clone(worker),
         work: work.clone(),
         record: record.clone(),
-        job: errand.examined().manifest.job,
-        precision: errand.precision(SERIES),
+        job: session.examined().manifest.job,
+        precision: session.precision(SERIES),
         said: u64::try_from(now().unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000),
     };
     for round in 1..=all {
@@ -81,35 +81,37 @@ async fn rounds(worker: &Arc<SimulatedWorker>, work: &Work, record: &RequestReco
             continue;
         }
         tokio::time::sleep(TRAINING).await;
-        block_in_place(|| release(worker, &mut errand, round))?;
-        part.send(&errand, round).await?;
+        block_in_place(|| release(worker, &mut session, round))?;
+        part.send(&session, round).await?;
         part.fetch(round).await?;
     }
     Err("it had more rounds than the measurement was to last".into())
 }
 
 /// Examines offered work, and takes it up.
-fn take_up(worker: &SimulatedWorker, work: &Work) -> TestResult<Errand> {
+fn take_up(worker: &SimulatedWorker, work: &OfferedWork) -> TestResult<PartSession> {
     let job = work.manifest.open::<Manifest>(&worker.config().server_key)?.job;
-    match daemon::look(worker.site(), work, job)? {
-        Look::Go(examined) => {
-            if daemon::take_up(worker.site(), work, &examined, &work.lease)?.is_some() {
+    match daemon::examine_work(worker.site(), work, job)? {
+        WorkExamination::Ready(examined) => {
+            if daemon::begin_part(worker.site(), work, &examined, &work.lease)?.is_some() {
                 return Err("the site's ledger refuses".into());
             }
-            Ok(Errand::new(worker.site(), *examined)?)
+            Ok(PartSession::new(worker.site(), *examined)?)
         }
-        Look::Refused(reason) | Look::Alien(reason) => Err(reason.into()),
-        Look::Ended(_) => Err("the part has ended before".into()),
-        Look::Waits(_) => Err("nobody has approved it".into()),
+        WorkExamination::Refused(reason) | WorkExamination::Foreign(reason) => Err(reason.into()),
+        WorkExamination::Ended(_) => Err("the part has ended before".into()),
+        WorkExamination::Waiting(_) => Err("nobody has approved it".into()),
     }
 }
 
 /// Makes a vector as a run does, stores it on the disk, and pays for it.
-fn release(worker: &SimulatedWorker, errand: &mut Errand, round: u32) -> TestResult<()> {
-    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else { return Err("it is of another kind".into()) };
-    let own = errand.examined().dataset.id;
+fn release(worker: &SimulatedWorker, session: &mut PartSession, round: u32) -> TestResult<()> {
+    let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
+        return Err("it is of another kind".into());
+    };
+    let own = session.examined().dataset.id;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
-    let vector = match (errand.clear(worker.site(), SERIES, round)?, noise) {
+    let vector = match (session.clear(worker.site(), SERIES, round)?, noise) {
         (clearance @ Clearance::Public(_), _) => Outgoing::exact(vec![1e-3; job::parameters()], clearance)?,
         (granted @ Clearance::Granted(_), Some((noise, rate))) => {
             let clip = Clip::new(noise.clip, noise.noise_multiplier)?;
@@ -119,36 +121,37 @@ fn release(worker: &SimulatedWorker, errand: &mut Errand, round: u32) -> TestRes
         }
         (Clearance::Granted(_), None) => return Err("granted, and there is no noise to add".into()),
     };
-    Ok(errand.pay_vector(worker.site(), SERIES, round, &vector)?)
+    Ok(session.pay_vector(worker.site(), SERIES, round, &vector)?)
 }
 
 impl LeasedPart {
     async fn is_closed(&self, round: u32) -> TestResult<bool> {
         let (gateway, lease, download) = (self.worker.gateway(), &self.work.lease, &Download::default());
-        let ask = || gateway.average(lease, SERIES, round, self.precision, Duration::ZERO, download);
+        let query = AverageQuery { series: SERIES, round, precision: self.precision, wait: Duration::ZERO };
+        let ask = || gateway.average(lease, query, download);
         Ok(wait_for_answer(&self.record, "Average without waiting", ask).await?.is_some())
     }
 
     /// Sends the stored vector of a round.
-    async fn send(&mut self, errand: &Errand, round: u32) -> TestResult<()> {
+    async fn send(&mut self, session: &PartSession, round: u32) -> TestResult<()> {
         let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
-        if let Some(asked) = block_in_place(|| errand.charge(self.worker.site(), SERIES, round))? {
+        if let Some(asked) = block_in_place(|| session.charge(self.worker.site(), SERIES, round))? {
             let countersign = || gateway.countersign(lease, &asked.receipts);
             let answer = wait_for_answer(&self.record, "Countersign", countersign).await?;
-            block_in_place(|| errand.countersigned(self.worker.site(), &asked, &answer))?;
+            block_in_place(|| session.store_countersignatures(self.worker.site(), &asked, &answer))?;
         }
-        let letter = block_in_place(|| errand.letter(self.worker.site(), SERIES, round))?;
+        let letter = block_in_place(|| session.submission(self.worker.site(), SERIES, round))?;
         self.record.sets_out(self.job, round);
         let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
         let (countersignatures, event) = match wait_for_answer(&self.record, "Submit", submit).await {
-            Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.repeated }),
+            Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.is_repeated }),
             // The release stays paid.
             Err(error) if error.code() == Some(Code::RoundClosed) => {
                 (Vec::new(), SiteEvent::Missed { series: 0, round })
             }
             Err(error) => return Err(error.into()),
         };
-        block_in_place(|| errand.arrived(self.worker.site(), SERIES, round, &letter))?;
+        block_in_place(|| session.mark_received(self.worker.site(), SERIES, round, &letter))?;
         self.worker.attest(&self.record, &letter.receipts, &countersignatures).await?;
         self.say(event).await;
         Ok(())
@@ -159,7 +162,8 @@ impl LeasedPart {
         let download = Download::default();
         loop {
             let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
-            let mean = gateway.average(lease, SERIES, round, self.precision, worker::WAIT, &download).await;
+            let query = AverageQuery { series: SERIES, round, precision: self.precision, wait: worker::WAIT };
+            let mean = gateway.average(lease, query, &download).await;
             match mean {
                 Ok(Some(_)) => break,
                 Ok(None) => {}

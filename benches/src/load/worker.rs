@@ -16,9 +16,9 @@ use undertone_api::id::DatasetId;
 use undertone_api::log::witness::MOST_RECEIPTS;
 use undertone_api::signed::Signed;
 use undertone_worker::cli;
-use undertone_worker::config::{Config, Server};
+use undertone_worker::config::{Config, ServerEndpoint};
 use undertone_worker::daemon::{self, Site};
-use undertone_worker::gateway::{Gateway, GatewayError, Offer};
+use undertone_worker::gateway::{Gateway, GatewayError, ServerOffer};
 use undertone_worker::site::clock;
 use undertone_worker::site::datasets::note_registered;
 use undertone_worker::site::folder::Folder;
@@ -70,7 +70,7 @@ impl SimulatedWorker {
     /// When the site cannot be opened, or the server rejects the dataset.
     pub(super) async fn open(
         root: &Path,
-        server: &Server,
+        server: &ServerEndpoint,
         steward: TestClient,
         name: &str,
         public: bool,
@@ -81,7 +81,7 @@ impl SimulatedWorker {
         if public {
             declare(&folder.policy(), name, Visibility::Public)?;
         }
-        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let gateway = Gateway::for_site(&config, &folder, SiteKey::load(&folder.key())?)?;
         let site = Site::open(folder, &config, clock::system())?;
         let datasets = site.find_datasets()?;
         let [local] = &*datasets else { return Err("a simulated site has one dataset".into()) };
@@ -130,16 +130,16 @@ impl SimulatedWorker {
             let decided: Vec<String> = known.iter().cloned().collect();
             let began = Instant::now();
             let outcome: TestResult<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
-                Ok(Offer::Nothing) => {
+                Ok(ServerOffer::Nothing) => {
                     let late = began.elapsed().saturating_sub(WAIT);
                     record.waited("NextOffer without an offer, beyond the wait asked for", late);
                     Ok(())
                 }
-                Ok(Offer::Proposal { manifest, dataset }) => {
+                Ok(ServerOffer::Proposal { manifest, dataset }) => {
                     known.insert(manifest.digest());
                     self.answer(&record, &manifest, dataset).await
                 }
-                Ok(Offer::Work(work)) => {
+                Ok(ServerOffer::Work(work)) => {
                     leases.push(work.lease.clone());
                     parts.spawn(part::run(Arc::clone(&self), work, record.clone()));
                     Ok(())
@@ -163,9 +163,9 @@ impl SimulatedWorker {
     /// Considers a proposal by policy and ledger, and sends the decision.
     async fn answer(&self, record: &RequestRecord, manifest: &Signed, dataset: DatasetId) -> TestResult<()> {
         block_in_place(|| daemon::consider(&self.site, manifest, dataset))?;
-        for (decided, signed) in block_in_place(|| daemon::untold(&self.site))? {
+        for (decided, signed) in block_in_place(|| daemon::pending_decisions(&self.site))? {
             wait_for_answer(record, "Decide", || self.gateway.decide(&signed)).await?;
-            block_in_place(|| daemon::told(&self.site, &decided))?;
+            block_in_place(|| daemon::acknowledge(&self.site, &decided))?;
         }
         Ok(())
     }

@@ -10,9 +10,9 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::Signed;
 use undertone_worker::config::Config;
-use undertone_worker::daemon::{self, Errand, Look, Site};
+use undertone_worker::daemon::{self, PartSession, Site, WorkExamination};
 use undertone_worker::dp::release::Outgoing;
-use undertone_worker::gateway::{Download, Gateway, Offer, Work};
+use undertone_worker::gateway::{AverageQuery, Download, Gateway, OfferedWork, ServerOffer};
 use undertone_worker::run::{RoundAverage, RoundProgress};
 use undertone_worker::site::clock::{self, Clock};
 use undertone_worker::site::datasets::note_registered;
@@ -45,7 +45,7 @@ pub(super) struct OpenSite {
 /// A site with a running job.
 pub(super) struct RoundParticipant {
     opened: OpenSite,
-    errand: Errand,
+    session: PartSession,
     lease: String,
 }
 
@@ -77,7 +77,7 @@ impl OpenSite {
         std::fs::write(at.join("meta.json"), serde_json::to_string(&description(name))?)?;
         declare(&folder.policy(), name, visibility)?;
         let config = Config::load(&folder)?;
-        let gateway = Gateway::of(&config, &folder, SiteKey::load(&folder.key())?)?;
+        let gateway = Gateway::for_site(&config, &folder, SiteKey::load(&folder.key())?)?;
         let clock = clock::system();
         let site = Site::open(folder, &config, Arc::clone(&clock))?;
         let local = site.find_datasets()?.into_iter().next().ok_or("the site does not see its dataset")?;
@@ -94,75 +94,79 @@ impl OpenSite {
         let mut decided = Vec::new();
         while Instant::now() < deadline {
             match self.gateway.next_offer(WAIT, &decided, &[]).await? {
-                Offer::Nothing => {}
-                Offer::Proposal { manifest, dataset } => {
+                ServerOffer::Nothing => {}
+                ServerOffer::Proposal { manifest, dataset } => {
                     daemon::consider(&self.site, &manifest, dataset)?;
                     decided.push(manifest.digest());
-                    for (decided, signed) in daemon::untold(&self.site)? {
+                    for (decided, signed) in daemon::pending_decisions(&self.site)? {
                         self.gateway.decide(&signed).await?;
-                        daemon::told(&self.site, &decided)?;
+                        daemon::acknowledge(&self.site, &decided)?;
                     }
                 }
-                Offer::Work(work) => return self.begin(job, work),
+                ServerOffer::Work(work) => return self.begin(job, work),
             }
         }
         Err("the server offers no work".into())
     }
 
-    fn begin(self, job: JobId, work: Work) -> TestResult<RoundParticipant> {
-        let examined = match daemon::look(&self.site, &work, job)? {
-            Look::Go(examined) => examined,
-            Look::Refused(reason) | Look::Alien(reason) => return Err(reason.into()),
-            Look::Ended(_) | Look::Waits(_) => return Err("the work cannot begin".into()),
+    fn begin(self, job: JobId, work: OfferedWork) -> TestResult<RoundParticipant> {
+        let examined = match daemon::examine_work(&self.site, &work, job)? {
+            WorkExamination::Ready(examined) => examined,
+            WorkExamination::Refused(reason) | WorkExamination::Foreign(reason) => return Err(reason.into()),
+            WorkExamination::Ended(_) | WorkExamination::Waiting(_) => return Err("the work cannot begin".into()),
         };
-        if let Some(outcome) = daemon::take_up(&self.site, &work, &examined, &work.lease)? {
+        if let Some(outcome) = daemon::begin_part(&self.site, &work, &examined, &work.lease)? {
             return Err(format!("the site does not take the work up: {outcome:?}").into());
         }
-        let errand = Errand::new(&self.site, *examined)?;
-        Ok(RoundParticipant { opened: self, errand, lease: work.lease })
+        let session = PartSession::new(&self.site, *examined)?;
+        Ok(RoundParticipant { opened: self, session, lease: work.lease })
     }
 }
 
 impl RoundParticipant {
     /// Renews its lease.
     pub(super) async fn renew(&self) -> TestResult<()> {
-        if self.opened.gateway.renew(&self.lease).await?.go_on { Ok(()) } else { Err("the job does not go on".into()) }
+        if self.opened.gateway.renew(&self.lease).await?.is_active {
+            Ok(())
+        } else {
+            Err("the job does not go on".into())
+        }
     }
 
     /// Runs one round, on a thread of its own as a run does.
     pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> TestResult<RoundResult> {
-        let Self { opened, errand, lease } = self;
+        let Self { opened, session, lease } = self;
         let OpenSite { site, gateway, .. } = &*opened;
         let mut watch = LapTimer(Instant::now());
-        if errand.past(site, SERIES, round)? != RoundProgress::Untouched {
+        if session.past(site, SERIES, round)? != RoundProgress::Untouched {
             return Err(format!("round {round} was played before").into());
         }
-        let precision = errand.precision(SERIES);
+        let precision = session.precision(SERIES);
         let download = Download::default();
-        let closed = gateway.average(lease, SERIES, round, precision, Duration::ZERO, &download);
-        if handle.block_on(closed)?.is_some() {
+        let query = AverageQuery { series: SERIES, round, precision, wait: Duration::ZERO };
+        if handle.block_on(gateway.average(lease, query, &download))?.is_some() {
             return Err(format!("round {round} is closed already").into());
         }
         let ask = watch.lap();
-        let clearance = errand.clear(site, SERIES, round)?;
+        let clearance = session.clear(site, SERIES, round)?;
         let clear = watch.lap();
-        errand.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
+        session.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
         let pay = watch.lap();
-        if let Some(request) = errand.charge(site, SERIES, round)? {
+        if let Some(request) = session.charge(site, SERIES, round)? {
             let answer = handle.block_on(gateway.countersign(lease, &request.receipts))?;
-            errand.countersigned(site, &request, &answer)?;
+            session.store_countersignatures(site, &request, &answer)?;
         }
         let countersign = watch.lap();
-        let letter = errand.letter(site, SERIES, round)?;
+        let letter = session.submission(site, SERIES, round)?;
         let submitted = handle.block_on(gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts))?;
         let send = watch.lap();
-        errand.arrived(site, SERIES, round, &letter)?;
+        session.mark_received(site, SERIES, round, &letter)?;
         opened.hold_to_its_log(handle, &letter.receipts, &submitted.countersignatures)?;
         let note = watch.lap();
         let deadline = Instant::now() + PATIENCE;
         let average = loop {
-            let request = gateway.average(lease, SERIES, round, precision, WAIT, &download);
-            if let Some(average) = handle.block_on(request)? {
+            let query = AverageQuery { series: SERIES, round, precision, wait: WAIT };
+            if let Some(average) = handle.block_on(gateway.average(lease, query, &download))? {
                 break average;
             }
             if Instant::now() > deadline {

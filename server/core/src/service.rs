@@ -47,6 +47,7 @@ pub mod pins;
 pub mod plan;
 pub mod presence;
 pub mod question;
+mod react;
 pub mod receipt;
 pub mod report;
 pub mod reset;

@@ -87,14 +87,15 @@ pub(super) async fn healed(stage: &TestConsortium, receipts: u32, reason: &str) 
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
             site.command(&["ledger", "show"]).is_ok_and(|text| {
-                text.contains(&format!("({reason}); healed")) && !text.contains("does not have every receipt")
+                text.contains(&format!("({reason}); this site returned"))
+                    && !text.contains("does not have every receipt")
             })
         })
         .await?;
     }
     for site in scene::private_sites(&stage.sites) {
         let ledger_text = site.command(&["ledger", "show"])?;
-        assert!(ledger_text.contains(&format!("({reason}); healed {receipts} receipts")), "{ledger_text}");
+        assert!(ledger_text.contains(&format!("({reason}); this site returned {receipts} receipts")), "{ledger_text}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
     }
@@ -105,8 +106,9 @@ pub(super) async fn healed(stage: &TestConsortium, receipts: u32, reason: &str) 
 async fn reconcile(stage: &TestConsortium) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
-            site.command(&["ledger", "show"])
-                .is_ok_and(|text| text.contains("; healed ") && !text.contains("does not have every receipt"))
+            site.command(&["ledger", "show"]).is_ok_and(|text| {
+                text.contains("; this site returned ") && !text.contains("does not have every receipt")
+            })
         })
         .await?;
     }

@@ -76,7 +76,7 @@ pub(super) async fn pool() -> TestResult<Vec<AttackOutcome>> {
     let deadline = Instant::now() + JOB;
     let sent_again = loop {
         let output = stage.sites[1].output();
-        if output.contains("pool sent") {
+        if output.contains("the worker has sent a pool") {
             break true;
         }
         if output.contains("a second sample is never drawn") {

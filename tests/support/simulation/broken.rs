@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
-use undertone_worker::daemon::Letter;
+use undertone_worker::daemon::Submission;
 
 use super::Failed;
 use super::dice::ScheduleRng;
@@ -98,7 +98,7 @@ impl BrokenRule {
 }
 
 /// Replaces the bits under the same payment.
-pub(super) fn draw_again(letter: &mut Letter, dice: &mut ScheduleRng) {
+pub(super) fn draw_again(letter: &mut Submission, dice: &mut ScheduleRng) {
     for number in letter.parcel.bytes.chunks_mut(size_of::<f32>()) {
         number.copy_from_slice(&(dice.below(1000) as f32).to_le_bytes());
     }

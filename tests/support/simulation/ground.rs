@@ -23,7 +23,7 @@ use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::{Addresses, ManualClock, Random};
 use undertone_server_core::service::{budget, consortium, dataset, invitation, session, setup, worker as workers};
 use undertone_server_core::{Config, Ctx};
-use undertone_worker::config::{Config as SiteConfig, Server, Token};
+use undertone_worker::config::{CheckedToken, Config as SiteConfig, ServerEndpoint};
 use undertone_worker::daemon::Site;
 use undertone_worker::site::consent::pin_key;
 use undertone_worker::site::datasets::note_registered;
@@ -273,11 +273,11 @@ async fn enrol(
     let key = SiteKey::load_or_make(&folder.key())?;
     undertone_worker::site::store::Store::create(&folder.ledger())?;
     let new = NewEnrolment { name: format!("{name} worker") };
-    let token = Token::parse(&workers::invite(ctx, &admin, organization, &new).await?.token)?;
+    let token = CheckedToken::parse(&workers::invite(ctx, &admin, organization, &new).await?.token)?;
     let kinds = ["dp_sgd".to_owned()];
     let enrolled = workers::enrol(ctx, &token.secret, &key.public_hex(), "0", &kinds).await?;
     let config = SiteConfig {
-        server: Server::new("http://127.0.0.1:1", None)?,
+        server: ServerEndpoint::new("http://127.0.0.1:1", None)?,
         server_key: ctx.signer.verifying_key(),
         worker: enrolled.id,
         worker_name: enrolled.name,
@@ -289,7 +289,7 @@ async fn enrol(
         anchor: None,
         compute: undertone_worker::dp::device::Compute::default(),
         queries: undertone_worker::config::queries::Queries::default(),
-        transcription: undertone_worker::config::transcription::Transcription::default(),
+        transcription: undertone_worker::config::transcription::TranscriptionSettings::default(),
     };
     config.store(&folder)?;
     let public = number == 0;
@@ -302,7 +302,7 @@ async fn enrol(
     pin_key(opened.store(), &ApprovalKey::Ed25519 { public_key }, name, START)?;
     let mut holdings = Vec::new();
     for local in opened.find_datasets()? {
-        let approval = Some(opened.approval_of(&local.name)?);
+        let approval = Some(opened.approval_rule(&local.name)?);
         let id =
             dataset::register(ctx, config.worker, &DatasetRegistration { approval, ..local.registration() }).await?.id;
         note_registered(opened.store(), &local.name, id)?;

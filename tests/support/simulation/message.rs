@@ -4,7 +4,7 @@ use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 use undertone_server_core::service::finish::Outcome;
 use undertone_server_core::service::offer::Offer;
-use undertone_worker::daemon::Letter;
+use undertone_worker::daemon::Submission;
 
 /// A call of a worker.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(super) enum WorkerCall {
     /// Requests the site's own receipts with greater numbers.
     Receipts { after: u64 },
     /// A vector with its receipts.
-    Submit { lease: String, series: String, round: u32, letter: Letter },
+    Submit { lease: String, series: String, round: u32, letter: Submission },
     /// Requests whether the round is closed.
     Average { lease: String, series: String, round: u32 },
     /// Requests whether the job continues.

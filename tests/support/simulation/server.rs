@@ -190,7 +190,7 @@ async fn receive(
     lease: String,
     series: String,
     round: u32,
-    letter: undertone_worker::daemon::Letter,
+    letter: undertone_worker::daemon::Submission,
 ) -> Result<Incoming, Error> {
     let header = Header {
         lease,

@@ -19,7 +19,7 @@ use undertone_server_core::service::offer::Offer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
 use undertone_worker::fault::{self, FailurePlan, SimulatedCrash};
-use undertone_worker::gateway::Work;
+use undertone_worker::gateway::OfferedWork;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::site::jobs::{self, RunOutcome};
 use undertone_worker::site::ledger::{self, LedgerError};
@@ -203,7 +203,8 @@ impl SiteProcess {
                 _ => return Ok(false),
             }
         }
-        let imported = self.live(|life| daemon::take_in(&life.site, &receipts).map_err(|error| error.to_string()))?;
+        let imported =
+            self.live(|life| daemon::import_receipts(&life.site, &receipts).map_err(|error| error.to_string()))?;
         if self.note_outcome(network, "compared", imported).is_none() {
             return Ok(false);
         }
@@ -283,11 +284,11 @@ impl SiteProcess {
                 let Some(life) = self.life.as_mut() else { return Ok(true) };
                 let lease_time = std::time::Duration::from_mins(1);
                 let approval = approval.map(|approval| *approval);
-                let work = Work { manifest, dataset, lease, lease_time, steward, approval };
+                let work = OfferedWork { manifest, dataset, lease, lease_time, steward, approval };
                 if let Some(part) = life.parts.get_mut(&(job, dataset)) {
                     part.work.lease = work.lease;
                 } else {
-                    let part = PartProgress { work, stage: PartStage::Look, errand: None, done: 0 };
+                    let part = PartProgress { work, stage: PartStage::Look, session: None, done: 0 };
                     life.parts.insert((job, dataset), part);
                 }
             }
@@ -321,7 +322,7 @@ impl SiteProcess {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
-        let waiting = self.live(|life| daemon::untold(&life.site).unwrap_or_default())?.unwrap_or_default();
+        let waiting = self.live(|life| daemon::pending_decisions(&life.site).unwrap_or_default())?.unwrap_or_default();
         if waiting.is_empty() {
             return Ok(false);
         }
@@ -332,7 +333,7 @@ impl SiteProcess {
                 CallOutcome::No(code, _) if transient(code) => return Ok(true),
                 CallOutcome::Said(_) | CallOutcome::No(..) => {}
             }
-            let acknowledgement = self.live(|life| daemon::told(&life.site, &decided))?;
+            let acknowledgement = self.live(|life| daemon::acknowledge(&life.site, &decided))?;
             self.note_outcome(network, "told", acknowledgement.map(|done| done.map_err(|error| error.to_string())));
         }
         Ok(true)
@@ -357,7 +358,7 @@ impl SiteProcess {
             let outcome = network.carry(self.worker, WorkerCall::Renew { lease: lease.clone() }).await?;
             if let CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) = outcome {
                 let outcome = RunOutcome::Stopped { reason };
-                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
                 if self
                     .note_outcome(network, "closed", closed.map(|done| done.map_err(|error| error.to_string())))
                     .is_some()

@@ -7,48 +7,61 @@ use clap::Subcommand;
 use time::OffsetDateTime;
 use undertone_api::signed::ApprovalKey;
 
-use super::Failure;
-use super::table::table;
+use super::CommandFailure;
+use super::table::format_table;
 use crate::config::Config;
 use crate::site::consent::{pin_key, pinned_keys, remove_key};
 use crate::site::folder::Folder;
 use crate::site::store::Store;
 
-/// The keys with which stewards approve jobs.
+/// Manage the keys with which stewards approve jobs.
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
-    /// Pin a key: the line is on the steward's page "Approval keys", or printed by `steward-key make`.
+pub(super) enum ApprovalKeyAction {
+    /// Pin a key. The steward finds its line on the page "Approval keys", or `steward-key make` prints it.
     ///
-    /// Without --fingerprint only the key's fingerprint is shown. Compare it with the one that the steward reads to you from
-    /// their own screen, by telephone or in person, then give it: whoever sent you the line may have exchanged the key.
+    /// Without --fingerprint, the command only shows the key's fingerprint. Compare it with the fingerprint that the steward
+    /// reads to you from their own screen, by telephone or in person, then repeat the command with it: the sender of the
+    /// line may have replaced the key.
     Add {
-        /// The line, from `uak1.` on.
+        /// The line, which begins with `uak1.`.
         line: String,
         /// The fingerprint that the steward has read to you.
         #[arg(long)]
         fingerprint: Option<String>,
-        /// Whose key it is, for your own lists.
+        /// A name for the key in your own lists.
         #[arg(long, default_value = "")]
         label: String,
     },
     /// Show the pinned keys.
     List,
-    /// Stop accepting a key. What runs already goes on: `hold` stops it.
+    /// Stop accepting a key. Running jobs continue: `hold` stops a job.
     Remove {
         /// The key's fingerprint.
         fingerprint: String,
     },
 }
 
-pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    folder: &Folder,
+    action: &ApprovalKeyAction,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
     match action {
-        Action::Add { line, fingerprint, label } => add(&store, line, fingerprint.as_deref(), label, now, out),
-        Action::List => list(&store, out),
-        Action::Remove { fingerprint } => match remove_key(&store, &normal(fingerprint), now)? {
+        ApprovalKeyAction::Add { line, fingerprint, label } => {
+            add(&store, line, fingerprint.as_deref(), label, now, out)
+        }
+        ApprovalKeyAction::List => list(&store, out),
+        ApprovalKeyAction::Remove { fingerprint } => match remove_key(&store, &normalize(fingerprint), now)? {
             Some(removed) => {
-                writeln!(out, "Removed: {} {}. Its approvals count no longer.", removed.key.label(), removed.label)?;
+                writeln!(
+                    out,
+                    "Removed: {} {}. This site no longer accepts its approvals.",
+                    removed.key.label(),
+                    removed.label
+                )?;
                 Ok(())
             }
             None => Err(format!(
@@ -66,38 +79,40 @@ fn add(
     label: &str,
     now: OffsetDateTime,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if label.chars().count() > 100 || label.chars().any(char::is_control) {
         return Err("--label: at most 100 characters".into());
     }
     let key = ApprovalKey::parse_line(line)?;
     let fingerprint = key.fingerprint();
-    let place = match &key {
+    let origin = match &key {
         ApprovalKey::Ed25519 { .. } => String::new(),
         ApprovalKey::Passkey { origin, .. } => format!(" for {origin}"),
     };
-    writeln!(out, "A {}{place} with the fingerprint\n\n  {fingerprint}\n", key.label())?;
-    match expected.map(normal) {
-        None => Err("nothing is pinned yet: compare the fingerprint with the one on the steward's own screen, then run this \
-                     again with --fingerprint"
-            .into()),
+    writeln!(out, "A {}{origin} with the fingerprint\n\n  {fingerprint}\n", key.label())?;
+    match expected.map(normalize) {
+        None => {
+            Err("no key was pinned: compare the fingerprint with the one on the steward's own screen, then repeat the \
+                     command with --fingerprint"
+                .into())
+        }
         Some(expected) if expected != fingerprint.as_str() => Err(format!(
-            "the line is another key than the one with the fingerprint {expected}: nothing is pinned; ask the steward for \
-             the line by another way"
+            "the line contains another key than the one with the fingerprint {expected}, so no key was pinned: ask the \
+             steward for the line through another channel"
         )
         .into()),
         Some(_) => {
             let is_new = pin_key(store, &key, label.trim(), now)?;
-            writeln!(out, "{}", if is_new { "Pinned." } else { "It was pinned already." })?;
+            writeln!(out, "{}", if is_new { "Pinned." } else { "The key is already pinned." })?;
             Ok(())
         }
     }
 }
 
-fn list(store: &Store, out: &mut dyn Write) -> Result<(), Failure> {
+fn list(store: &Store, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let pinned = pinned_keys(store)?;
     if pinned.is_empty() {
-        writeln!(out, "No approval key is pinned: jobs that need a steward's signature wait.")?;
+        writeln!(out, "No approval key is pinned: jobs that require a steward's signature wait.")?;
         return Ok(());
     }
     let rows: Vec<Vec<String>> = pinned
@@ -112,11 +127,11 @@ fn list(store: &Store, out: &mut dyn Write) -> Result<(), Failure> {
             vec![pinned.key.fingerprint().to_string(), pinned.key.label().to_owned(), origin, since, label]
         })
         .collect();
-    write!(out, "{}", table(&["FINGERPRINT", "KIND", "ORIGIN", "SINCE", "LABEL"], &rows))?;
+    write!(out, "{}", format_table(&["FINGERPRINT", "KIND", "ORIGIN", "SINCE", "LABEL"], &rows))?;
     Ok(())
 }
 
 /// Normalizes a typed fingerprint: no surrounding blanks, lower case.
-fn normal(text: &str) -> String {
+fn normalize(text: &str) -> String {
     text.trim().to_lowercase()
 }

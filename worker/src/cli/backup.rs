@@ -7,94 +7,95 @@ use age::secrecy::SecretString;
 use clap::Args;
 use time::OffsetDateTime;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::site::folder::Folder;
 use crate::site::restore::{self, BackupSummary};
 
 /// The lowest number of characters of a passphrase.
 pub(crate) const SHORTEST: usize = 12;
 
-/// Write ledger, key, policy, configuration and the descriptions of datasets to a file.
+/// Write ledger, key, policy, configuration and dataset descriptions to a file.
 #[derive(Debug, Args)]
-pub(super) struct Backup {
-    /// The file; it must not be there yet. Its owner alone may read it.
+pub(super) struct BackupCommand {
+    /// The file to write; it must not exist yet. Its owner alone can read it.
     file: PathBuf,
     /// A file whose first line is the passphrase that seals the backup (as `age` does): at least 12 characters.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
-    /// Leave the backup unsealed, with the site's KEY in it as it is: a reader of the file can act as this site.
+    /// Write an unsealed backup, with the site's KEY in plain text: any reader of the file can act as this site.
     #[arg(long, conflicts_with = "passphrase_file")]
     unsealed: bool,
 }
 
-/// Put a backup in place.
+/// Restore a site from a backup.
 #[derive(Debug, Args)]
-pub(super) struct Restore {
-    /// The file.
+pub(super) struct RestoreCommand {
+    /// The backup file.
     file: PathBuf,
-    /// A file whose first line is the passphrase that the backup was sealed with.
+    /// A file whose first line is the passphrase with which the backup was sealed.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
-    /// Move the site that is here aside, into a folder beside it. Nothing of it is deleted.
+    /// Move an existing site into a folder beside it. Nothing is deleted.
     #[arg(long)]
     replace: bool,
 }
 
-impl Backup {
-    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+impl BackupCommand {
+    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), CommandFailure> {
         crate::config::Config::load(folder)?;
-        let secret = self.secret()?;
-        let sealed = secret.is_some();
-        let kept = restore::backup(folder, &self.file, secret, now)?;
-        writeln!(out, "{} holds {}.", self.file.display(), words(&kept))?;
+        let secret = self.read_secret()?;
+        let is_sealed = secret.is_some();
+        let contents = restore::backup(folder, &self.file, secret, now)?;
+        writeln!(out, "{} holds {}.", self.file.display(), describe_contents(&contents))?;
         writeln!(
             out,
-            "{} The data are not in it. What is spent after this is not in it either: after a restore nothing leaves until the\nworker has compared the ledger with the receipts that the server has.",
-            if sealed {
+            "{} It contains neither the data nor later expenses: after a restore nothing leaves until the\nworker has compared the ledger with the server's receipts.",
+            if is_sealed {
                 "It is sealed."
             } else {
-                "The site's KEY is in it as it is: keep it where nobody else can read it."
+                "It is not sealed, and the site's KEY is in it in plain text: store it where only this site's admins can read it."
             }
         )?;
         Ok(())
     }
 }
 
-impl Backup {
+impl BackupCommand {
     /// Returns the passphrase; `None` where the caller accepted an unsealed backup explicitly.
-    fn secret(&self) -> Result<Option<SecretString>, Failure> {
-        let secret = passphrase(self.passphrase_file.as_deref())?;
+    fn read_secret(&self) -> Result<Option<SecretString>, CommandFailure> {
+        let secret = read_passphrase(self.passphrase_file.as_deref())?;
         if secret.is_none() && !self.unsealed {
-            return Err("a backup holds the site's key: seal it with --passphrase-file FILE, or give --unsealed when \
-                        the file lies where nobody but this site's admins can read it; nothing was written"
+            return Err("a backup contains the site's key, so nothing was written: seal it with --passphrase-file FILE, or add \
+                        --unsealed if only this site's admins can read the file"
                 .into());
         }
         Ok(secret)
     }
 }
 
-impl Restore {
-    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
-        let secret = passphrase(self.passphrase_file.as_deref())?;
-        let kept = restore::restore(folder, &self.file, secret, self.replace, now)?;
-        writeln!(out, "{} is as it was at {}: {}.", folder.root().display(), kept.at, words(&kept))?;
-        if let Some(aside) = &kept.replaced {
-            writeln!(out, "What was here lies in {}.", aside.display())?;
+impl RestoreCommand {
+    pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), CommandFailure> {
+        let secret = read_passphrase(self.passphrase_file.as_deref())?;
+        let contents = restore::restore(folder, &self.file, secret, self.replace, now)?;
+        let site = folder.root().display();
+        writeln!(out, "{site} is restored to its state of {}: {}.", contents.at, describe_contents(&contents))?;
+        if let Some(aside) = &contents.replaced {
+            writeln!(out, "The replaced site is in {}.", aside.display())?;
         }
         writeln!(
             out,
-            "Nothing leaves until the worker has compared the ledger with the receipts that the server has: start it now. Receipts\nthat the ledger lacks are taken in as spent, and nothing is ever sent by them again; `ledger show` tells how many. What jobs reserved\nthat were open in the backup is never given back. The data were never in the backup."
+            "Nothing leaves until the worker has compared the ledger with the server's receipts: start it now. It imports receipts\nthat the ledger lacks as spent, and never sends their releases again; `ledger show` counts them. Reservations of jobs that were\nopen in the backup are never returned. The backup does not contain the data."
         )?;
         Ok(())
     }
 }
 
-fn words(kept: &BackupSummary) -> String {
-    let last = if kept.last.is_empty() { String::new() } else { format!(", the last {}", kept.last) };
-    format!("{} receipts{last}, and {} descriptions of datasets", kept.receipts, kept.datasets)
+fn describe_contents(contents: &BackupSummary) -> String {
+    let last = if contents.last.is_empty() { String::new() } else { format!(", the last {}", contents.last) };
+    format!("{} receipts{last}, and {} dataset descriptions", contents.receipts, contents.datasets)
 }
 
-pub(super) fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Failure> {
+pub(super) fn read_passphrase(file: Option<&Path>) -> Result<Option<SecretString>, CommandFailure> {
     let Some(path) = file else { return Ok(None) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let line = text.lines().next().unwrap_or_default();
@@ -106,25 +107,25 @@ pub(super) fn passphrase(file: Option<&Path>) -> Result<Option<SecretString>, Fa
 
 #[cfg(test)]
 mod tests {
-    use super::{Backup, SHORTEST, passphrase};
+    use super::{BackupCommand, SHORTEST, read_passphrase};
 
     #[test]
-    fn a_passphrase_has_twelve_characters_or_is_refused() {
+    fn passphrase_under_twelve_characters_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("passphrase");
         let read = |characters: usize| {
             std::fs::write(&path, format!("{}\n", "ä".repeat(characters))).expect("the folder is writable");
-            passphrase(Some(&path))
+            read_passphrase(Some(&path))
         };
         assert!(read(SHORTEST).is_ok_and(|phrase| phrase.is_some()));
         assert!(read(SHORTEST - 1).is_err_and(|failure| failure.error.to_string().contains("at least 12")));
     }
 
     #[test]
-    fn backup_without_passphrase_needs_the_word_for_it() {
-        let backup = |unsealed| Backup { file: "site.backup".into(), passphrase_file: None, unsealed };
-        let refused = backup(false).secret().err().map(|failure| failure.error.to_string()).unwrap_or_default();
-        assert!(refused.contains("--passphrase-file") && refused.contains("--unsealed"), "{refused}");
-        assert!(backup(true).secret().is_ok_and(|secret| secret.is_none()));
+    fn backup_without_passphrase_requires_unsealed() {
+        let backup = |unsealed| BackupCommand { file: "site.backup".into(), passphrase_file: None, unsealed };
+        let message = backup(false).read_secret().err().map(|failure| failure.error.to_string()).unwrap_or_default();
+        assert!(message.contains("--passphrase-file") && message.contains("--unsealed"), "{message}");
+        assert!(backup(true).read_secret().is_ok_and(|secret| secret.is_none()));
     }
 }

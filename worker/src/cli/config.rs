@@ -5,55 +5,55 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use super::Failure;
-use super::table::table;
+use super::CommandFailure;
+use super::table::format_table;
 use crate::config::ConfigError;
-use crate::config::check::{self, Mistake};
+use crate::config::check::{self, ConfigMistake};
 use crate::site::folder::Folder;
 use crate::site::policy::Policy;
 
-/// The worker's own configuration.
+/// Check the worker's own configuration.
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
-    /// Check every key of config.toml and the policy beside it; show what is in force.
+pub(super) enum ConfigAction {
+    /// Check every key of config.toml, and policy.toml, and show the values in force.
     Check {
-        /// Another file than the site's config.toml, to be checked by itself.
+        /// Check this file instead of the site's config.toml and policy.toml.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
 }
 
-pub(super) fn check(folder: &Folder, file: Option<&Path>, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn check(folder: &Folder, file: Option<&Path>, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let path = file.map_or_else(|| folder.config(), Path::to_owned);
     if !path.exists() {
         return Err(match file {
-            Some(path) => format!("{} is not there", path.display()).into(),
+            Some(path) => format!("{} does not exist", path.display()).into(),
             None => ConfigError::NotEnrolled(folder.root().to_owned()).into(),
         });
     }
-    let checked = check::check(&path)?;
-    if !checked.mistakes.is_empty() {
-        let many = checked.mistakes.len();
-        for Mistake { line, key, problem } in &checked.mistakes {
-            let place = line.map_or_else(String::new, |line| format!(":{line}"));
+    let report = check::check(&path)?;
+    if !report.mistakes.is_empty() {
+        let count = report.mistakes.len();
+        for ConfigMistake { line, key, problem } in &report.mistakes {
+            let position = line.map_or_else(String::new, |line| format!(":{line}"));
             let key = if key.is_empty() { String::new() } else { format!(" `{key}`:") };
-            writeln!(out, "{}{place}:{key} {problem}", path.display())?;
+            writeln!(out, "{}{position}:{key} {problem}", path.display())?;
         }
-        let noun = if many == 1 { "mistake" } else { "mistakes" };
-        return Err(format!("{many} {noun} in {}: the worker does not start with it", path.display()).into());
+        let noun = if count == 1 { "mistake" } else { "mistakes" };
+        return Err(format!("{count} {noun} in {}: the worker does not start with this file", path.display()).into());
     }
-    let rows: Vec<Vec<String>> = checked
+    let rows: Vec<Vec<String>> = report
         .keys
         .into_iter()
-        .map(|(key, value, said, meaning)| {
-            let from = if said { "file" } else { "built in" };
-            vec![key, value, from.to_owned(), meaning.to_owned()]
+        .map(|key| {
+            let source = if key.is_set { "file" } else { "built in" };
+            vec![key.name, key.value, source.to_owned(), key.meaning.to_owned()]
         })
         .collect();
-    write!(out, "{} is right.\n\n{}", path.display(), table(&["KEY", "VALUE", "FROM", "MEANING"], &rows))?;
+    write!(out, "{} is valid.\n\n{}", path.display(), format_table(&["KEY", "VALUE", "FROM", "MEANING"], &rows))?;
     if file.is_none() {
         Policy::load(&folder.policy())?;
-        writeln!(out, "\n{} is right: `policy show` tells what it says.", folder.policy().display())?;
+        writeln!(out, "\n{} is valid: `policy show` prints its rules.", folder.policy().display())?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `undertone-worker data`: makes datasets and lists them.
+//! `undertone-worker data`: creates datasets and lists them.
 //!
 //! It turns arguments into options and results into text; the work is in [`crate::speech`] and [`crate::queries`].
 //! Datasets lie in the site's folder, where the daemon finds them, unless another path is given.
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 
 use crate::queries;
-use crate::site::datasets::Described;
+use crate::site::datasets::DatasetMeta;
 use crate::site::folder::{Folder, FolderError};
 use crate::site::lineage::{LineageError, LineageIntake};
 use crate::site::policy::PolicyError;
@@ -26,35 +26,35 @@ mod query_log;
 mod recordings;
 mod synthesize;
 
-use bar::Bar;
-use forecast::Forecast;
-use index_speech::IndexSpeech;
-use list::List;
-use prepare::Prepare;
-use recordings::AddRecordings;
-use synthesize::Synthesize;
+use bar::TerminalProgress;
+use forecast::ForecastCommand;
+use index_speech::IndexSpeechCommand;
+use list::ListCommand;
+use prepare::PrepareCommand;
+use recordings::AddRecordingsCommand;
+use synthesize::SynthesizeCommand;
 
-/// Make datasets from recordings or query logs, and list them.
+/// Create datasets from recordings or query logs, and list them.
 #[derive(Debug, Args)]
 pub(super) struct DataCommand {
     #[command(subcommand)]
-    action: Action,
+    action: DataAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Turn a folder of recordings and their labels, or query logs, into a dataset of this site.
-    Prepare(Box<Prepare>),
-    /// Copy a folder of recordings into a dataset of this site, to be transcribed.
-    AddRecordings(AddRecordings),
-    /// Take recordings that anybody may have, and have them heard, so that dummies of transcriptions can be made of them.
-    IndexSpeech(IndexSpeech),
+enum DataAction {
+    /// Create a dataset of this site from recordings with labels, or from query logs.
+    Prepare(Box<PrepareCommand>),
+    /// Copy a folder of recordings into a dataset of this site, for transcription.
+    AddRecordings(AddRecordingsCommand),
+    /// Transcribe and index public recordings, as speech for the dummies of transcriptions.
+    IndexSpeech(IndexSpeechCommand),
     /// Show this site's datasets.
-    List(List),
-    /// Estimate how many queries of a log gates would let through.
-    Forecast(Forecast),
-    /// Make a small corpus of synthetic speakers, or a synthetic query log, to try things out with no data at hand.
-    Synthesize(Synthesize),
+    List(ListCommand),
+    /// Estimate how many queries of a log gates would release.
+    Forecast(ForecastCommand),
+    /// Create a small corpus of synthetic speakers, or a synthetic query log, for experiments without real data.
+    Synthesize(SynthesizeCommand),
 }
 
 /// The reason for the failure of a `data` command.
@@ -105,7 +105,7 @@ pub(super) enum DataError {
     Speech(#[from] crate::site::speech::SpeechError),
     /// The site's recognizer failed.
     #[error(transparent)]
-    Ears(#[from] crate::config::transcription::EarsError),
+    Recognizer(#[from] crate::config::transcription::RecognizerSetupError),
     /// The index of recorded speech failed.
     #[error(transparent)]
     Index(#[from] crate::speech::transcribe::recorded::RecordedError),
@@ -131,7 +131,7 @@ pub(super) enum DataError {
     #[error(transparent)]
     Sketch(#[from] queries::sketch::SketchError),
     /// No randomness for the key of user ids.
-    #[error("the operating system gave no randomness for a key")]
+    #[error("the operating system returned no random bytes for a key")]
     Entropy(#[source] std::io::Error),
     /// The result cannot be printed.
     #[error("cannot print the result")]
@@ -151,12 +151,12 @@ impl DataCommand {
         out: &mut dyn std::io::Write,
     ) -> Result<(), DataError> {
         match &self.action {
-            Action::Prepare(prepare) => prepare.run(folder, now, out),
-            Action::AddRecordings(add) => add.run(folder, now, out),
-            Action::IndexSpeech(index) => index.run(folder, now, out),
-            Action::List(list) => list.run(folder, out),
-            Action::Forecast(forecast) => forecast.run(folder, out),
-            Action::Synthesize(synthesize) => synthesize.run(out),
+            DataAction::Prepare(prepare) => prepare.run(folder, now, out),
+            DataAction::AddRecordings(add) => add.run(folder, now, out),
+            DataAction::IndexSpeech(index) => index.run(folder, now, out),
+            DataAction::List(list) => list.run(folder, out),
+            DataAction::Forecast(forecast) => forecast.run(folder, out),
+            DataAction::Synthesize(synthesize) => synthesize.run(out),
         }
     }
 }
@@ -167,32 +167,33 @@ fn open_intake(
     name: &str,
     visibility: Visibility,
     continues: Option<&str>,
-    (is_elsewhere, now): (bool, OffsetDateTime),
+    is_elsewhere: bool,
+    now: OffsetDateTime,
 ) -> Result<Option<LineageIntake>, DataError> {
     if is_elsewhere && !folder.ledger().exists() {
         let reason =
-            "there is no site here whose dataset could be continued: leave --output out, or name the site with --site";
+            "no site exists here whose dataset could be continued: omit --output, or name the site with --site";
         return match continues {
             Some(_) => Err(DataError::Argument { argument: "--continues", reason: reason.to_owned() }),
             None => Ok(None),
         };
     }
-    Ok(Some(LineageIntake::open::<Described>(folder, name, visibility, continues, now)?))
+    Ok(Some(LineageIntake::open::<DatasetMeta>(folder, name, visibility, continues, now)?))
 }
 
 /// Returns the notice about a newly made organization key, or an empty text.
-fn key_note(intake: Option<&LineageIntake>) -> &'static str {
+fn key_notice(intake: Option<&LineageIntake>) -> &'static str {
     match intake {
         Some(intake) if intake.has_new_key() => {
-            "\nOrganization key  made here, as this site had none. Has your organization another worker? Carry the lineages to it with\n\
-             `undertone-worker lineage export` and `import`, so that the same data are recognized there"
+            "\nOrganization key  created here, because this site had none. If your organization has another worker, transfer the lineages to it with\n\
+             `undertone-worker lineage export` and `import`, so that it recognizes the same data"
         }
         _ => "",
     }
 }
 
 /// Returns the number of threads for work that mostly computes or waits for programs.
-fn threads() -> usize {
+fn count_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -1,7 +1,7 @@
 //! `doctor`: checks all conditions for a working worker at once, and prints ok or the remedy.
 //!
 //! It changes nothing except a probe file, which it removes. It never reveals more to the server or another site than a
-//! sign-in does. To add a check: a function in `doctor/`, its call in [`Doctor::look`].
+//! sign-in does. To add a check: a function in `doctor/`, its call in [`DoctorCommand::run_checks`].
 
 mod data;
 mod disk;
@@ -16,21 +16,21 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::config::Config;
 use crate::site::clock::Clock;
 use crate::site::folder::Folder;
 
-/// Look at everything that has to be right for this worker to work.
+/// Check everything that this worker needs, and print a remedy for each problem.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
-    /// Print one JSON object instead of lines.
+pub(super) struct DoctorCommand {
+    /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Leave out what takes long: reading datasets whole.
+    /// Skip slow checks: do not read datasets completely.
     #[arg(long)]
     quick: bool,
-    /// Leave out what needs the server.
+    /// Skip checks that need the server.
     #[arg(long)]
     offline: bool,
 }
@@ -38,7 +38,7 @@ pub(super) struct Doctor {
 /// The state of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     /// Correct.
     Ok,
     /// Requires attention.
@@ -49,117 +49,128 @@ enum State {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
+struct CheckResult {
     check: &'static str,
-    state: State,
-    said: String,
+    state: CheckState,
+    #[serde(rename = "said")]
+    message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
 /// The results so far.
 #[derive(Debug, Default, Serialize)]
-struct Findings {
-    checks: Vec<Finding>,
+struct CheckResults {
+    checks: Vec<CheckResult>,
 }
 
-impl Findings {
-    fn ok(&mut self, check: &'static str, said: impl Into<String>) {
-        self.checks.push(Finding { check, state: State::Ok, said: said.into(), remedy: None });
+impl CheckResults {
+    fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.checks.push(CheckResult { check, state: CheckState::Ok, message: message.into(), remedy: None });
     }
 
-    fn warn(&mut self, check: &'static str, said: impl Into<String>, remedy: impl Into<String>) {
-        self.checks.push(Finding { check, state: State::Warn, said: said.into(), remedy: Some(remedy.into()) });
+    fn warn(&mut self, check: &'static str, message: impl Into<String>, remedy: impl Into<String>) {
+        let remedy = Some(remedy.into());
+        self.checks.push(CheckResult { check, state: CheckState::Warn, message: message.into(), remedy });
     }
 
-    fn fail(&mut self, check: &'static str, said: impl Into<String>, remedy: impl Into<String>) {
-        self.checks.push(Finding { check, state: State::Fail, said: said.into(), remedy: Some(remedy.into()) });
+    fn fail(&mut self, check: &'static str, message: impl Into<String>, remedy: impl Into<String>) {
+        let remedy = Some(remedy.into());
+        self.checks.push(CheckResult { check, state: CheckState::Fail, message: message.into(), remedy });
     }
 
-    fn count(&self, state: State) -> usize {
-        self.checks.iter().filter(|finding| finding.state == state).count()
+    fn count(&self, state: CheckState) -> usize {
+        self.checks.iter().filter(|result| result.state == state).count()
     }
 
-    fn worst(&self) -> State {
-        self.checks.iter().map(|finding| finding.state).max().unwrap_or(State::Ok)
+    fn worst(&self) -> CheckState {
+        self.checks.iter().map(|result| result.state).max().unwrap_or(CheckState::Ok)
     }
 }
 
-impl Doctor {
-    pub(super) fn run(&self, folder: &Folder, clock: &Clock, out: &mut dyn Write) -> Result<(), Failure> {
-        let found = self.look(folder, clock)?;
+impl DoctorCommand {
+    pub(super) fn run(&self, folder: &Folder, clock: &Clock, out: &mut dyn Write) -> Result<(), CommandFailure> {
+        let results = self.run_checks(folder, clock)?;
         if self.json {
-            let whole = serde_json::json!({
-                "ok": found.count(State::Ok),
-                "warn": found.count(State::Warn),
-                "fail": found.count(State::Fail),
-                "checks": found.checks,
+            let report = serde_json::json!({
+                "ok": results.count(CheckState::Ok),
+                "warn": results.count(CheckState::Warn),
+                "fail": results.count(CheckState::Fail),
+                "checks": results.checks,
             });
-            writeln!(out, "{whole:#}")?;
+            writeln!(out, "{report:#}")?;
         } else {
-            print(&found, out)?;
+            print(&results, out)?;
         }
-        let (warn, fail) = (found.count(State::Warn), found.count(State::Fail));
-        match found.worst() {
-            State::Ok => Ok(()),
-            State::Warn => Err(Failure { code: 1, error: format!("{warn} to be looked at").into() }),
-            State::Fail => Err(Failure { code: 2, error: format!("{fail} wrong, {warn} to be looked at").into() }),
+        let warnings = results.count(CheckState::Warn);
+        let failures = results.count(CheckState::Fail);
+        match results.worst() {
+            CheckState::Ok => Ok(()),
+            CheckState::Warn => Err(CommandFailure { code: 1, error: format!("warnings: {warnings}").into() }),
+            CheckState::Fail => {
+                let message = format!("failed checks: {failures}, warnings: {warnings}");
+                Err(CommandFailure { code: 2, error: message.into() })
+            }
         }
     }
 
-    fn look(&self, folder: &Folder, clock: &Clock) -> Result<Findings, Failure> {
-        let mut found = Findings::default();
+    fn run_checks(&self, folder: &Folder, clock: &Clock) -> Result<CheckResults, CommandFailure> {
+        let mut results = CheckResults::default();
         let config = match Config::load(folder) {
             Ok(config) => {
-                let whose = format!("worker `{}` of {}", config.worker_name, config.organization_name);
-                found.ok("config", whose);
+                let owner = format!("worker `{}` of {}", config.worker_name, config.organization_name);
+                results.ok("config", owner);
                 Some(config)
             }
             Err(error) => {
-                found.fail("config", super::chain(&error), "`undertone-worker config check` names every mistake");
+                results.fail(
+                    "config",
+                    super::format_error(&error),
+                    "`undertone-worker config check` lists every mistake",
+                );
                 None
             }
         };
-        site::policy(folder, &mut found);
-        site::folder(folder, &mut found);
-        let key = site::key(folder, config.as_ref(), clock(), &mut found);
-        disk::room(folder, config.as_ref(), &mut found);
-        disk::sync(folder, &mut found);
-        let store = site::ledger(folder, key.as_ref(), config.as_ref(), &mut found);
+        site::check_policy(folder, &mut results);
+        site::check_folder(folder, &mut results);
+        let key = site::check_key(folder, config.as_ref(), clock(), &mut results);
+        disk::check_free_space(folder, config.as_ref(), &mut results);
+        disk::check_sync(folder, &mut results);
+        let store = site::check_ledger(folder, key.as_ref(), config.as_ref(), &mut results);
         if let Some(store) = &store {
-            site::approval(folder, store, clock(), &mut found);
-            peers::look(store, clock(), &mut found);
-            data::datasets(folder, store, self.quick, &mut found);
-            data::lineages(folder, store, &mut found);
-            data::budgets(folder, store, &mut found);
+            site::check_approval(folder, store, clock(), &mut results);
+            peers::check_peers(store, clock(), &mut results);
+            data::check_datasets(folder, store, self.quick, &mut results);
+            data::check_lineages(folder, store, &mut results);
+            data::check_budgets(folder, store, &mut results);
         }
         if let Some(config) = &config {
-            data::device(config, &mut found);
-            transcription::look(folder, config, store.as_ref(), self, clock, &mut found);
+            data::check_device(config, &mut results);
+            transcription::check_transcription(folder, config, store.as_ref(), self, clock, &mut results);
         }
         for wall in crate::speech::sandbox::missing_walls() {
-            found.warn("programs", wall.problem, wall.remedy);
+            results.warn("programs", wall.problem, wall.remedy);
         }
-        release_clock::look(folder, &mut found);
-        site::daemon(folder, &mut found);
+        release_clock::check_release_clocks(folder, &mut results);
+        site::check_daemon(folder, &mut results);
         if let (Some(config), Some(key), false) = (config, key, self.offline) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(server::all(folder, &config, key, store.as_ref(), clock, &mut found));
+            runtime.block_on(server::check_server(folder, &config, key, store.as_ref(), clock, &mut results));
         }
-        Ok(found)
+        Ok(results)
     }
 }
 
-fn print(found: &Findings, out: &mut dyn Write) -> std::io::Result<()> {
-    let width = found.checks.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
-    for Finding { check, state, said, remedy } in &found.checks {
+fn print(results: &CheckResults, out: &mut dyn Write) -> std::io::Result<()> {
+    let width = results.checks.iter().map(|result| result.check.len()).max().unwrap_or(0);
+    for CheckResult { check, state, message, remedy } in &results.checks {
         let word = match state {
-            State::Ok => "ok  ",
-            State::Warn => "warn",
-            State::Fail => "FAIL",
+            CheckState::Ok => "ok  ",
+            CheckState::Warn => "warn",
+            CheckState::Fail => "FAIL",
         };
-        let said = said.replace('\n', "; ");
-        writeln!(out, "{word}  {check:width$}  {said}")?;
+        let message = message.replace('\n', "; ");
+        writeln!(out, "{word}  {check:width$}  {message}")?;
         if let Some(remedy) = remedy {
             writeln!(out, "      {:width$}  -> {remedy}", "")?;
         }

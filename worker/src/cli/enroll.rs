@@ -1,9 +1,9 @@
-//! `enroll`: makes a site from a token.
+//! `enroll`: creates a site from a token.
 
 use std::io::Write;
 use std::path::Path;
 
-use crate::config::{Config, ConfigError, ProxyServer, Token, proxy_of};
+use crate::config::{CheckedToken, Config, ConfigError, ProxyServer, parse_proxy};
 use crate::dp::device::Compute;
 use crate::gateway::{self, GatewayError};
 use crate::site::folder::{Folder, FolderError, write_durably};
@@ -32,7 +32,7 @@ pub enum EnrollError {
     Trust(#[from] ServerTrustError),
     /// The server failed.
     #[error(
-        "enrolment failed, and nothing was joined: if the token was used or is too old, make a new one in the dashboard"
+        "enrolment failed, and the site joined no consortium: if the token is used or expired, create a new one in the dashboard"
     )]
     Gateway(#[from] GatewayError),
     /// The text cannot be printed.
@@ -59,15 +59,15 @@ pub(super) async fn enroll_with_proxy(
     proxy: Option<ProxyServer>,
 ) -> Result<Config, EnrollError> {
     if folder.config().exists() {
-        let there = Config::load(folder)?;
+        let existing = Config::load(folder)?;
         return Err(ConfigError::AlreadyEnrolled {
             folder: folder.root().to_owned(),
-            name: there.worker_name,
-            server: there.server.address().to_owned(),
+            name: existing.worker_name,
+            server: existing.server.address().to_owned(),
         }
         .into());
     }
-    let mut token = Token::parse(token)?;
+    let mut token = CheckedToken::parse(token)?;
     token.server = token.server.with_proxy(proxy);
     let _lock = folder.lock()?;
     let key = SiteKey::load_or_make(&folder.key())?;
@@ -78,20 +78,20 @@ pub(super) async fn enroll_with_proxy(
     if let Some(root) = &token.server_root {
         ServerTrust::pin(folder, &token.server_key, root)?;
     }
-    let enrolled = gateway::enroll(&token, &key).await?;
+    let worker = gateway::enroll(&token, &key).await?;
     let config = Config {
         server: token.server,
         server_key: token.server_key,
-        worker: enrolled.worker,
-        worker_name: enrolled.worker_name,
-        organization: enrolled.organization,
-        organization_name: enrolled.organization_name,
+        worker: worker.id,
+        worker_name: worker.name,
+        organization: worker.organization,
+        organization_name: worker.organization_name,
         concurrent_runs: 4,
         rotate_key_days: 365,
         anchor: None,
         compute: Compute::default(),
         queries: crate::config::queries::Queries::default(),
-        transcription: crate::config::transcription::Transcription::default(),
+        transcription: crate::config::transcription::TranscriptionSettings::default(),
         programs: crate::speech::sandbox::Programs::default(),
     };
     config.store(folder)?;
@@ -105,14 +105,14 @@ pub(super) fn run(
     proxy_ca: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), EnrollError> {
-    let proxy = proxy_of(proxy, proxy_ca.map(Path::to_owned))?;
+    let proxy = parse_proxy(proxy, proxy_ca.map(Path::to_owned))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let config = runtime.block_on(enroll_with_proxy(folder, token, proxy))?;
     writeln!(
         out,
         "Worker `{}` of {} is enrolled at {}.\n\
-         Its key is {}: back it up, show it to nobody.\n\
-         Read {} and change what is not right for you. Pin the keys with which your stewards approve jobs:\n\n  \
+         Its key is {}: back it up, and keep it secret.\n\
+         Read {} and adapt it to your rules. Pin the keys with which your stewards approve jobs:\n\n  \
          undertone-worker approval-keys add <line>\n\nThen:\n\n  undertone-worker --site {} run",
         config.worker_name,
         config.organization_name,

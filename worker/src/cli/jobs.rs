@@ -2,8 +2,8 @@
 //! written to the site's database; the running worker obeys, signs and sends them. Signed manifests are the only
 //! displayed content from the server.
 
+pub(super) mod full;
 mod review;
-pub(super) mod whole;
 
 use std::io::Write;
 
@@ -11,25 +11,25 @@ use time::OffsetDateTime;
 use undertone_api::id::JobId;
 use undertone_api::signed::{Manifest, SiteDecision, SiteHold};
 
-use super::Failure;
-use super::table::table;
+use super::CommandFailure;
+use super::table::format_table;
 use crate::config::Config;
 use crate::site::folder::Folder;
 use crate::site::holds::{self, HoldOrigin};
 use crate::site::jobs::{self, DecisionOrigin, JobRecord, RunOutcome};
 use crate::site::store::{Store, StoreError};
 
-pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn list(folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::list_jobs(&store)?;
-    if seen.is_empty() {
-        writeln!(out, "No job was ever proposed to this site.")?;
+    let proposals = jobs::list_jobs(&store)?;
+    if proposals.is_empty() {
+        writeln!(out, "No job has been proposed to this site.")?;
         return Ok(());
     }
     let mut rows = Vec::new();
-    for job in &seen {
-        let manifest = manifest(job)?;
+    for job in &proposals {
+        let manifest = parse_manifest(job)?;
         let own = manifest.participants.iter().find(|party| party.dataset == job.dataset);
         let charge = own.and_then(|party| party.charge.as_ref());
         rows.push(vec![
@@ -38,33 +38,33 @@ pub(super) fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> 
             own.map_or_else(|| job.dataset.to_string(), |party| party.dataset_name.clone()),
             manifest.spec.kind().to_owned(),
             charge.map_or_else(|| "nothing".to_owned(), |charge| format!("{} releases", charge.releases)),
-            decided(job),
+            describe_decision(job),
             match holds::current_hold(&store, job.job, job.dataset)? {
-                Some(held) => format!("held ({}): {}", held.by, held.word.reason),
-                None => ended(job),
+                Some(hold) => format!("held ({}): {}", hold.by, hold.word.reason),
+                None => describe_run(job),
             },
             manifest.title,
         ]);
     }
     let head = ["JOB", "SEEN", "DATASET", "KIND", "CHARGES", "DECIDED", "RUN", "TITLE"];
-    write!(out, "{}", table(&head, &rows))?;
+    write!(out, "{}", format_table(&head, &rows))?;
     Ok(())
 }
 
-fn manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
+fn parse_manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
     // The manifest was verified before it was stored.
     serde_json::from_str(&job.signed.payload).map_err(|error| StoreError::Row(error.to_string()))
 }
 
-fn decided(job: &JobRecord) -> String {
+fn describe_decision(job: &JobRecord) -> String {
     match &job.decision {
         None => "not yet".to_owned(),
-        Some(said) if said.decision.approve => format!("approved ({})", said.by),
-        Some(said) => format!("refused ({}): {}", said.by, said.decision.reason),
+        Some(answer) if answer.decision.approve => format!("approved ({})", answer.by),
+        Some(answer) => format!("refused ({}): {}", answer.by, answer.decision.reason),
     }
 }
 
-fn ended(job: &JobRecord) -> String {
+fn describe_run(job: &JobRecord) -> String {
     match &job.run {
         None => "no".to_owned(),
         Some(run) => match &run.ended {
@@ -77,14 +77,14 @@ fn ended(job: &JobRecord) -> String {
 }
 
 /// Returns the single job whose id begins with `text`.
-pub(super) fn find(known: impl Iterator<Item = JobId>, text: &str) -> Result<JobId, Failure> {
-    let mut fitting: Vec<JobId> = known.filter(|job| job.to_string().starts_with(text)).collect();
-    fitting.sort();
-    fitting.dedup();
-    match fitting[..] {
+pub(super) fn find_job(jobs: impl Iterator<Item = JobId>, text: &str) -> Result<JobId, CommandFailure> {
+    let mut matches: Vec<JobId> = jobs.filter(|job| job.to_string().starts_with(text)).collect();
+    matches.sort();
+    matches.dedup();
+    match matches[..] {
         [job] => Ok(job),
         [] => Err(format!("no job of this site begins with `{text}`: see `undertone-worker jobs`").into()),
-        _ => Err(format!("{} jobs begin with `{text}`: give more of the id", fitting.len()).into()),
+        _ => Err(format!("{} jobs begin with `{text}`: give a longer prefix of the id", matches.len()).into()),
     }
 }
 
@@ -95,43 +95,50 @@ pub(super) fn hold(
     reason: Option<&str>,
     now: OffsetDateTime,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     if reason.is_some_and(|reason| !(1..=500).contains(&reason.trim().chars().count())) {
-        return Err("--reason: 1 to 500 characters, for the others to read".into());
+        return Err("--reason: 1 to 500 characters, which the other participants can read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::list_jobs(&store)?;
-    let job = find(seen.iter().map(|seen| seen.job), job)?;
+    let proposals = jobs::list_jobs(&store)?;
+    let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
     let mut changed = 0;
-    for part in seen.iter().filter(|seen| seen.job == job) {
-        let ended = part.run.as_ref().is_some_and(|run| run.ended.is_some());
-        let held = holds::current_hold(&store, job, part.dataset)?;
-        if held.is_some() != reason.is_some() && !(ended && reason.is_some()) {
-            let (hold, reason) = (reason.is_some(), reason.unwrap_or_default().trim().to_owned());
-            let manifest = part.digest.clone();
-            let word = SiteHold { manifest, job, dataset: part.dataset, hold, reason, at: now };
-            holds::record(&store, &word, HoldOrigin::Terminal)?;
+    for part in proposals.iter().filter(|proposal| proposal.job == job) {
+        let has_ended = part.run.as_ref().is_some_and(|run| run.ended.is_some());
+        let current = holds::current_hold(&store, job, part.dataset)?;
+        if current.is_some() != reason.is_some() && !(has_ended && reason.is_some()) {
+            let statement = SiteHold {
+                manifest: part.digest.clone(),
+                job,
+                dataset: part.dataset,
+                hold: reason.is_some(),
+                reason: reason.unwrap_or_default().trim().to_owned(),
+                at: now,
+            };
+            holds::record(&store, &statement, HoldOrigin::Terminal)?;
             changed += 1;
         }
     }
     match (changed, reason) {
-        (0, Some(_)) => return Err("nothing to hold: this site holds the job already, or its part has ended".into()),
-        (0, None) => return Err("this site does not hold the job: `undertone-worker jobs` shows what it holds".into()),
-        (_, Some(_)) => writeln!(out, "Held: nothing of the job goes on here until `undertone-worker release {job}`.")?,
-        (_, None) => writeln!(out, "Released: the job goes on here when the server offers it again.")?,
+        (0, Some(_)) => return Err("nothing changed: this site holds the job already, or its part has ended".into()),
+        (0, None) => return Err("this site does not hold the job: `undertone-worker jobs` lists the held jobs".into()),
+        (_, Some(_)) => {
+            writeln!(out, "Held: this site stops its part of the job until `undertone-worker release {job}`.")?
+        }
+        (_, None) => writeln!(out, "Released: the job continues here when the server offers it again.")?,
     }
-    writeln!(out, "The running worker will tell the server.")?;
+    writeln!(out, "The running worker will notify the server.")?;
     Ok(())
 }
 
 /// Shows one job in full.
-pub(super) fn whole(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn show_job(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::list_jobs(&store)?;
-    let job = find(seen.iter().map(|seen| seen.job), job)?;
-    whole::show(folder, &store, seen.iter().filter(|seen| seen.job == job), out)
+    let proposals = jobs::list_jobs(&store)?;
+    let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
+    full::show(folder, &store, proposals.iter().filter(|proposal| proposal.job == job), out)
 }
 
 /// Writes a decision for every dataset of this site that the job was proposed for.
@@ -141,20 +148,20 @@ pub(super) fn decide(
     refusal: Option<&str>,
     now: OffsetDateTime,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     if refusal.is_some_and(|reason| !(1..=1000).contains(&reason.trim().chars().count())) {
-        return Err("--reason: 1 to 1,000 characters, for the proposer to read".into());
+        return Err("--reason: 1 to 1,000 characters, which the proposer can read".into());
     }
     let store = Store::open(&folder.ledger())?;
-    let seen = jobs::list_jobs(&store)?;
-    let job = find(seen.iter().map(|seen| seen.job), job)?;
-    for part in seen.iter().filter(|seen| seen.job == job) {
-        let manifest = manifest(part)?;
+    let proposals = jobs::list_jobs(&store)?;
+    let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
+    for part in proposals.iter().filter(|proposal| proposal.job == job) {
+        let manifest = parse_manifest(part)?;
         let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         if let (Some(party), None) = (party, refusal) {
             // The steward sees the content of the agreement.
-            whole::review(folder, &store, &manifest, party, out)?;
+            full::review(folder, &store, &manifest, party, out)?;
         }
         let decision = SiteDecision {
             manifest: part.digest.clone(),
@@ -166,16 +173,16 @@ pub(super) fn decide(
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;
         // An answer ends a hold that waited for this answer alone.
-        if let Some(held) =
-            holds::current_hold(&store, job, part.dataset)?.filter(|held| held.by == HoldOrigin::Worker.word())
+        if let Some(hold) =
+            holds::current_hold(&store, job, part.dataset)?.filter(|hold| hold.by == HoldOrigin::Worker.word())
         {
-            let word = SiteHold { hold: false, reason: String::new(), at: now, ..held.word };
-            holds::record(&store, &word, HoldOrigin::Worker)?;
+            let statement = SiteHold { hold: false, reason: String::new(), at: now, ..hold.word };
+            holds::record(&store, &statement, HoldOrigin::Worker)?;
         }
         let dataset = party.map_or_else(String::new, |party| party.dataset_name.clone());
-        let said = if refusal.is_none() { "approved" } else { "refused" };
-        writeln!(out, "{said}: `{}` on dataset `{dataset}`, manifest {}", manifest.title, part.digest)?;
+        let decision = if refusal.is_none() { "approved" } else { "refused" };
+        writeln!(out, "{decision}: `{}` on dataset `{dataset}`, manifest {}", manifest.title, part.digest)?;
     }
-    writeln!(out, "The running worker will tell the server.")?;
+    writeln!(out, "The running worker will notify the server.")?;
     Ok(())
 }

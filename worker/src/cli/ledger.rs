@@ -18,8 +18,8 @@ use undertone_api::id::{JobId, LineageId};
 use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 
-use super::table::{down, table, up};
-use super::{Failure, jobs::find};
+use super::table::{format_table, round_down, round_up};
+use super::{CommandFailure, jobs::find_job};
 use crate::config::Config;
 use crate::site::books::{self, LedgerBooks, UncoveredReleases};
 use crate::site::datasets::dataset_lineages;
@@ -32,68 +32,73 @@ use crate::site::witness::restoration::{self, AcceptedRestoration};
 use crate::site::witness::{self, evidence, positions};
 use crate::site::{audits, clock, jobs, restore};
 
-/// What was spent, and the proof of it.
+/// Show, verify and export the expenses of this site.
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(super) enum LedgerAction {
     /// Show every account (spent, reserved, limit) and the latest receipts.
     Show {
-        /// How many receipts to show, newest first; 0 for all.
+        /// The number of receipts to show, newest first; 0 for all.
         #[arg(long, default_value_t = 20)]
         receipts: usize,
     },
-    /// Verify chains, signatures and sums, offline: every charge is admitted again, row by row, and all that the server
-    /// has signed is checked again: heads of its log, countersignatures, proofs.
-    Verify(Box<file::Verify>),
+    /// Verify chains, signatures and sums, offline. The command repeats the admission of every charge, and checks the server's
+    /// signed heads, countersignatures and proofs again.
+    Verify(Box<file::VerifyArguments>),
     /// Write receipts, countersignatures, heads and proofs to a file, for an auditor.
     Export {
-        /// The file; it must not be there yet.
+        /// The file to write; it must not exist yet.
         file: PathBuf,
     },
-    /// What the server's log contradicts. While an alarm is open, nothing leaves this site.
+    /// Show and clear alarms about the server's log. While an alarm is open, nothing leaves this site.
     #[command(subcommand)]
-    Alarm(alarm::Action),
-    /// The ledger's newest receipt in a file on another disk: a ledger that was put back to an older copy is detected so.
+    Alarm(alarm::AlarmAction),
+    /// Keep the ledger's newest receipt in a file on another disk, to detect an older copy of the ledger.
     #[command(subcommand)]
-    Anchor(anchor::Action),
-    /// The comparison of the server's log with other sites: a server that shows two sites two logs is detected so.
+    Anchor(anchor::AnchorAction),
+    /// Compare the server's log with other sites, to detect a server that shows them different logs.
     #[command(subcommand)]
-    Peers(peers::Action),
-    /// Let a dataset go on that an audit has stopped, once it is known what was broken, and mended.
+    Peers(peers::PeersAction),
+    /// Clear a dataset's freeze after an audit, once the fault is known and corrected.
     Unfreeze {
         /// The dataset's name.
         dataset: String,
-        /// What was broken, and how it was mended; it is kept.
+        /// The fault and its correction; the ledger stores this text.
         #[arg(long)]
         reason: String,
     },
-    /// Give back what a job reserved and never released, when the server that ran it will not come back. The worker
-    /// must not be running. What is spent stays spent.
+    /// Return the unused reservation of a job whose server will not come back. The worker must not be running. Spent budget
+    /// stays spent.
     Settle {
-        /// The job's id, or enough of its beginning.
+        /// The job's id, or a unique prefix.
         job: String,
     },
 }
 
-pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
-    if let Action::Verify(verify) = action
-        && let Some(path) = &verify.file
+pub(super) fn run(
+    folder: &Folder,
+    action: &LedgerAction,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
+    if let LedgerAction::Verify(arguments) = action
+        && let Some(path) = &arguments.file
     {
-        return file::check(path, &verify.known, out);
+        return file::verify_export(path, &arguments.known, out);
     }
     let config = Config::load(folder)?;
     match action {
-        Action::Anchor(action) => anchor::run(folder, &config, action, out),
-        Action::Show { receipts } => show(folder, *receipts, out),
-        Action::Verify(_) => check(folder, out),
-        Action::Export { file } => export(folder, file, out),
-        Action::Alarm(action) => alarm::run(folder, action, now, out),
-        Action::Peers(action) => peers::run(folder, action, now, out),
-        Action::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
-        Action::Settle { job } => settle(folder, job, out),
+        LedgerAction::Anchor(action) => anchor::run(folder, &config, action, out),
+        LedgerAction::Show { receipts } => show(folder, *receipts, out),
+        LedgerAction::Verify(_) => verify_ledger(folder, out),
+        LedgerAction::Export { file } => export(folder, file, out),
+        LedgerAction::Alarm(action) => alarm::run(folder, action, now, out),
+        LedgerAction::Peers(action) => peers::run(folder, action, now, out),
+        LedgerAction::Unfreeze { dataset, reason } => unfreeze(folder, dataset, reason, out),
+        LedgerAction::Settle { job } => settle(folder, job, out),
     }
 }
 
-fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure> {
+fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let store = Store::open(&folder.ledger())?;
     let lines = dataset_lineages(&store)?;
     let policy = Policy::load(&folder.policy())?.with_lineages(&lines);
@@ -101,32 +106,32 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
     let name = |lineage: LineageId| names.get(&lineage).cloned().unwrap_or_else(|| lineage.to_string());
     let books: LedgerBooks = store.read(LedgerBooks::read)?;
     if books.accounts.is_empty() {
-        writeln!(out, "Nothing was ever reserved or spent at this site.")?;
+        writeln!(out, "This site has reserved and spent nothing.")?;
     } else {
         let rows = books.accounts.iter().map(|(key, book)| {
             let summary = book.account.balance().summary();
             let limit = policy.rules(&name(key.lineage)).limits.limit(key.unit);
-            let said = limit.map_or_else(|| "none".to_owned(), |limit| up(limit.epsilon.get()));
-            let left =
+            let limit_text = limit.map_or_else(|| "none".to_owned(), |limit| round_up(limit.epsilon.get()));
+            let remainder =
                 limit.map_or(0.0, |limit| limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon);
             let delta = summary.delta.map_or_else(String::new, |delta| format!("{:e}", delta.get()));
             vec![
                 name(key.lineage),
                 format!("{:?}", key.unit).to_lowercase(),
-                up(summary.spent_epsilon),
-                up(summary.reserved_epsilon),
-                down(left.max(0.0)),
-                said,
+                round_up(summary.spent_epsilon),
+                round_up(summary.reserved_epsilon),
+                round_down(remainder.max(0.0)),
+                limit_text,
                 delta,
                 book.jobs.len().to_string(),
-                book.last.map_or_else(|| "never".to_owned(), day),
+                book.last.map_or_else(|| "never".to_owned(), format_minute),
             ]
         });
         let head = ["DATASET", "UNIT", "SPENT", "RESERVED", "LEFT", "LIMIT", "DELTA", "JOBS", "LAST RELEASE"];
-        write!(out, "Accounts, in epsilon for life\n{}", table(&head, &rows.collect::<Vec<_>>()))?;
+        write!(out, "Accounts, in epsilon for life\n{}", format_table(&head, &rows.collect::<Vec<_>>()))?;
         writeln!(
             out,
-            "Each job is charged to every account of its dataset: each limit bounds what all jobs release about its unit."
+            "Each job is charged to every account of its dataset: each limit bounds the releases of all jobs about its unit."
         )?;
         for key in books.accounts.keys() {
             let unit = format!("{:?}", key.unit).to_lowercase();
@@ -134,8 +139,8 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
                 writeln!(
                     out,
                     "NOT COVERED by the limit of `{}` for the unit {unit}: {releases} releases of {jobs} jobs that protect the unit \
-                     {}. They were made before this limit was set, or before version 2 of the ledger charged every unit, and have no \
-                     price for the unit {unit}. The limit bounds what all other jobs release.",
+                     {}. They precede this limit, or version 2 of the ledger, which charges every unit, and have no price for the \
+                     unit {unit}. The limit bounds the releases of all other jobs.",
                     name(key.lineage),
                     format!("{protects:?}").to_lowercase(),
                 )?;
@@ -143,11 +148,11 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         }
     }
     for (key, promised) in books::promises(&store.read(books::entries)?) {
-        if let Some(sum) = promises::sum(&promised) {
+        if let Some(sum) = promises::describe_sum(&promised) {
             writeln!(
                 out,
-                "\n`{}`, {}: the limit was raised after releases, which begins a promise of its own each time. For everything \
-                 together holds {sum}.",
+                "\n`{}`, {}: the limit was raised after releases. Each raise begins a separate promise. The bound for all releases \
+                 together is {sum}.",
                 name(key.lineage),
                 format!("{:?}", key.unit).to_lowercase()
             )?;
@@ -158,7 +163,7 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
             writeln!(out, "\nFROZEN since {}: `{name}`. {} (job {}).", frozen.at, frozen.reason, frozen.job)?;
             writeln!(
                 out,
-                "Nothing is admitted and nothing paid on it. When it is mended: ledger unfreeze {name} --reason ..."
+                "This site admits and pays nothing on this dataset. After the correction: ledger unfreeze {name} --reason ..."
             )?;
         }
     }
@@ -172,49 +177,55 @@ fn show(folder: &Folder, most: usize, out: &mut dyn Write) -> Result<(), Failure
         let rows: Vec<_> = rows.collect();
         write!(
             out,
-            "\nReleased in the clear, by this site's policy; no budget covers it\n{}",
-            table(&["DATASET", "JOB", "RELEASES"], &rows)
+            "\nReleased in the clear, as this site's policy allows; no budget covers these releases\n{}",
+            format_table(&["DATASET", "JOB", "RELEASES"], &rows)
         )?;
     }
     let all = store.read(books::receipts)?;
     if !all.is_empty() {
-        let shown = if most == 0 { all.len() } else { most.min(all.len()) };
-        let rows = all.iter().rev().take(shown).map(|signed| {
+        let count = if most == 0 { all.len() } else { most.min(all.len()) };
+        let rows = all.iter().rev().take(count).map(|signed| {
             let receipt: Receipt =
                 serde_json::from_str(&signed.payload).map_err(|error| StoreError::Row(error.to_string()))?;
             Ok(vec![
                 receipt.sequence.to_string(),
-                day(receipt.at),
+                format_minute(receipt.at),
                 name(receipt.lineage),
                 receipt.job.to_string(),
                 format!("{}/{}", receipt.series, receipt.round),
                 receipt.attempt.to_string(),
-                event(&receipt.event),
+                describe_event(&receipt.event),
             ])
         });
         let rows: Vec<_> = rows.collect::<Result<_, StoreError>>()?;
         let head = ["NO", "AT", "DATASET", "JOB", "ROUND", "ATTEMPT", "RELEASE"];
-        write!(out, "\nReceipts: {} of {}\n{}", shown, all.len(), table(&head, &rows))?;
+        write!(out, "\nReceipts: {} of {}\n{}", count, all.len(), format_table(&head, &rows))?;
     }
-    answered(&store, all.len(), out)
+    write_attestation(&store, all.len(), out)
 }
 
 /// Writes the number of receipts that the server has attested.
-fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), Failure> {
+fn write_attestation(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let (countersigned, proved) = store.read(witness::counts)?;
     if receipts > 0 {
         writeln!(
             out,
-            "\nThe server has countersigned {countersigned} of {receipts} receipts; {proved} are proved to be in its log."
+            "\nThe server has countersigned {countersigned} of {receipts} receipts; for {proved} of them its log has a proof."
         )?;
     }
     if let Some((head, _)) = witness::head(store)? {
-        writeln!(out, "Last head of the server's log: {} entries, {}, {}", head.size, day(head.at), head.root)?;
+        writeln!(
+            out,
+            "Last head of the server's log: {} entries, {}, {}",
+            head.size,
+            format_minute(head.at),
+            head.root
+        )?;
     }
     for (at, receipts) in store.read(restore::list_recoveries)? {
         writeln!(
             out,
-            "\nThe ledger was an older copy until {at}: {receipts} receipts that it lacked came back from the server."
+            "\nThe ledger was an older copy until {at}: the server returned {receipts} receipts that it lacked."
         )?;
     }
     if let Some(backup_at) = restore::pending_restore(store)? {
@@ -227,7 +238,7 @@ fn answered(store: &Store, receipts: usize, out: &mut dyn Write) -> Result<(), F
         writeln!(out, "\nThe {}.", restoration_text(&accepted))?;
     }
     if let Some(open) = store.read(alarm::open)? {
-        writeln!(out, "\n{}", alarm::words(&open))?;
+        writeln!(out, "\n{}", alarm::describe(&open))?;
     }
     Ok(())
 }
@@ -240,89 +251,93 @@ pub(super) fn restoration_text(accepted: &AcceptedRestoration) -> String {
         None => "it does not have every receipt of this site yet".to_owned(),
     };
     format!(
-        "server was restored on {} to {} entries of its log ({}); healed {} receipts; {state}",
-        day(statement.at),
+        "server was restored on {} to {} entries of its log ({}); this site returned {} receipts; {state}",
+        format_minute(statement.at),
         statement.size,
         statement.reason.escape_debug(),
         accepted.returned
     )
 }
 
-fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -> Result<(), Failure> {
+fn unfreeze(folder: &Folder, dataset: &str, reason: &str, out: &mut dyn Write) -> Result<(), CommandFailure> {
     if reason.trim().is_empty() {
-        return Err("say with --reason what was broken and how it was mended: it is kept".into());
+        return Err("describe the fault and its correction with --reason: the ledger stores this text".into());
     }
     let store = Store::open(&folder.ledger())?;
     let line = dataset_lineages(&store)?.into_iter().find(|(_, name)| name == dataset).map(|(lineage, _)| lineage);
-    let line = line.ok_or_else(|| format!("no dataset of this site is called `{dataset}`; `data list` shows them"))?;
+    let line = line.ok_or_else(|| format!("this site has no dataset `{dataset}`; `data list` shows its datasets"))?;
     if audits::clear(&store, line, reason.trim(), clock::system()())? {
         writeln!(
             out,
-            "`{dataset}` may be used again at this site. The server keeps a freeze of its own: a steward clears it there."
+            "Jobs can use `{dataset}` again at this site. The server has its own freeze, which a steward clears there."
         )?;
     } else {
-        writeln!(out, "`{dataset}` is not frozen; nothing was changed.")?;
+        writeln!(out, "`{dataset}` is not frozen; nothing changed.")?;
     }
     Ok(())
 }
 
-fn check(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
-    let (config, key) = (Config::load(folder)?, SiteKey::load(&folder.key())?);
+fn verify_ledger(folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
+    let config = Config::load(folder)?;
+    let key = SiteKey::load(&folder.key())?;
     let store = Store::open(&folder.ledger())?;
     let verified =
-        store.read(|db| verify(db, &key.public())).map_err(|error| Failure { code: 3, error: error.into() })?;
+        store.read(|db| verify(db, &key.public())).map_err(|error| CommandFailure { code: 3, error: error.into() })?;
     writeln!(
         out,
-        "The ledger holds: {} rows, {} receipts, {} releases in the clear; every signature, both chains and every sum.",
+        "The ledger is valid: {} rows, {} receipts, {} releases in the clear; every signature, both chains and every sum.",
         verified.entries, verified.receipts, verified.published
     )?;
     if !verified.head.is_empty() {
-        writeln!(out, "Last receipt: {} (note it: a chain that was cut will not show it again)", verified.head)?;
+        writeln!(out, "Last receipt: {} (write it down: a truncated chain will not contain it)", verified.head)?;
     }
     let attested = store
         .read(|db| evidence::verify(db, &config.server_key))
-        .map_err(|error| Failure { code: 3, error: error.into() })?;
+        .map_err(|error| CommandFailure { code: 3, error: error.into() })?;
     writeln!(
         out,
-        "The server answers for {} of {} receipts by its signature, for {} by their place in its log; {} heads of it hold and continue each other.",
+        "The server has countersigned {} of {} receipts; its log provably contains {}; its {} heads are valid and consistent.",
         attested.countersigned, verified.receipts, attested.proved, attested.heads
     )?;
     if let Some(head) = &attested.head {
         writeln!(out, "Last head of the server's log: {} entries, {}", head.size, head.root)?;
     }
     if let Some(anchor) = config.ledger_anchor() {
-        let anchored = check_anchor(&store, &anchor).map_err(|error| Failure { code: 3, error: error.into() })?;
+        let anchored =
+            check_anchor(&store, &anchor).map_err(|error| CommandFailure { code: 3, error: error.into() })?;
         writeln!(out, "The anchor {} agrees: it holds receipt {}.", anchor.path().display(), anchored.receipts)?;
     }
     if let Some(error) = store.read(positions::contradiction)? {
-        return Err(Failure { code: 3, error: error.into() });
+        return Err(CommandFailure { code: 3, error: error.into() });
     }
     match store.read(alarm::open)? {
         None => Ok(()),
-        Some(open) => Err(Failure { code: 4, error: alarm::words(&open).into() }),
+        Some(open) => Err(CommandFailure { code: 4, error: alarm::describe(&open).into() }),
     }
 }
 
-fn export(folder: &Folder, file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let (config, key) = (Config::load(folder)?, SiteKey::load(&folder.key())?);
+fn export(folder: &Folder, file: &Path, out: &mut dyn Write) -> Result<(), CommandFailure> {
+    let config = Config::load(folder)?;
+    let key = SiteKey::load(&folder.key())?;
     let text = Store::open(&folder.ledger())?.read(|db| evidence::export(db, &key.public_hex(), &config.server_key))?;
-    let written = std::fs::File::create_new(file).and_then(|mut made| made.write_all(text.as_bytes()));
-    written.map_err(|error| format!("{}: {error}: name a file that is not there yet", file.display()))?;
+    let result = std::fs::File::create_new(file).and_then(|mut output| output.write_all(text.as_bytes()));
+    result.map_err(|error| format!("cannot write {}: {error}; name a file that does not exist", file.display()))?;
     writeln!(
         out,
-        "{} holds all receipts of this site, the chain of its keys, and all that the server has signed for them. Anybody verifies it with `undertone-worker ledger verify --file`.",
+        "{} contains all receipts of this site, the chain of its keys, and the server's signatures for them. Verify it anywhere with `undertone-worker ledger verify --file`.",
         file.display()
     )?;
     Ok(())
 }
 
-fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure> {
+fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let config = Config::load(folder)?;
     let lock = folder.lock()?;
     let store = Arc::new(Store::open(&folder.ledger())?);
-    let reserved = store.read(books::entries)?;
-    let known: Vec<JobId> = reserved.iter().filter(|row| row.kind == EntryKind::Reserve).map(|row| row.job).collect();
-    let job = find(known.into_iter(), job)?;
+    let entries = store.read(books::entries)?;
+    let jobs_reserved: Vec<JobId> =
+        entries.iter().filter(|row| row.kind == EntryKind::Reserve).map(|row| row.job).collect();
+    let job = find_job(jobs_reserved.into_iter(), job)?;
     let ledger = Ledger::open(Arc::clone(&store), lock, SiteKey::load(&folder.key())?, config.worker, clock::system())?;
     for (unfinished, dataset, _) in jobs::open_runs(&store)? {
         if unfinished == job {
@@ -330,17 +345,17 @@ fn settle(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), Failure
             jobs::record_outcome(&store, job, dataset, &jobs::RunOutcome::GaveUp { reason })?;
         }
     }
-    let left = ledger.settle_job(job, None)?;
-    writeln!(out, "{left} releases that job {job} reserved and never made were given back.")?;
+    let returned = ledger.settle_job(job, None)?;
+    writeln!(out, "Returned {returned} releases that job {job} had reserved and never made.")?;
     Ok(())
 }
 
-fn day(at: OffsetDateTime) -> String {
+fn format_minute(at: OffsetDateTime) -> String {
     format!("{} {:02}:{:02}", at.date(), at.hour(), at.minute())
 }
 
 /// Returns a short name of a release.
-fn event(event: &Event) -> String {
+fn describe_event(event: &Event) -> String {
     match event {
         Event::Gaussian { noise_multiplier } => format!("Gaussian z={}", noise_multiplier.get()),
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
@@ -351,7 +366,7 @@ fn event(event: &Event) -> String {
         Event::Approximate { epsilon, delta } => format!("epsilon={} delta={:e}", epsilon.get(), delta.get()),
         Event::NonPrivate => "in the clear".to_owned(),
         Event::Composed { events } => format!("{} releases together", events.len()),
-        Event::Repeated { count, of } => format!("{count} times {}", self::event(of)),
+        Event::Repeated { count, of } => format!("{count} times {}", describe_event(of)),
         Event::DiscreteGaussian { noise_multiplier, .. } => format!("discrete Gaussian z={}", noise_multiplier.get()),
         Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, .. } => {
             format!("sampled discrete Gaussian q={} z={}", sampling_rate.get(), noise_multiplier.get())
@@ -360,7 +375,7 @@ fn event(event: &Event) -> String {
             format!("discrete Gaussian of {} contributors", noise.contributors)
         }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => {
-            format!("sampled beta={} shown from k={threshold} epsilon={}", sampling_rate.get(), epsilon.get())
+            format!("sampled beta={} threshold k={threshold} epsilon={}", sampling_rate.get(), epsilon.get())
         }
         Event::TruncatedLaplace { rate, shift, distance, partition } => format!(
             "dummy words rate={} shift={shift} distance={distance} against {} of {} providers",
@@ -368,7 +383,7 @@ fn event(event: &Event) -> String {
             partition.colluding(),
             partition.providers()
         ),
-        Event::Substituted { of } => format!("one contribution replaced in {}", self::event(of)),
-        Event::Selected { of, .. } => format!("best of several: {}", self::event(of)),
+        Event::Substituted { of } => format!("one contribution replaced in {}", describe_event(of)),
+        Event::Selected { of, .. } => format!("best of several: {}", describe_event(of)),
     }
 }

@@ -7,66 +7,72 @@ use age::secrecy::SecretString;
 use clap::Subcommand;
 use time::OffsetDateTime;
 
-use super::Failure;
-use super::backup::passphrase;
-use super::table::table;
+use super::CommandFailure;
+use super::backup::read_passphrase;
+use super::table::format_table;
 use crate::config::Config;
 use crate::site::folder::Folder;
 use crate::site::lineage::{export, import, summarize};
 use crate::site::store::Store;
 
-/// Which datasets share accounts.
+/// Show which datasets share lifetime accounts, and exchange lineages.
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
-    /// Show the lineages that this site knows: their datasets, and by how much they are recognized.
+pub(super) enum LineageAction {
+    /// Show the lineages that this site knows, with their datasets and the number of fingerprints.
     Show,
-    /// Write the organization's keys and the fingerprints of all lineages to a sealed file, for another worker of the organization.
+    /// Write the organization's keys and the fingerprints of all lineages to a sealed file, for another worker of the
+    /// organization.
     ///
-    /// Carry it there yourself: the server must not have it. Who opens it can try ids of people against it.
+    /// Transfer the file yourself, not through the server. A person who opens it can test ids of people against it.
     Export {
-        /// The file; it must not be there yet.
+        /// The file to write; it must not exist yet.
         file: PathBuf,
-        /// A file whose first line is the passphrase that seals it (as `age` does): at least 12 characters.
+        /// A file whose first line is the passphrase that seals the file (as `age` does): at least 12 characters.
         #[arg(long, value_name = "FILE")]
         passphrase_file: PathBuf,
     },
-    /// Take in the lineages of another worker of the organization, so that its data are recognized here.
+    /// Import the lineages of another worker of the organization, so that this site recognizes its data.
     ///
-    /// Do it before you prepare data here, and again after the other worker has prepared new ones: what was never imported is not
-    /// recognized.
+    /// Import before you prepare data here, and again after the other worker has prepared new data: this site recognizes only
+    /// imported lineages.
     Import {
-        /// The file.
+        /// The exported file.
         file: PathBuf,
-        /// A file whose first line is the passphrase that it was sealed with.
+        /// A file whose first line is the passphrase with which the file was sealed.
         #[arg(long, value_name = "FILE")]
         passphrase_file: PathBuf,
     },
 }
 
-pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    folder: &Folder,
+    action: &LineageAction,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     match action {
-        Action::Show => show(folder, out),
-        Action::Export { file, passphrase_file } => {
-            let lineages = export(folder, file, secret(passphrase_file)?, now)?;
+        LineageAction::Show => show(folder, out),
+        LineageAction::Export { file, passphrase_file } => {
+            let lineages = export(folder, file, read_secret(passphrase_file)?, now)?;
             writeln!(
                 out,
-                "{} holds the keys of your organization and {lineages} lineages, sealed. Carry it to your other workers yourself, and\nimport it there before data are prepared.",
+                "{} contains the keys of your organization and {lineages} lineages, sealed. Transfer it to your other workers yourself, and\nimport it there before you prepare data.",
                 file.display()
             )?;
             Ok(())
         }
-        Action::Import { file, passphrase_file } => {
-            let imported = import(folder, file, secret(passphrase_file)?, now)?;
+        LineageAction::Import { file, passphrase_file } => {
+            let summary = import(folder, file, read_secret(passphrase_file)?, now)?;
             writeln!(
                 out,
-                "{} lineages are known here now, {} datasets of them new, with {} new keys.",
-                imported.lineages, imported.datasets, imported.keys
+                "This site now knows {} lineages, with {} new datasets and {} new keys.",
+                summary.lineages, summary.datasets, summary.keys
             )?;
-            for (one, other, overlap) in &imported.shared {
+            for (one, other, overlap) in &summary.shared {
                 writeln!(
                     out,
-                    "WARNING: {one} and {other} share {overlap}, and each has accounts of its own: their budgets add up for these people."
+                    "WARNING: {one} and {other} share {overlap}, but have separate accounts: their budgets add up for these people."
                 )?;
             }
             Ok(())
@@ -74,14 +80,14 @@ pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &m
     }
 }
 
-fn secret(path: &Path) -> Result<SecretString, Failure> {
-    passphrase(Some(path))?.ok_or_else(|| "a passphrase is needed".into())
+fn read_secret(path: &Path) -> Result<SecretString, CommandFailure> {
+    read_passphrase(Some(path))?.ok_or_else(|| "the command needs a passphrase".into())
 }
 
-fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
+fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let (lineages, keys) = summarize(&Store::open(&folder.ledger())?)?;
     if lineages.is_empty() {
-        writeln!(out, "No lineage has begun here.")?;
+        writeln!(out, "This site has no lineage.")?;
     } else {
         let rows: Vec<Vec<String>> = lineages
             .iter()
@@ -106,7 +112,7 @@ fn show(folder: &Folder, out: &mut dyn Write) -> Result<(), Failure> {
                 ]
             })
             .collect();
-        write!(out, "{}", table(&["DATASETS", "RECORDINGS", "PEOPLE", "ROWS", "LINEAGE"], &rows))?;
+        write!(out, "{}", format_table(&["DATASETS", "RECORDINGS", "PEOPLE", "ROWS", "LINEAGE"], &rows))?;
     }
     let keys = if keys.is_empty() { "none yet".to_owned() } else { keys.join(", ") };
     writeln!(out, "\nKeys of the organization: {keys}")?;

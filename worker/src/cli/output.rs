@@ -15,27 +15,27 @@ impl<W: Write> PipeOutput<W> {
         Self { output, is_closed: false }
     }
 
-    fn unless_closed<T>(&mut self, otherwise: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+    fn write_unless_closed<T>(&mut self, fallback: T, write: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         if self.is_closed {
-            return Ok(otherwise);
+            return Ok(fallback);
         }
         match write(&mut self.output) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.is_closed = true;
-                Ok(otherwise)
+                Ok(fallback)
             }
-            written => written,
+            result => result,
         }
     }
 }
 
 impl<W: Write> Write for PipeOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unless_closed(bytes.len(), |output| output.write(bytes))
+        self.write_unless_closed(bytes.len(), |output| output.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.unless_closed((), Write::flush)
+        self.write_unless_closed((), Write::flush)
     }
 }
 
@@ -47,16 +47,16 @@ mod tests {
 
     /// Accepts one line and then fails.
     struct ShortReader {
-        taken: usize,
+        accepted: usize,
         failure: io::ErrorKind,
     }
 
     impl Write for ShortReader {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if self.taken > 0 {
+            if self.accepted > 0 {
                 return Err(self.failure.into());
             }
-            self.taken += bytes.len();
+            self.accepted += bytes.len();
             Ok(bytes.len())
         }
 
@@ -66,8 +66,8 @@ mod tests {
     }
 
     #[test]
-    fn reader_that_has_gone_ends_no_command() {
-        let mut output = PipeOutput::new(ShortReader { taken: 0, failure: io::ErrorKind::BrokenPipe });
+    fn closed_pipe_does_not_fail_the_command() {
+        let mut output = PipeOutput::new(ShortReader { accepted: 0, failure: io::ErrorKind::BrokenPipe });
         for line in 0..3 {
             writeln!(output, "line {line}").expect("the rest is dropped");
         }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn full_disk_behind_the_output_is_an_error() {
-        let mut output = PipeOutput::new(ShortReader { taken: 0, failure: io::ErrorKind::StorageFull });
+        let mut output = PipeOutput::new(ShortReader { accepted: 0, failure: io::ErrorKind::StorageFull });
         output.write_all(b"one").expect("the first is taken");
         assert_eq!(output.write_all(b"two").expect_err("no room").kind(), io::ErrorKind::StorageFull);
     }

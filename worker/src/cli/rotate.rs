@@ -4,14 +4,14 @@ use std::io::Write;
 
 use time::OffsetDateTime;
 
-use super::Failure;
+use super::CommandFailure;
 use crate::config::Config;
 use crate::gateway;
 use crate::site::folder::Folder;
 use crate::site::rotation;
 use crate::site::store::Store;
 
-pub(super) fn run(folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let config = Config::load(folder)?;
     let _lock = folder.lock()?;
     let store = Store::open(&folder.ledger())?;
@@ -19,18 +19,18 @@ pub(super) fn run(folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if let Err(error) = runtime.block_on(gateway::rotate_key(&config, folder, &rotation)) {
         if error.is_transient() {
-            let kept =
-                "the change is signed and kept, and the server has to hear of it: run this again, or start the worker";
-            return Err(format!("{error}: {kept}").into());
+            let remedy =
+                "the signed change is stored, but the server does not know it: repeat the command, or start the worker";
+            return Err(format!("{error}: {remedy}").into());
         }
         rotation::discard(folder)?;
-        return Err(format!("{error}: the present key stays").into());
+        return Err(format!("{error}: the present key stays in force").into());
     }
     let change = rotation::finish(folder, &store, &rotation)?;
     writeln!(
         out,
         "Change {} of this site's key is in force. Receipts up to {} are verified with {}, later ones with {}.\n\
-         Make a new backup: a site restored from an older one cannot sign in.",
+         Make a new backup: a site that is restored from an older one cannot sign in.",
         change.number, change.receipts, change.old, change.new
     )?;
     Ok(())

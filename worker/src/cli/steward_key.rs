@@ -12,34 +12,34 @@ use undertone_api::signed::{
     ApprovalKey, ApprovalStatement, Manifest, Signed, SignedApproval, StewardDecision, public_key,
 };
 
-use super::Failure;
-use super::jobs::whole;
+use super::CommandFailure;
+use super::jobs::full;
 use crate::site::keys::SiteKey;
 
-/// A steward's own key file.
+/// Create a steward's key file, and approve jobs with it.
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
-    /// Make a key file that its owner alone can read, and print the line by which sites pin its public half.
+pub(super) enum StewardKeyAction {
+    /// Create a key file, readable by its owner alone, and print the line with which sites pin its public key.
     Make {
-        /// The file; it must not be there yet.
+        /// The file to write; it must not exist yet.
         file: PathBuf,
     },
     /// Print the line and the fingerprint of a key file.
     Show {
-        /// The file.
+        /// The key file.
         file: PathBuf,
     },
     /// Sign the approval of a job for a dataset, and print or write the signed approval.
     ///
-    /// The job is read from the review: the answer of `GET /api/v1/jobs/{job}/datasets/{dataset}/review`, which the job's review
-    /// page offers as a file. What is signed is the digest of the manifest in that file, which is shown here in full.
+    /// The command reads the job from the review: the answer of `GET /api/v1/jobs/{job}/datasets/{dataset}/review`, which the
+    /// job's review page offers as a file. It signs the digest of the manifest in that file, and shows the manifest in full.
     Sign {
         /// The key file.
         #[arg(long)]
         key: PathBuf,
         /// The review, a JSON file.
         review: PathBuf,
-        /// The server's public key, hex, as in the worker's config.toml: the manifest must be signed with it.
+        /// The server's public key, hex, as in the worker's config.toml: the manifest must have its signature.
         #[arg(long)]
         server_key: Option<String>,
         /// Sign a refusal instead.
@@ -59,19 +59,19 @@ struct ReviewedJob {
     manifest: Signed,
 }
 
-pub(super) fn run(action: &Action, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(action: &StewardKeyAction, out: &mut dyn Write) -> Result<(), CommandFailure> {
     match action {
-        Action::Make { file } if file.exists() => {
-            Err(format!("{} is there already: name a file that is not, a key is never overwritten", file.display())
+        StewardKeyAction::Make { file } if file.exists() => {
+            Err(format!("{} exists already: name a new file, because a key is never overwritten", file.display())
                 .into())
         }
-        Action::Make { file } => {
+        StewardKeyAction::Make { file } => {
             let key = SiteKey::load_or_make(&std::path::absolute(file)?)?;
-            writeln!(out, "{} is your approval key: keep it, back it up, show it to nobody.\n", file.display())?;
+            writeln!(out, "{} is your approval key: back it up, and keep it secret.\n", file.display())?;
             show(&key, out)
         }
-        Action::Show { file } => show(&SiteKey::load(file)?, out),
-        Action::Sign { key, review, server_key, refuse, output } => {
+        StewardKeyAction::Show { file } => show(&SiteKey::load(file)?, out),
+        StewardKeyAction::Sign { key, review, server_key, refuse, output } => {
             let key = SiteKey::load(key)?;
             let decision = if *refuse { StewardDecision::Refuse } else { StewardDecision::Approve };
             sign(&key, review, server_key.as_deref(), decision, output.as_deref(), out)
@@ -79,12 +79,12 @@ pub(super) fn run(action: &Action, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-fn show(key: &SiteKey, out: &mut dyn Write) -> Result<(), Failure> {
+fn show(key: &SiteKey, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let public = ApprovalKey::Ed25519 { public_key: key.public_hex() };
     writeln!(
         out,
-        "Have your site's operator pin it with this line:\n\n  undertone-worker approval-keys add {}\n\n\
-         and read them this fingerprint by telephone or in person:\n\n  {}",
+        "Ask your site's operator to pin it with this command:\n\n  undertone-worker approval-keys add {}\n\n\
+         Read this fingerprint to the operator by telephone or in person:\n\n  {}",
         public.to_line(),
         public.fingerprint()
     )?;
@@ -98,23 +98,24 @@ fn sign(
     decision: StewardDecision,
     output: Option<&Path>,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let text = fs::read_to_string(review).map_err(|error| format!("cannot read {}: {error}", review.display()))?;
     let reviewed: ReviewedJob = serde_json::from_str(&text)
-        .map_err(|error| format!("{} is not the review of a job: {error}", review.display()))?;
+        .map_err(|error| format!("{} is not a review of a job: {error}", review.display()))?;
     let manifest: Manifest = match server_key {
         Some(server_key) => reviewed.manifest.open(&public_key(server_key)?)?,
         None => serde_json::from_str(&reviewed.manifest.payload)
-            .map_err(|error| format!("the review holds no manifest: {error}"))?,
+            .map_err(|error| format!("the review contains no manifest: {error}"))?,
     };
-    let named = manifest.participants.iter().find(|party| party.dataset == reviewed.dataset);
-    let Some(party) = named.filter(|_| manifest.job == reviewed.job) else {
+    let participant = manifest.participants.iter().find(|party| party.dataset == reviewed.dataset);
+    let Some(party) = participant.filter(|_| manifest.job == reviewed.job) else {
         return Err(
-            "the manifest in the review is of another job, or does not name the dataset: nothing is signed".into()
+            "nothing was signed: the manifest in the review belongs to another job, or does not name the dataset"
+                .into(),
         );
     };
     let digest = reviewed.manifest.digest();
-    whole::head(&manifest, &digest, out)?;
+    full::write_head(&manifest, &digest, out)?;
     let statement =
         ApprovalStatement { decision, ..ApprovalStatement::approve(&digest, reviewed.job, reviewed.dataset) };
     let approval = serde_json::to_string(&SignedApproval::from(key.sign(&statement)?))?;
@@ -124,7 +125,7 @@ fn sign(
         Some(path) => {
             fs::write(path, format!("{approval}\n"))
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-            writeln!(out, "Give {} to the job's page.", path.display())?;
+            writeln!(out, "Upload {} on the job's page.", path.display())?;
         }
         None => writeln!(out, "Paste this line into the job's page:\n\n{approval}")?,
     }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use strsim::levenshtein;
 use toml::Value;
 
 use super::queries::{EngineKind, Queries};
@@ -20,61 +21,51 @@ pub const KEY_DAYS: std::ops::RangeInclusive<i64> = 30..=3650;
 pub const KEYS: [(&str, &str, bool, &str); 32] = [
     ("", "server", true, "address of the server's gateway for workers"),
     ("", "certificate", false, "SHA-256 of the certificate at enrolment, hex; absent on loopback without TLS"),
-    (
-        "",
-        "proxy",
-        false,
-        "http:// or https://host:port of a proxy by which the worker reaches the server; absent for none",
-    ),
-    (
-        "",
-        "proxy_ca",
-        false,
-        "file (PEM) of the certificates that an https proxy is recognized by; absent for the system's",
-    ),
+    ("", "proxy", false, "http:// or https://host:port of a proxy to the server; absent for none"),
+    ("", "proxy_ca", false, "file (PEM) of the certificates that authenticate an https proxy; absent for the system's"),
     ("", "server_key", true, "Ed25519 key with which the server signs, hex"),
     ("", "worker", true, "this worker's id"),
     ("", "worker_name", true, "its name"),
     ("", "organization", true, "its organization's id"),
     ("", "organization_name", true, "its organization's name"),
-    ("", "concurrent_runs", false, "jobs that run at a time, 1 to 256"),
-    ("", "rotate_key_days", false, "days after which the site's key is followed by another, 30 to 3650; 0 for never"),
-    ("", "anchor", false, "file on another disk that holds the number of the ledger's newest receipt; absent for none"),
+    ("", "concurrent_runs", false, "number of concurrent jobs, 1 to 256"),
+    ("", "rotate_key_days", false, "days after which the worker replaces the site's key, 30 to 3650; 0 for never"),
+    ("", "anchor", false, "file on another disk with the number of the ledger's newest receipt; absent for none"),
     ("compute", "device", false, "cpu, cuda[:n] or wgpu[:n]"),
-    ("compute", "threads", false, "threads of the CPU; 0 for one for each processor"),
+    ("compute", "threads", false, "CPU threads; 0 for one for each processor"),
     ("queries", "engine", false, "embedded or cluster"),
     ("queries", "scheduler", false, "df://host:port of a cluster"),
-    ("queries", "shared", false, "folder that every executor sees under this path"),
+    ("queries", "shared", false, "folder that every executor has under this path"),
     ("queries", "private_network", false, "whether the cluster's network is the site's own"),
     ("queries", "memory_mib", false, "memory for counting, at least 32 MiB"),
     ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
-    ("queries", "tasks", false, "parts into which a cluster divides the work; 0 for 16"),
-    ("transcription", "recognizer", false, "table: who hears recordings at the site (kind pocketsphinx or server)"),
-    ("transcription", "speech", false, "table: who speaks the dummies (kind espeak, flite, command, http or recorded)"),
-    ("transcription", "voice", false, "table: a converter of voices (kind command or url)"),
-    ("transcription", "dummies", false, "table: corpus, a text that anybody may have"),
+    ("queries", "tasks", false, "number of tasks into which a cluster divides the work; 0 for 16"),
+    ("transcription", "recognizer", false, "table: the site's own recognizer (kind pocketsphinx or server)"),
+    (
+        "transcription",
+        "speech",
+        false,
+        "table: the source of spoken dummies (kind espeak, flite, command, http or recorded)",
+    ),
+    ("transcription", "voice", false, "table: a voice converter (kind command or url)"),
+    ("transcription", "dummies", false, "table: corpus, a public text"),
     ("transcription", "vocabulary", false, "table: baseline, document frequencies for vocabularies of public data"),
     (
         "transcription",
         "sensitive",
         false,
-        "table: list, patterns, doubtful, least_confidence, language: what never leaves",
+        "table: list, patterns, doubtful, least_confidence, language: words that never leave",
     ),
-    (
-        "transcription",
-        "providers",
-        false,
-        "tables: the cloud recognizers, each with name, protocol, url and its key's place",
-    ),
-    ("programs", "variables", false, "variables of the worker's environment that engines and recognizers get as well"),
-    ("programs", "folders", false, "folders that they may read besides the system's and their own"),
-    ("programs", "writable", false, "folders that they may write, such as a cache of models"),
-    ("programs", "network", false, "whether they may open connections"),
+    ("transcription", "providers", false, "tables: the cloud recognizers, each with name, protocol, url and key"),
+    ("programs", "variables", false, "environment variables of the worker that engines and recognizers also receive"),
+    ("programs", "folders", false, "additional folders that they can read"),
+    ("programs", "writable", false, "folders that they can write, such as a cache of models"),
+    ("programs", "network", false, "whether they can open network connections"),
 ];
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ConfigMistake {
     /// The line, from 1; `None` when the problem concerns the whole file.
     pub line: Option<usize>,
     /// The key with its table; empty without a key.
@@ -85,182 +76,185 @@ pub struct Mistake {
 
 /// The result of a check.
 #[derive(Debug)]
-pub struct Checked {
+pub struct ConfigReport {
     /// All problems, in the order of the lines.
-    pub mistakes: Vec<Mistake>,
-    /// Every key in force: name, value, whether the file sets it, meaning. Empty when the file has problems.
-    pub keys: Vec<(String, String, bool, &'static str)>,
+    pub mistakes: Vec<ConfigMistake>,
+    /// Every key in force. Empty when the file has problems.
+    pub keys: Vec<EffectiveKey>,
+}
+
+/// A key of the configuration, with its value in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveKey {
+    /// The name, with its table.
+    pub name: String,
+    /// The value as TOML, or `none`.
+    pub value: String,
+    /// Whether the file sets it.
+    pub is_set: bool,
+    /// The meaning.
+    pub meaning: &'static str,
 }
 
 /// Checks the configuration at `path`.
 ///
 /// # Errors
 /// [`ConfigError::Folder`] when it cannot be read.
-pub fn check(path: &Path) -> Result<Checked, ConfigError> {
+pub fn check(path: &Path) -> Result<ConfigReport, ConfigError> {
     let text = fs::read_to_string(path).map_err(crate::site::folder::FolderError::io("read", path))?;
     let table: toml::Table = match text.parse() {
         Ok(table) => table,
         Err(error) => {
             let line = error.span().map(|span| line_of(&text, span.start));
-            let problem = format!("this is no TOML: {}", error.message());
-            return Ok(Checked { mistakes: vec![Mistake { line, key: String::new(), problem }], keys: Vec::new() });
+            let problem = format!("this is not valid TOML: {}", error.message());
+            let mistakes = vec![ConfigMistake { line, key: String::new(), problem }];
+            return Ok(ConfigReport { mistakes, keys: Vec::new() });
         }
     };
     let mut mistakes = Vec::new();
-    unknown(&text, &table, &mut mistakes);
-    missing(&table, &mut mistakes);
-    ranges(&text, &table, &mut mistakes);
+    check_names(&text, &table, &mut mistakes);
+    check_required(&table, &mut mistakes);
+    check_ranges(&text, &table, &mut mistakes);
     if mistakes.is_empty() {
         match Config::parse(&text, path) {
-            Ok(config) => paths(&text, &config.queries, &mut mistakes),
+            Ok(config) => check_paths(&text, &config.queries, &mut mistakes),
             Err(ConfigError::Toml { source, .. }) => {
                 let line = source.span().map(|span| line_of(&text, span.start));
                 let key = line.map(|line| key_on(&text, line)).unwrap_or_default();
-                let meaning = KEYS.iter().find(|(of, name, ..)| joined(of, name) == key).map(|(.., meaning)| *meaning);
+                let meaning =
+                    KEYS.iter().find(|(table, name, ..)| join_key(table, name) == key).map(|(.., meaning)| *meaning);
                 let problem = match meaning {
                     Some(meaning) => format!("{} ({meaning})", source.message()),
                     None => source.message().to_owned(),
                 };
-                mistakes.push(Mistake { line, key, problem });
+                mistakes.push(ConfigMistake { line, key, problem });
             }
             Err(ConfigError::Field { field, problem }) => {
-                mistakes.push(Mistake { line: find(&text, field), key: field.to_owned(), problem });
+                mistakes.push(ConfigMistake { line: find_line(&text, field), key: field.to_owned(), problem });
             }
             Err(other) => return Err(other),
         }
     }
     mistakes.sort_by_key(|mistake| mistake.line);
-    let keys = if mistakes.is_empty() { in_force(&table) } else { Vec::new() };
-    Ok(Checked { mistakes, keys })
+    let keys = if mistakes.is_empty() { list_effective_keys(&table) } else { Vec::new() };
+    Ok(ConfigReport { mistakes, keys })
 }
 
 /// Reports unknown keys, each with the nearest known key.
-fn unknown(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
-    let known = |of: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == of && *key == name);
+fn check_names(text: &str, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
+    let is_known = |section: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == section && *key == name);
     let tables = ["compute", "queries", "transcription", "programs"];
-    let mut report = |of: &str, name: &str| {
-        let full = joined(of, name);
-        let near = nearest(&full);
-        let problem = match near {
-            Some(near) => format!("there is no such key: did you mean `{near}`?"),
+    let mut report = |section: &str, name: &str| {
+        let key = join_key(section, name);
+        let problem = match find_nearest(&key) {
+            Some(nearest) => format!("there is no such key: did you mean `{nearest}`?"),
             None => "there is no such key: remove it".to_owned(),
         };
-        mistakes.push(Mistake { line: find(text, &full), key: full, problem });
+        mistakes.push(ConfigMistake { line: find_line(text, &key), key, problem });
     };
     for (name, value) in table {
         match value {
             Value::Table(inner) if tables.contains(&name.as_str()) => {
-                inner.keys().filter(|key| !known(name, key)).for_each(|key| report(name, key));
+                inner.keys().filter(|key| !is_known(name, key)).for_each(|key| report(name, key));
             }
-            _ if known("", name) || tables.contains(&name.as_str()) => {}
+            _ if is_known("", name) || tables.contains(&name.as_str()) => {}
             _ => report("", name),
         }
     }
 }
 
-/// Returns the known key nearest to `name`, if one is near.
-fn nearest(name: &str) -> Option<String> {
-    let all = KEYS.iter().map(|(table, key, ..)| joined(table, key));
-    let near = all.map(|key| (distance(name, &key), key)).min();
-    near.filter(|(distance, key)| *distance <= 2 + key.len() / 4).map(|(_, key)| key)
+/// Returns the known key nearest to `name` by Levenshtein distance, if one is near.
+fn find_nearest(name: &str) -> Option<String> {
+    let keys = KEYS.iter().map(|(table, key, ..)| join_key(table, key));
+    let nearest = keys.map(|key| (levenshtein(name, &key), key)).min();
+    nearest.filter(|(distance, key)| *distance <= 2 + key.len() / 4).map(|(_, key)| key)
 }
 
-/// Returns the number of letters to change, add or remove (Levenshtein distance).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-fn missing(table: &toml::Table, mistakes: &mut Vec<Mistake>) {
-    for (of, name, required, meaning) in KEYS {
-        if required && of.is_empty() && !table.contains_key(name) {
-            let problem = format!("it is missing ({meaning}): enrolment wrote it; restore the file from a backup");
-            mistakes.push(Mistake { line: None, key: name.to_owned(), problem });
+/// Reports missing keys that enrolment writes.
+fn check_required(table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
+    for (section, name, is_required, meaning) in KEYS {
+        if is_required && section.is_empty() && !table.contains_key(name) {
+            let problem =
+                format!("the key is missing ({meaning}): enrolment writes it; restore the file from a backup");
+            mistakes.push(ConfigMistake { line: None, key: name.to_owned(), problem });
         }
     }
 }
 
 /// Reports numbers outside their ranges.
-fn ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<Mistake>) {
+fn check_ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
     let mut refuse = |key: &str, problem: String| {
-        mistakes.push(Mistake { line: find(text, key), key: key.to_owned(), problem });
+        mistakes.push(ConfigMistake { line: find_line(text, key), key: key.to_owned(), problem });
     };
     let number = |key: &str| table.get(key).and_then(Value::as_integer);
     if let Some(runs) = number("concurrent_runs").filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
-        refuse("concurrent_runs", format!("1 to {MOST_RUNS}, not {runs}"));
+        refuse("concurrent_runs", format!("must be 1 to {MOST_RUNS}, not {runs}"));
     }
     if let Some(days) = number("rotate_key_days").filter(|days| *days != 0 && !KEY_DAYS.contains(days)) {
         refuse(
             "rotate_key_days",
-            format!("{} to {} days, or 0 for never, not {days}", KEY_DAYS.start(), KEY_DAYS.end()),
+            format!("must be {} to {} days, or 0 for never, not {days}", KEY_DAYS.start(), KEY_DAYS.end()),
         );
     }
 }
 
 /// Reports missing folders.
-fn paths(text: &str, queries: &Queries, mistakes: &mut Vec<Mistake>) {
+fn check_paths(text: &str, queries: &Queries, mistakes: &mut Vec<ConfigMistake>) {
     if let (EngineKind::Cluster, Some(shared)) = (queries.engine, &queries.shared)
         && !shared.is_dir()
     {
-        let problem = format!("{} is no folder: mount it at this path", shared.display());
-        mistakes.push(Mistake { line: find(text, "queries.shared"), key: "queries.shared".to_owned(), problem });
+        let problem = format!("{} is not a folder: mount the shared folder at this path", shared.display());
+        let key = "queries.shared".to_owned();
+        mistakes.push(ConfigMistake { line: find_line(text, &key), key, problem });
     }
 }
 
-fn in_force(table: &toml::Table) -> Vec<(String, String, bool, &'static str)> {
-    let defaults = defaults();
-    let look = |table: &toml::Table, of: &str, name: &str| -> Option<String> {
-        let inner = if of.is_empty() { Some(table) } else { table.get(of).and_then(Value::as_table) };
+/// Returns every key with its value in force: that of the file, or the built-in one.
+fn list_effective_keys(table: &toml::Table) -> Vec<EffectiveKey> {
+    let defaults = default_table();
+    let look_up = |table: &toml::Table, section: &str, name: &str| -> Option<String> {
+        let inner = if section.is_empty() { Some(table) } else { table.get(section).and_then(Value::as_table) };
         inner.and_then(|inner| inner.get(name)).map(ToString::to_string)
     };
-    let row = |(of, name, _, meaning): (&str, &str, bool, &'static str)| {
-        let said = look(table, of, name);
-        let said = if name == "proxy" { said.map(|text| without_credentials(&text)) } else { said };
-        let value = said.clone().or_else(|| look(&defaults, of, name)).unwrap_or_else(|| "none".to_owned());
-        (joined(of, name), value, said.is_some(), meaning)
+    let effective_key = |(section, name, _, meaning): (&str, &str, bool, &'static str)| {
+        let value = look_up(table, section, name);
+        let value = if name == "proxy" { value.map(|text| without_credentials(&text)) } else { value };
+        let is_set = value.is_some();
+        let value = value.or_else(|| look_up(&defaults, section, name)).unwrap_or_else(|| "none".to_owned());
+        EffectiveKey { name: join_key(section, name), value, is_set, meaning }
     };
-    KEYS.into_iter().map(row).collect()
+    KEYS.into_iter().map(effective_key).collect()
 }
 
 /// Returns a proxy's address as TOML, without user and password.
 fn without_credentials(proxy: &str) -> String {
-    let parsed = ProxyServer::parse(proxy.trim_matches('"'));
-    parsed.map_or_else(|_| "\"********\"".to_owned(), |proxy| format!("\"{}\"", proxy.address()))
+    let server = ProxyServer::parse(proxy.trim_matches('"'));
+    server.map_or_else(|_| "\"********\"".to_owned(), |proxy| format!("\"{}\"", proxy.address()))
 }
 
 /// Returns the path of the ledger's anchor, if it lies outside of the folder of the configuration at `config`.
 ///
 /// # Errors
 /// [`ConfigError::Field`] for a relative path, or one inside of the site's folder.
-pub(super) fn outside(anchor: &Path, config: &Path) -> Result<PathBuf, ConfigError> {
+pub(super) fn check_anchor_path(anchor: &Path, config: &Path) -> Result<PathBuf, ConfigError> {
     let site = config.parent().unwrap_or(Path::new("."));
     let site = site.canonicalize().unwrap_or_else(|_| site.to_owned());
     let folder = anchor.parent().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
     if anchor.is_relative() || folder.is_none_or(|folder| folder.starts_with(&site)) {
-        let problem = format!("{}: name a file outside of the site's folder, by its whole path", anchor.display());
+        let problem = format!("{}: must be the absolute path of a file outside of the site's folder", anchor.display());
         return Err(field("anchor", problem));
     }
     Ok(anchor.to_owned())
 }
 
 /// Returns the built-in values.
-fn defaults() -> toml::Table {
+fn default_table() -> toml::Table {
     let mut table = toml::Table::new();
-    table.insert("concurrent_runs".to_owned(), Value::Integer(super::four() as i64));
-    table.insert("rotate_key_days".to_owned(), Value::Integer(i64::from(super::year())));
+    table.insert("concurrent_runs".to_owned(), Value::Integer(super::default_runs() as i64));
+    table.insert("rotate_key_days".to_owned(), Value::Integer(i64::from(super::default_key_days())));
     let compute = toml::Value::try_from(crate::dp::device::Compute::default());
     let queries = toml::Value::try_from(Queries::default());
-    let transcription = toml::Value::try_from(super::transcription::Transcription::default());
+    let transcription = toml::Value::try_from(super::transcription::TranscriptionSettings::default());
     let programs = toml::Value::try_from(crate::speech::sandbox::Programs::default());
     for (name, value) in
         [("compute", compute), ("queries", queries), ("transcription", transcription), ("programs", programs)]
@@ -272,24 +266,24 @@ fn defaults() -> toml::Table {
     table
 }
 
-fn joined(table: &str, key: &str) -> String {
+fn join_key(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }
 
 /// Returns the line on which a key is set.
-fn find(text: &str, key: &str) -> Option<usize> {
+fn find_line(text: &str, key: &str) -> Option<usize> {
     let (table, name) = key.split_once('.').unwrap_or(("", key));
-    let mut within = String::new();
+    let mut section = String::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
         if line.starts_with('[') {
-            head(line).clone_into(&mut within);
-            if within == key || (table.is_empty() && within == name) {
+            section_name(line).clone_into(&mut section);
+            if section == key || (table.is_empty() && section == name) {
                 return Some(number);
             }
-        } else if let Some((left, _)) = line.split_once('=') {
-            let left = left.trim().trim_matches('"');
-            if (within == table && left == name) || (within.is_empty() && left == key) {
+        } else if let Some((name_on_line, _)) = line.split_once('=') {
+            let name_on_line = name_on_line.trim().trim_matches('"');
+            if (section == table && name_on_line == name) || (section.is_empty() && name_on_line == key) {
                 return Some(number);
             }
         }
@@ -298,16 +292,16 @@ fn find(text: &str, key: &str) -> Option<usize> {
 }
 
 /// Returns the name of the table that begins on a line.
-fn head(line: &str) -> &str {
+fn section_name(line: &str) -> &str {
     line.split('#').next().unwrap_or_default().trim().trim_matches(['[', ']']).trim()
 }
 
 /// Returns the key that is set on a line, with its table; empty if there is none.
 fn key_on(text: &str, number: usize) -> String {
     let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
-    let within = lines.iter().rev().find(|line| line.starts_with('[')).map_or("", |line| head(line));
-    let set = lines.last().and_then(|line| line.split_once('='));
-    set.map(|(left, _)| joined(within, left.trim().trim_matches('"'))).unwrap_or_default()
+    let section = lines.iter().rev().find(|line| line.starts_with('[')).map_or("", |line| section_name(line));
+    let assignment = lines.last().and_then(|line| line.split_once('='));
+    assignment.map(|(name, _)| join_key(section, name.trim().trim_matches('"'))).unwrap_or_default()
 }
 
 fn line_of(text: &str, position: usize) -> usize {
@@ -316,11 +310,11 @@ fn line_of(text: &str, position: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEY_DAYS, KEYS, MOST_RUNS, check, in_force};
+    use super::{KEY_DAYS, KEYS, MOST_RUNS, check, list_effective_keys};
     use crate::config::queries::LEAST_MEMORY;
     use crate::site::folder::Folder;
 
-    fn good() -> String {
+    fn valid_config() -> String {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder::new(dir.path());
         crate::fixture::config().store(&folder).expect("the folder is writable");
@@ -331,46 +325,46 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("config.toml");
         std::fs::write(&path, text).expect("the folder is writable");
-        let found = check(&path).expect("it can be read").mistakes;
-        found.into_iter().map(|mistake| (mistake.line, mistake.key, mistake.problem)).collect()
+        let report = check(&path).expect("it can be read");
+        report.mistakes.into_iter().map(|mistake| (mistake.line, mistake.key, mistake.problem)).collect()
     }
 
     #[test]
-    fn what_enrolment_writes_is_right_and_names_known_keys_only() {
-        let text = good();
+    fn enrolment_writes_a_valid_config_of_known_keys() {
+        let text = valid_config();
         assert_eq!(mistakes(&text), []);
         let table: toml::Table = text.parse().expect("TOML");
-        let shown = in_force(&table);
-        assert_eq!(shown.len(), KEYS.len());
-        assert!(shown.iter().any(|(key, value, said, _)| key == "rotate_key_days" && value == "365" && *said));
-        assert!(shown.iter().any(|(key, value, said, _)| key == "certificate" && value == "none" && !said));
+        let keys = list_effective_keys(&table);
+        assert_eq!(keys.len(), KEYS.len());
+        assert!(keys.iter().any(|key| key.name == "rotate_key_days" && key.value == "365" && key.is_set));
+        assert!(keys.iter().any(|key| key.name == "certificate" && key.value == "none" && !key.is_set));
         // Every key that is ever written is in the table.
         let written = table.iter().flat_map(|(name, value)| match value {
             toml::Value::Table(inner) => inner.keys().map(|key| (name.clone(), key.clone())).collect(),
             _ => vec![(String::new(), name.clone())],
         });
-        for (of, name) in written {
-            assert!(KEYS.iter().any(|(table, key, ..)| *table == of && *key == name), "{of}.{name}");
+        for (section, name) in written {
+            assert!(KEYS.iter().any(|(table, key, ..)| *table == section && *key == name), "{section}.{name}");
         }
     }
 
     #[test]
-    fn every_mistake_is_told_at_once_with_its_line_and_remedy() {
-        let text = good().replace("concurrent_runs = 4", "concurrent_runs = 0\nconcurent_runs = 4")
+    fn all_mistakes_are_reported_with_line_and_remedy() {
+        let text = valid_config().replace("concurrent_runs = 4", "concurrent_runs = 0\nconcurent_runs = 4")
             + "\n[querries]\nmemory_mib = 1\n";
-        let found = mistakes(&text);
+        let problems = mistakes(&text);
         let line = |key: &str| text.lines().position(|line| line.contains(key)).map(|line| line + 1);
-        assert_eq!(found.len(), 3, "{found:?}");
-        assert_eq!(found[0].0, line("concurrent_runs = 0"));
-        assert!(found[0].2.contains("1 to 256"), "{found:?}");
-        assert!(found[1].1 == "concurent_runs" && found[1].2.contains("`concurrent_runs`"), "{found:?}");
-        assert_eq!((found[2].0, found[2].1.as_str()), (line("[querries]"), "querries"));
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert_eq!(problems[0].0, line("concurrent_runs = 0"));
+        assert!(problems[0].2.contains("1 to 256"), "{problems:?}");
+        assert!(problems[1].1 == "concurent_runs" && problems[1].2.contains("`concurrent_runs`"), "{problems:?}");
+        assert_eq!((problems[2].0, problems[2].1.as_str()), (line("[querries]"), "querries"));
     }
 
     #[test]
-    fn a_number_may_be_at_the_end_of_its_range_and_not_one_beyond() {
-        let good = good();
-        for (line, key, within, beyond) in [
+    fn numbers_beyond_their_range_are_mistakes() {
+        let good = valid_config();
+        for (line, key, valid, invalid) in [
             ("concurrent_runs = 4", "concurrent_runs", [1, MOST_RUNS], [0, MOST_RUNS + 1]),
             (
                 "rotate_key_days = 365",
@@ -383,32 +377,34 @@ mod tests {
         ] {
             assert!(good.contains(line), "{line}\n{good}");
             let name = line.split(' ').next().unwrap_or_default();
-            let told = |value: i64| mistakes(&good.replace(line, &format!("{name} = {value}")));
-            for value in within {
-                assert_eq!(told(value), [], "{name} = {value}");
+            let mistakes_with = |value: i64| mistakes(&good.replace(line, &format!("{name} = {value}")));
+            for value in valid {
+                assert_eq!(mistakes_with(value), [], "{name} = {value}");
             }
-            for value in beyond {
-                assert!(told(value).iter().any(|(_, of, _)| of == key), "{name} = {value}");
+            for value in invalid {
+                assert!(mistakes_with(value).iter().any(|(_, name, _)| name == key), "{name} = {value}");
             }
         }
     }
 
     #[test]
     fn credentials_of_a_proxy_are_not_shown() {
-        let text = good().replace("concurrent_runs = 4", "concurrent_runs = 4\nproxy = \"http://ward:secret@p:3128\"");
+        let text =
+            valid_config().replace("concurrent_runs = 4", "concurrent_runs = 4\nproxy = \"http://ward:secret@p:3128\"");
         let table: toml::Table = toml::from_str(&text).expect("TOML");
-        let shown = in_force(&table).into_iter().find(|(key, ..)| key == "proxy").expect("a key of ours");
-        assert_eq!(shown.1, "\"http://p:3128\"");
+        let keys = list_effective_keys(&table);
+        let proxy = keys.into_iter().find(|key| key.name == "proxy").expect("a known key");
+        assert_eq!(proxy.value, "\"http://p:3128\"");
     }
 
     #[test]
-    fn each_kind_of_mistake_is_found() {
-        let good = good();
-        for (from, to, named, words) in [
+    fn each_kind_of_mistake_is_reported() {
+        let good = valid_config();
+        for (from, to, expected_key, words) in [
             ("rotate_key_days = 365", "rotate_key_days = 3", "rotate_key_days", "30 to 3650"),
             ("memory_mib = 512", "memory_mib = 1", "queries.memory_mib", "at least 32"),
             ("device = \"cpu\"", "device = \"tpu\"", "compute.device", "no device"),
-            ("threads = 0", "threads = \"all\"", "compute.threads", "(threads of the CPU; 0 for"),
+            ("threads = 0", "threads = \"all\"", "compute.threads", "(CPU threads; 0 for"),
             ("worker = \"", "worker = \"not-an-id-", "worker", "(this worker's id)"),
             ("threads = 0", "treads = 0", "compute.treads", "compute.threads"),
             ("server = \"http://127.0.0.1:8421\"", "server = \"http://elsewhere:8421\"", "server", "use https"),
@@ -427,11 +423,14 @@ mod tests {
                 "write http://host:port",
             ),
             ("rotate_key_days = 365", "rotate_key_days = 365\nproxy_ca = \"/ca.pem\"", "proxy_ca", "no proxy"),
-            ("[compute]", "[compute", "", "no TOML"),
+            ("[compute]", "[compute", "", "not valid TOML"),
         ] {
             assert!(good.contains(from), "{from}\n{good}");
-            let found = mistakes(&good.replace(from, to));
-            assert!(found.iter().any(|(_, key, problem)| key == named && problem.contains(words)), "{to}: {found:?}");
+            let problems = mistakes(&good.replace(from, to));
+            assert!(
+                problems.iter().any(|(_, key, problem)| key == expected_key && problem.contains(words)),
+                "{to}: {problems:?}"
+            );
         }
         let cluster = good.replace(
             "engine = \"embedded\"",

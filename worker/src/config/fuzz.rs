@@ -9,8 +9,8 @@ use ed25519_dalek::SigningKey;
 use undertone_fuzz::Target;
 use uuid::Uuid;
 
-use super::transcription::{MOST_AT_ONCE, Recognizer, Transcription};
-use super::{Config, ConfigError, TOKEN_PREFIX, Token, check};
+use super::transcription::{MOST_AT_ONCE, RecognizerSettings, TranscriptionSettings};
+use super::{CheckedToken, Config, ConfigError, TOKEN_PREFIX, check};
 use crate::site::policy::{Policy, PolicyError, TEMPLATE};
 use crate::speech::transcribe::provider::settings::MOST as MOST_PROVIDERS;
 
@@ -32,7 +32,9 @@ fn key() -> String {
 }
 
 fn config() -> String {
-    let (key, id, pin) = (key(), Uuid::from_u128(1), "ab".repeat(32));
+    let key = key();
+    let id = Uuid::from_u128(1);
+    let pin = "ab".repeat(32);
     format!(
         "# a comment\nserver = \"https://hub.example:7443\"\ncertificate = \"{pin}\"\nserver_key = \"{key}\"\nworker = \"{id}\"\n\
          worker_name = \"north\"\norganization = \"{id}\"\norganization_name = \"North\"\nconcurrent_runs = 2\nrotate_key_days = 90\n\
@@ -41,7 +43,7 @@ fn config() -> String {
 }
 
 #[test]
-fn whatever_a_configuration_says_its_mistakes_are_named() {
+fn mistakes_of_hostile_configurations_are_named() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("config.toml");
     assert!(Config::parse(&config(), &path).is_ok(), "a good one is changed");
@@ -56,10 +58,10 @@ fn whatever_a_configuration_says_its_mistakes_are_named() {
             Err(ConfigError::Field { field, problem }) => assert!(!field.is_empty() && !problem.is_empty()),
             Err(error) => assert!(matches!(error, ConfigError::Toml { .. }), "{error}"),
         }
-        let checked = check::check(&path).expect("a text can be looked at");
+        let report = check::check(&path).expect("a text can be checked");
         let good = Config::parse(text, &path).is_ok();
-        assert!(good || !checked.mistakes.is_empty(), "it is refused and nothing is said: {text}");
-        for mistake in &checked.mistakes {
+        assert!(good || !report.mistakes.is_empty(), "it is refused without a reported mistake: {text}");
+        for mistake in &report.mistakes {
             assert!(!mistake.problem.is_empty() && mistake.line.is_none_or(|line| line >= 1), "{mistake:?}");
         }
     });
@@ -83,8 +85,8 @@ fn transcription() -> String {
 }
 
 #[test]
-fn whatever_is_said_of_transcription_it_keeps_its_limits_or_names_what_does_not() {
-    let read = |text: &str| toml::from_str::<Transcription>(text).ok();
+fn hostile_transcription_settings_keep_limits_or_fail() {
+    let read = |text: &str| toml::from_str::<TranscriptionSettings>(text).ok();
     assert!(read(&transcription()).is_some_and(|read| read.check().is_ok()), "a good one is changed");
     let words = [
         "[[providers]]\n",
@@ -102,7 +104,7 @@ fn whatever_is_said_of_transcription_it_keeps_its_limits_or_names_what_does_not(
         let Some(settings) = std::str::from_utf8(bytes).ok().and_then(read) else { return };
         match settings.check() {
             Ok(()) => {
-                let at_once = settings.recognizer.as_ref().map_or(1, Recognizer::at_once);
+                let at_once = settings.recognizer.as_ref().map_or(1, RecognizerSettings::at_once);
                 assert!((1..=MOST_AT_ONCE).contains(&at_once), "{at_once}");
                 assert!(settings.providers.len() <= MOST_PROVIDERS);
                 assert!(settings.providers.iter().all(|provider| provider.tariff().is_ok()), "{settings:?}");
@@ -118,7 +120,7 @@ fn whatever_is_said_of_transcription_it_keeps_its_limits_or_names_what_does_not(
 }
 
 #[test]
-fn no_text_is_a_policy_unless_its_limits_can_be_kept() {
+fn hostile_policies_keep_limits_or_fail() {
     let path = Path::new("policy.toml");
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("policy.toml");
@@ -147,7 +149,7 @@ fn no_text_is_a_policy_unless_its_limits_can_be_kept() {
 }
 
 #[test]
-fn no_text_is_a_token_unless_all_of_it_can_be_trusted() {
+fn hostile_tokens_are_trustworthy_or_fail() {
     let token = |server: &str, certificate: &str| {
         let json = format!(
             "{{\"server\":\"{server}\",\"certificate\":{certificate},\"server_key\":\"{}\",\"secret\":\"{}\"}}",
@@ -156,14 +158,14 @@ fn no_text_is_a_token_unless_all_of_it_can_be_trusted() {
         );
         (json.clone(), format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(json)))
     };
-    let (near, far) =
-        (token("http://127.0.0.1:1", "null"), token("https://hub.example:1", &format!("\"{}\"", "ab".repeat(32))));
-    assert!(Token::parse(&near.1).is_ok() && Token::parse(&far.1).is_ok(), "good ones are changed");
+    let near = token("http://127.0.0.1:1", "null");
+    let far = token("https://hub.example:1", &format!("\"{}\"", "ab".repeat(32)));
+    assert!(CheckedToken::parse(&near.1).is_ok() && CheckedToken::parse(&far.1).is_ok(), "good ones are changed");
     Target::new("worker.token", 4_000).seeds([near.0, near.1, far.0, far.1]).run(|bytes| {
         let text = String::from_utf8_lossy(bytes);
         // Both the text of a token and its contents are fuzzed: few changes of the text leave a document.
         for text in [text.to_string(), format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))] {
-            if let Ok(token) = Token::parse(&text) {
+            if let Ok(token) = CheckedToken::parse(&text) {
                 let address = token.server.address();
                 let safe = address.starts_with("https://") == token.server.certificate().is_some();
                 assert!(safe && token.secret.len() >= 32, "{address}");

@@ -1,8 +1,8 @@
 //! An HTTP or HTTPS proxy on the way to the server.
 //!
-//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and speaks TLS with the server inside it, so
-//! the proxy sees the server's address and the times and sizes of messages, and nothing else. To an `https` proxy the request for
-//! the tunnel, with its credentials, travels in TLS as well.
+//! The worker asks the proxy for a tunnel (`CONNECT`, RFC 9110, section 9.3.6) and speaks TLS with the server inside
+//! it, so the proxy sees the server's address and the times and sizes of messages, and nothing else. To an `https`
+//! proxy the request for the tunnel, with its credentials, travels in TLS as well.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,8 @@ impl fmt::Debug for ProxyServer {
 }
 
 impl ProxyServer {
-    /// Reads `http://host:port` or `https://host:port`, with `user:password@` before the host; a password is percent-encoded.
+    /// Reads `http://host:port` or `https://host:port`, with `user:password@` before the host; a password is
+    /// percent-encoded.
     ///
     /// # Errors
     /// [`ConfigError::Field`] for another scheme, or an address with a path.
@@ -37,13 +38,13 @@ impl ProxyServer {
         let wrong = |problem: &str| field("proxy", format!("{problem}: write http://host:port or https://host:port"));
         let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("the worker reaches proxies by http or https"));
+            return Err(wrong("the scheme must be http or https"));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(wrong("there is no host"));
+            return Err(wrong("the host is missing"));
         }
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("a proxy's address has no path"));
+            return Err(wrong("a proxy's address must not have a path"));
         }
         Ok(Self { url, authorities: None })
     }
@@ -54,7 +55,7 @@ impl ProxyServer {
     /// [`ConfigError::Field`] for a file beside a proxy without TLS.
     pub fn with_authorities(self, authorities: Option<PathBuf>) -> Result<Self, ConfigError> {
         if authorities.is_some() && !self.is_https() {
-            return Err(field("proxy_ca", "the proxy has no certificate: write https://host:port as `proxy`"));
+            return Err(field("proxy_ca", "a plain http proxy has no certificate: set `proxy` to https://host:port"));
         }
         Ok(Self { authorities, ..self })
     }
@@ -76,14 +77,15 @@ impl ProxyServer {
     }
 
     /// Returns the address as it is configured, with credentials.
-    pub fn configured(&self) -> &str {
+    pub fn url(&self) -> &str {
         self.url.as_str()
     }
 
     /// Returns the value of `Proxy-Authorization` (Basic, RFC 7617); `None` without credentials.
     pub fn authorization(&self) -> Option<String> {
         let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let (user, password) = (self.url.username(), self.url.password());
+        let user = self.url.username();
+        let password = self.url.password();
         let credentials = format!("{}:{}", decode(user), decode(password.unwrap_or_default()));
         (!user.is_empty() || password.is_some()).then(|| format!("Basic {}", STANDARD.encode(credentials)))
     }
@@ -97,15 +99,15 @@ mod tests {
     fn address_and_credentials_are_read() {
         let plain = ProxyServer::parse("http://proxy.example:3128").expect("a proxy");
         assert_eq!((plain.address().as_str(), plain.authorization()), ("http://proxy.example:3128", None));
-        let named = ProxyServer::parse("http://ward:p%40ss%3Aword@[::1]").expect("a proxy");
-        assert_eq!(named.address(), "http://[::1]:80");
+        let proxy = ProxyServer::parse("http://ward:p%40ss%3Aword@[::1]").expect("a proxy");
+        assert_eq!(proxy.address(), "http://[::1]:80");
         // "ward:p@ss:word"
-        assert_eq!(named.authorization().as_deref(), Some("Basic d2FyZDpwQHNzOndvcmQ="));
-        assert!(!format!("{named:?}").contains("word"), "{named:?}");
+        assert_eq!(proxy.authorization().as_deref(), Some("Basic d2FyZDpwQHNzOndvcmQ="));
+        assert!(!format!("{proxy:?}").contains("word"), "{proxy:?}");
     }
 
     #[test]
-    fn other_addresses_are_refused_with_the_field() {
+    fn invalid_addresses_are_refused_with_the_field() {
         for wrong in ["proxy.example:3128", "socks5://proxy.example", "http://proxy.example/x"] {
             let error = ProxyServer::parse(wrong).expect_err("no such proxy").to_string();
             assert!(error.starts_with("proxy: ") && error.ends_with("or https://host:port"), "{wrong}: {error}");

@@ -6,7 +6,7 @@ use undertone_api::worker::EnrolmentToken;
 use uuid::Uuid;
 
 use super::queries::Queries;
-use super::{Config, ConfigError, Server, TOKEN_PREFIX, Token, proxy_of};
+use super::{CheckedToken, Config, ConfigError, ServerEndpoint, TOKEN_PREFIX, parse_proxy};
 use crate::dp::device::{Compute, Processor};
 use crate::site::folder::Folder;
 
@@ -22,10 +22,10 @@ fn token(server: &str, certificate: Option<&str>) -> String {
 }
 
 #[test]
-fn a_token_tells_server_pin_key_and_secret() {
+fn token_contains_server_pin_key_and_secret() {
     let pin = "ab".repeat(32);
     let parsed =
-        Token::parse(&format!("  {}\n", token("https://hub.example:7443/", Some(&pin)))).expect("a good token");
+        CheckedToken::parse(&format!("  {}\n", token("https://hub.example:7443/", Some(&pin)))).expect("a good token");
     assert_eq!(parsed.server.address(), "https://hub.example:7443");
     assert_eq!(parsed.server.certificate(), Some([0xab; 32]));
     assert_eq!(parsed.server_key, SigningKey::from_bytes(&[1; 32]).verifying_key());
@@ -33,10 +33,10 @@ fn a_token_tells_server_pin_key_and_secret() {
 }
 
 #[test]
-fn a_damaged_token_is_refused_with_a_remedy() {
+fn damaged_token_is_refused() {
     let good = token("http://127.0.0.1:7443", None);
     for bad in ["", "hello", "ute1.", "ute1.!!!", good.trim_start_matches("ute1."), &good[..good.len() / 2]] {
-        let error = Token::parse(bad).expect_err("not a whole token");
+        let error = CheckedToken::parse(bad).expect_err("not a whole token");
         assert!(matches!(error, ConfigError::Token(_)), "{bad:?}: {error}");
     }
 }
@@ -44,7 +44,7 @@ fn a_damaged_token_is_refused_with_a_remedy() {
 #[test]
 fn plain_http_never_leaves_the_machine() {
     for address in ["http://127.0.0.1:7443", "http://localhost:1", "http://[::1]:7443", "http://127.8.9.1"] {
-        assert!(Server::new(address, None).is_ok(), "{address}");
+        assert!(ServerEndpoint::new(address, None).is_ok(), "{address}");
     }
     for address in [
         "http://hub.example:7443",
@@ -59,28 +59,31 @@ fn plain_http_never_leaves_the_machine() {
         "http://localhost:99999",
         "http://localhost/path",
     ] {
-        assert!(Server::new(address, None).is_err(), "{address}");
+        assert!(ServerEndpoint::new(address, None).is_err(), "{address}");
     }
 }
 
 #[test]
 fn tls_needs_a_pin_and_a_pin_needs_tls() {
     let pin = "cd".repeat(32);
-    assert!(Server::new("https://hub.example", Some(&pin)).is_ok());
-    assert!(Server::new("https://hub.example", None).is_err());
-    assert!(Server::new("https://hub.example", Some("cd")).is_err());
-    assert!(Server::new("http://localhost:1", Some(&pin)).is_err());
+    assert!(ServerEndpoint::new("https://hub.example", Some(&pin)).is_ok());
+    assert!(ServerEndpoint::new("https://hub.example", None).is_err());
+    assert!(ServerEndpoint::new("https://hub.example", Some("cd")).is_err());
+    assert!(ServerEndpoint::new("http://localhost:1", Some(&pin)).is_err());
 }
 
 #[test]
-fn a_configuration_is_read_as_it_was_written() {
+fn written_configuration_is_read_back() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path());
     assert!(matches!(Config::load(&folder), Err(ConfigError::NotEnrolled(_))));
     let written = Config {
-        server: Server::new("https://hub.example:7443", Some(&"ef".repeat(32))).expect("a good address").with_proxy(
-            proxy_of(Some("https://ward:secret@proxy.example:3128"), Some("/etc/proxy.pem".into())).expect("a proxy"),
-        ),
+        server: ServerEndpoint::new("https://hub.example:7443", Some(&"ef".repeat(32)))
+            .expect("a good address")
+            .with_proxy(
+                parse_proxy(Some("https://ward:secret@proxy.example:3128"), Some("/etc/proxy.pem".into()))
+                    .expect("a proxy"),
+            ),
         server_key: SigningKey::from_bytes(&[1; 32]).verifying_key(),
         worker: WorkerId(Uuid::from_u128(1)),
         worker_name: "north".to_owned(),
@@ -91,7 +94,7 @@ fn a_configuration_is_read_as_it_was_written() {
         anchor: Some("/mnt/other/anchor".into()),
         compute: Compute { device: Processor::Wgpu(1), threads: 3 },
         queries: Queries { memory_mib: 64, shared: Some("/mnt/shared".into()), ..Queries::default() },
-        transcription: crate::config::transcription::Transcription::default(),
+        transcription: crate::config::transcription::TranscriptionSettings::default(),
         programs: crate::speech::sandbox::Programs::default(),
     };
     written.store(&folder).expect("the folder is writable");
@@ -123,7 +126,7 @@ fn a_configuration_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_configuration_of_an_older_worker_computes_and_counts_on_the_cpu() {
+fn older_configuration_uses_the_cpu() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let folder = Folder::new(dir.path());
     let config = |end: &str| {

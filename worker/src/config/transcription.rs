@@ -2,7 +2,7 @@
 //! recognizers.
 //!
 //! ```toml
-//! [transcription.recognizer]            # hears recordings as they are: a program here, or a server of the site's own
+//! [transcription.recognizer]            # transcribes unmodified recordings: a program here, or the site's own server
 //! kind = "pocketsphinx"
 //! command = "/opt/pocketsphinx/bin/python"
 //!
@@ -10,17 +10,17 @@
 //! kind = "espeak"
 //! voice = "en-us"
 //!
-//! # Or, harder to tell from true pieces: recordings that anybody may have (`data index-speech --input FOLDER`).
+//! # Or public recordings, which are harder to distinguish from true pieces (`data index-speech --input FOLDER`).
 //! # [transcription.speech]
 //! # kind = "recorded"
-//! # fill = { kind = "espeak" }          # who speaks where they lack a word; without it such a job is refused
+//! # fill = { kind = "espeak" }          # speaks missing words; without it the site refuses such a job
 //!
-//! [transcription.voice]                 # what a job calls "command" or "url"
+//! [transcription.voice]                 # the converter that a job names "command" or "url"
 //! kind = "command"
 //! command = ["convert-voice", "-"]
 //!
 //! [transcription.dummies]
-//! corpus = "corpus.txt"                 # a text that anybody may have; relative to the site's folder
+//! corpus = "corpus.txt"                 # a public text; relative to the site's folder
 //!
 //! [transcription.sensitive]
 //! list = "never.txt"                    # words and phrases that never leave
@@ -47,10 +47,10 @@ use super::{ConfigError, field};
 use crate::speech::transcribe::provider::settings;
 use crate::speech::transcribe::speak::SpeechEngine;
 use crate::speech::transcribe::voice::VoiceConfig;
-pub use recognizer::{EarsError, Recognizer};
+pub use recognizer::{RecognizerSettings, RecognizerSetupError};
 #[cfg(test)]
 pub(crate) use speech::SPEAKING;
-pub use speech::{EngineError, Recorded, Speech};
+pub use speech::{EngineError, RecordedSource, SpeechSource};
 
 /// The highest number of concurrent programs or requests for recognition, or for speech.
 pub const MOST_AT_ONCE: usize = 64;
@@ -60,7 +60,7 @@ pub const MOST_SECONDS: u32 = 600;
 /// The site's texts for dummies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Dummies {
+pub struct DummyTexts {
     /// A public text, relative to the site's folder; never transcripts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corpus: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Dummies {
 /// The reference for unusual words of the data, for vocabularies of public data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Baseline {
+pub struct WordBaseline {
     /// A table of document frequencies, relative to the site's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<PathBuf>,
@@ -78,7 +78,7 @@ pub struct Baseline {
 /// Words that never leave, in addition to those of the language.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Sensitive {
+pub struct SensitiveWords {
     /// A file of words and phrases, one per line, relative to the site's folder; `word*` for all words with that
     /// beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct Sensitive {
     pub languages: Vec<String>,
 }
 
-impl Default for Sensitive {
+impl Default for SensitiveWords {
     fn default() -> Self {
         let languages = vec!["en".to_owned()];
         Self { list: None, patterns: Vec::new(), doubtful: true, least_confidence: 0.0, language: None, languages }
@@ -107,26 +107,26 @@ impl Default for Sensitive {
 /// The transcription settings of this site.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transcription {
+pub struct TranscriptionSettings {
     /// The recognizer of unmodified recordings; without one no recording is transcribed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub recognizer: Option<Recognizer>,
+    pub recognizer: Option<RecognizerSettings>,
     /// The source of spoken dummies.
-    pub speech: Speech,
+    pub speech: SpeechSource,
     /// The voice converter that jobs may request besides McAdams; `None` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voice: Option<VoiceConfig>,
     /// Texts for dummies.
-    pub dummies: Dummies,
+    pub dummies: DummyTexts,
     /// The baseline of word frequencies.
-    pub vocabulary: Baseline,
+    pub vocabulary: WordBaseline,
     /// Words that never leave.
-    pub sensitive: Sensitive,
+    pub sensitive: SensitiveWords,
     /// The cloud recognizers.
     pub providers: Vec<settings::ProviderSettings>,
 }
 
-impl Transcription {
+impl TranscriptionSettings {
     /// Returns whether the file has no such settings.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -138,13 +138,17 @@ impl Transcription {
     /// [`ConfigError::Field`] that names the field and the remedy.
     pub fn check(&self) -> Result<(), ConfigError> {
         let range = |name, value: usize, most: usize| {
-            if (1..=most).contains(&value) { Ok(()) } else { Err(field(name, format!("1 to {most}, not {value}"))) }
+            if (1..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(field(name, format!("must be 1 to {most}, not {value}")))
+            }
         };
         match &self.recognizer {
             None => {}
             Some(
-                Recognizer::Pocketsphinx { processes: at_once, seconds, .. }
-                | Recognizer::Server { requests: at_once, seconds, .. },
+                RecognizerSettings::Pocketsphinx { processes: at_once, seconds, .. }
+                | RecognizerSettings::Server { requests: at_once, seconds, .. },
             ) => {
                 range("transcription.recognizer", *at_once, MOST_AT_ONCE)?;
                 range("transcription.recognizer", *seconds as usize, MOST_SECONDS as usize)?;
@@ -152,22 +156,22 @@ impl Transcription {
         }
         self.speech.check()?;
         if !(0.0..=1.0).contains(&self.sensitive.least_confidence) {
-            let reason = format!("least_confidence: 0 to 1, not {}", self.sensitive.least_confidence);
+            let reason = format!("least_confidence: must be 0 to 1, not {}", self.sensitive.least_confidence);
             return Err(field("transcription.sensitive", reason));
         }
         if let Some(other) = self.sensitive.languages.iter().find(|code| !LANGUAGES.contains(&code.as_str())) {
-            let reason = format!("languages: each one of {}, not {other:?}", LANGUAGES.join(", "));
+            let reason = format!("languages: must be among {}, not {other:?}", LANGUAGES.join(", "));
             return Err(field("transcription.sensitive", reason));
         }
         if let Some(VoiceConfig::Mcadams { .. } | VoiceConfig::Vocoder { .. }) = self.voice {
-            let reason = "kind: command or url; McAdams and the vocoder need no configuration, jobs set them";
+            let reason = "kind: must be command or url; jobs configure McAdams and the vocoder";
             return Err(field("transcription.voice", reason));
         }
         for (own, url) in self.own_servers() {
-            if let Some(known) = self.providers.iter().find(|known| is_same_place(&known.url, url)) {
-                let name = &known.name;
+            if let Some(provider) = self.providers.iter().find(|provider| is_same_address(&provider.url, url)) {
+                let name = &provider.name;
                 let reason = format!(
-                    "`{name}` is at the host and port of the site's own {own}, which hears what no provider may"
+                    "`{name}` has the host and port of the site's own {own}, which receives data that no provider may receive"
                 );
                 return Err(field("transcription.providers", reason));
             }
@@ -186,11 +190,11 @@ impl Transcription {
     /// Returns the site's own servers, with their addresses.
     fn own_servers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let recognizer = match &self.recognizer {
-            Some(Recognizer::Server { url, .. }) => Some(("recognizer", url.as_str())),
+            Some(RecognizerSettings::Server { url, .. }) => Some(("recognizer", url.as_str())),
             _ => None,
         };
         let speech = match self.speech.engine() {
-            Some(Speech::Http { url, .. }) => Some(("speech engine", url.as_str())),
+            Some(SpeechSource::Http { url, .. }) => Some(("speech engine", url.as_str())),
             _ => None,
         };
         let voice = match &self.voice {
@@ -211,12 +215,12 @@ impl Transcription {
 }
 
 /// Returns whether two addresses have the same host and port.
-fn is_same_place(one: &str, other: &str) -> bool {
-    let place = |text: &str| {
+fn is_same_address(one: &str, other: &str) -> bool {
+    let address = |text: &str| {
         let url = Url::parse(text).ok()?;
         Some((url.host_str()?.trim_end_matches('.').to_owned(), url.port_or_known_default()?))
     };
-    place(one).is_some_and(|one| place(other) == Some(one))
+    address(one).is_some_and(|one| address(other) == Some(one))
 }
 
 #[cfg(test)]
@@ -225,25 +229,28 @@ mod tests {
 
     use std::path::Path;
 
-    use super::{MOST_AT_ONCE, MOST_SECONDS, Recognizer, Speech, Transcription};
+    use super::{MOST_AT_ONCE, MOST_SECONDS, RecognizerSettings, SpeechSource, TranscriptionSettings};
     use crate::speech::transcribe::recognize::server::ServerProtocol;
 
-    fn read(text: &str) -> Result<Transcription, String> {
-        let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
-        read.check().map(|()| read).map_err(|error| error.to_string())
+    fn read(text: &str) -> Result<TranscriptionSettings, String> {
+        let settings: TranscriptionSettings = toml::from_str(text).map_err(|error| error.to_string())?;
+        settings.check().map(|()| settings).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_is_not_said_has_a_usual_value_and_comes_back() {
+    fn missing_settings_have_defaults_and_survive_writing() {
         let text = "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\n[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
-        let read = read(text).unwrap();
-        assert_eq!((read.recognizer.as_ref().map(Recognizer::at_once), &read.speech), (Some(2), &Speech::default()));
-        assert_eq!(toml::from_str::<Transcription>(&toml::to_string(&read).unwrap()).unwrap(), read);
-        assert!(Transcription::default().is_default() && !read.is_default());
+        let settings = read(text).unwrap();
+        assert_eq!(
+            (settings.recognizer.as_ref().map(RecognizerSettings::at_once), &settings.speech),
+            (Some(2), &SpeechSource::default())
+        );
+        assert_eq!(toml::from_str::<TranscriptionSettings>(&toml::to_string(&settings).unwrap()).unwrap(), settings);
+        assert!(TranscriptionSettings::default().is_default() && !settings.is_default());
     }
 
     #[test]
-    fn a_recognizer_has_its_places_and_its_time_and_no_more() {
+    fn recognizer_limits_are_enforced() {
         let program = |processes: usize, seconds: u32| {
             format!(
                 "[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\nprocesses = {processes}\nseconds = {seconds}\n"
@@ -258,14 +265,14 @@ mod tests {
         }
         for (at_once, seconds) in [(0, 1), (MOST_AT_ONCE + 1, 1), (1, 0), (1, MOST_SECONDS + 1)] {
             for text in [program(at_once, seconds), server(at_once, seconds)] {
-                let refused = read(&text).unwrap_err();
-                assert!(refused.contains("1 to 64") || refused.contains("1 to 600"), "{text}: {refused}");
+                let message = read(&text).unwrap_err();
+                assert!(message.contains("1 to 64") || message.contains("1 to 600"), "{text}: {message}");
             }
         }
     }
 
     #[test]
-    fn a_server_is_asked_by_the_protocol_that_is_named() {
+    fn server_uses_the_configured_protocol() {
         for (name, expected) in [
             ("open_ai", ServerProtocol::OpenAi),
             ("whisper_cpp", ServerProtocol::WhisperCpp),
@@ -278,15 +285,15 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_names_its_table() {
+    fn each_mistake_names_its_table_or_field() {
         let provider = "[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
-        for (text, named) in [
+        for (text, expected) in [
             ("[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\nprocesses = 65\n", "1 to 64"),
             (
                 "[recognizer]\nkind = \"server\"\nurl = \"http://127.0.0.1\"\nprotocol = \"open_ai\"\nseconds = 0\n",
                 "1 to 600",
             ),
-            ("[recognizer]\nkind = \"ears\"\n", "variant"),
+            ("[recognizer]\nkind = \"cloud\"\n", "variant"),
             ("[speech]\nkind = \"command\"\ncommand = []\n", "transcription.speech"),
             ("[speech]\nkind = \"command\"\ncommand = [\"{reference}\"]\n", "among the arguments"),
             ("[speech]\nkind = \"recorded\"\nfill = { kind = \"recorded\" }\n", "fill"),
@@ -315,7 +322,7 @@ mod tests {
             ),
         ] {
             let error = read(text).expect_err(text);
-            assert!(error.contains(named), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -21,15 +21,15 @@ use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
 use undertone_privacy::PrivacyUnit;
 
 use super::Site;
-use super::errand::Errand;
 use super::lease::Lease;
 use super::log::PartLog;
+use super::part_session::PartSession;
 use super::release_clock::ReleaseClock;
-use super::{keeping, witness};
+use super::{maintenance, witness};
 use crate::config::queries::Queries;
 use crate::dp::release::Outgoing;
 use crate::fault;
-use crate::gateway::{Download, GatewayError, Patience, Submitted, written_report};
+use crate::gateway::{AcceptedSubmission, AverageQuery, Download, GatewayError, report_to_json, retry_call};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::run::{
@@ -51,10 +51,10 @@ pub(super) struct SiteExchange {
     handle: Handle,
     site: Arc<Site>,
     lease: Arc<Lease>,
-    errand: Errand,
+    session: PartSession,
     /// The average that came with the answer that a round is closed, until it is requested.
     fetched: Option<(String, u32, RoundAverage)>,
-    handed: Handed,
+    results: RunResults,
     log: PartLog,
     /// The clock at whose ticks releases leave.
     release_clock: Arc<ReleaseClock>,
@@ -64,9 +64,9 @@ pub(super) struct SiteExchange {
     round: RefCell<Option<(String, u32, Span)>>,
 }
 
-/// The results that a run handed in for its end.
+/// The results of a run for its end.
 #[derive(Debug, Default)]
-pub(super) struct Handed {
+pub(super) struct RunResults {
     /// The report as JSON; empty without one.
     pub(super) report: String,
     /// The audit's statement, if there is one.
@@ -74,18 +74,18 @@ pub(super) struct Handed {
 }
 
 /// The reason for a missing answer.
-enum Unanswered {
+enum CallFailure {
     /// The run has to stop.
     Stop(RunError),
     /// The server refuses.
-    No(GatewayError),
+    Refused(GatewayError),
 }
 
-impl From<Unanswered> for RunError {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Stop(error) => error,
-            Unanswered::No(error) => Self::failed(error),
+impl From<CallFailure> for RunError {
+    fn from(failure: CallFailure) -> Self {
+        match failure {
+            CallFailure::Stop(error) => error,
+            CallFailure::Refused(error) => Self::failed(error),
         }
     }
 }
@@ -97,13 +97,13 @@ impl SiteExchange {
         lease: Arc<Lease>,
         examined: ExaminedManifest,
     ) -> Result<Self, RunError> {
-        let errand = Errand::new(&site, examined)?;
+        let session = PartSession::new(&site, examined)?;
         let log = PartLog::silent();
-        let release_clock = Arc::new(ReleaseClock::open(Arc::clone(&site.timeline), errand.folder()));
+        let release_clock = Arc::new(ReleaseClock::open(Arc::clone(&site.timeline), session.folder()));
         let round = RefCell::default();
         let has_dispatched = Cell::new(false);
-        let (fetched, handed) = (None, Handed::default());
-        Ok(Self { handle, site, lease, errand, fetched, handed, log, release_clock, has_dispatched, round })
+        let results = RunResults::default();
+        Ok(Self { handle, site, lease, session, fetched: None, results, log, release_clock, has_dispatched, round })
     }
 
     /// Returns the clock at whose ticks its releases leave.
@@ -117,150 +117,152 @@ impl SiteExchange {
     }
 
     /// Returns the results for the end of the run.
-    pub(super) fn into_handed(self) -> Handed {
-        self.handed
+    pub(super) fn into_results(self) -> RunResults {
+        self.results
     }
 
     /// Repeats a call under the current lease until it is answered.
-    fn until_answered<T, F: Future<Output = Result<T, GatewayError>>>(
+    fn repeat_call<T, F: Future<Output = Result<T, GatewayError>>>(
         &self,
-        what: &str,
+        label: &str,
         call: impl Fn(String) -> F,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<T, CallFailure> {
         let span = self.round.borrow().as_ref().map_or_else(Span::none, |(.., span)| span.clone());
-        let asked = async {
+        let attempts = async {
             loop {
                 let token = self.lease.token();
-                let answer = Patience::default().keep_trying(what, &self.lease.stop, || call(token.clone())).await;
+                let answer = retry_call(label, &self.lease.stop, || call(token.clone())).await;
                 match answer {
                     Some(Ok(answer)) => return Ok(answer),
                     Some(Err(error)) if error.code() == Some(Code::LeaseLost) => {
-                        if !self.lease.holds_after(&token).await {
-                            return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason().into())));
+                        if !self.lease.wait_after_rejection(&token).await {
+                            return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason().into())));
                         }
                     }
-                    Some(Err(error)) => return Err(Unanswered::No(error)),
-                    None => return Err(Unanswered::Stop(RunError::Stopped(self.lease.reason().into()))),
+                    Some(Err(error)) => return Err(CallFailure::Refused(error)),
+                    None => return Err(CallFailure::Stop(RunError::Stopped(self.lease.reason().into()))),
                 }
             }
         };
-        self.handle.block_on(asked.instrument(span))
+        self.handle.block_on(attempts.instrument(span))
     }
 
     /// Assigns all later calls to this round.
-    fn enter(&self, series: &str, round: u32) {
-        let under_way = self.round.borrow().as_ref().is_some_and(|now| (now.0.as_str(), now.1) == (series, round));
-        if !under_way {
-            let span = telemetry::round(self.errand.examined().manifest.job, series, round);
+    fn enter_round(&self, series: &str, round: u32) {
+        let is_current = self.round.borrow().as_ref().is_some_and(|now| (now.0.as_str(), now.1) == (series, round));
+        if !is_current {
+            let span = telemetry::round_span(self.session.examined().manifest.job, series, round);
             self.round.replace(Some((series.to_owned(), round, span)));
         }
     }
 
     /// Checks that the data are public. Figures and files of private data would be unpaid releases.
-    fn must_be_public(&self, what: &str) -> Result<(), RunError> {
+    fn check_public(&self, kind: &str) -> Result<(), RunError> {
         self.site.ledger.check_quiet().map_err(RunError::refused)?;
-        if self.errand.examined().local.visibility == Visibility::Public {
+        if self.session.examined().local.visibility == Visibility::Public {
             return Ok(());
         }
-        Err(RunError::refused(format!("{what} may leave this site only for a dataset that its policy marks as public")))
+        Err(RunError::refused(format!("{kind} may leave this site only for a dataset that its policy marks as public")))
     }
 
     /// Stores and pays for a vector as [`Averaging::send_vector`] does, and stops before it is sent.
     #[cfg(test)]
-    pub(super) fn pay_only(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        self.errand.pay_vector(&self.site, series, round, vector)
+    pub(super) fn pay_unsent(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
+        self.session.pay_vector(&self.site, series, round, vector)
     }
 
     /// Pays for the stored release of a round, unless it is paid, and waits until the server has countersigned the
     /// payment.
     fn countersign(&self, series: &str, round: u32) -> Result<(), RunError> {
         self.site.ledger.check_quiet().map_err(RunError::refused)?;
-        let Some(asked) = self.errand.charge(&self.site, series, round)? else { return Ok(()) };
+        let Some(request) = self.session.charge(&self.site, series, round)? else { return Ok(()) };
         fault::point(fault::BEFORE_COUNTERSIGN);
-        let (gateway, receipts) = (&self.site.gateway, &asked.receipts);
+        let gateway = &self.site.gateway;
+        let receipts = &request.receipts;
         let answer =
-            self.until_answered("countersign", |token| async move { gateway.countersign(&token, receipts).await });
+            self.repeat_call("countersign", |token| async move { gateway.countersign(&token, receipts).await });
         let answer = match answer {
             Ok(answer) => answer,
-            Err(Unanswered::No(error)) => {
+            Err(CallFailure::Refused(error)) => {
                 // The server may have another chain of receipts: the ledger is an older copy, or has forked.
-                if let Err(error) = self.handle.block_on(keeping::compare(&self.site)) {
-                    tracing::warn!(error = %error, "the ledger could not be compared with the server's receipts");
+                if let Err(error) = self.handle.block_on(maintenance::compare_ledgers(&self.site)) {
+                    tracing::warn!(error = %error, "cannot compare the ledger with the server's receipts");
                 }
                 let reason = format!("the server does not countersign the payment of {series}/{round}: {error}");
                 return Err(RunError::refused(reason));
             }
-            Err(stopped) => return Err(stopped.into()),
+            Err(failure) => return Err(failure.into()),
         };
-        self.errand.countersigned(&self.site, &asked, &answer)?;
+        self.session.store_countersignatures(&self.site, &request, &answer)?;
         fault::point(fault::AFTER_COUNTERSIGN);
         Ok(())
     }
 
     /// Sends the stored release of a round.
-    fn deliver(&self, series: &str, round: u32) -> Result<(), RunError> {
-        self.enter(series, round);
+    fn send_stored(&self, series: &str, round: u32) -> Result<(), RunError> {
+        self.enter_round(series, round);
         self.countersign(series, round)?;
-        let letter = self.errand.letter(&self.site, series, round)?;
+        let submission = self.session.submission(&self.site, series, round)?;
         fault::point(fault::BEFORE_SEND);
-        let (gateway, parcel, receipts) = (&self.site.gateway, &letter.parcel, &letter.receipts);
-        let sent = self.until_answered("submit", |token| async move {
-            gateway.submit(&token, series, round, parcel, receipts).await
-        });
+        let gateway = &self.site.gateway;
+        let parcel = &submission.parcel;
+        let receipts = &submission.receipts;
+        let answer =
+            self.repeat_call(
+                "submit",
+                |token| async move { gateway.submit(&token, series, round, parcel, receipts).await },
+            );
         fault::point(fault::AFTER_SEND);
-        let countersignatures = match sent {
-            Ok(Submitted { repeated, countersignatures }) => {
-                tracing::debug!(job.id = %self.errand.examined().manifest.job, series, round, repeated, "vector sent");
-                self.log.round(series, |series| SiteEvent::Sent { series, round, repeated });
+        let countersignatures = match answer {
+            Ok(AcceptedSubmission { is_repeated, countersignatures }) => {
+                tracing::debug!(job.id = %self.session.examined().manifest.job, series, round, repeated = is_repeated, "the worker has sent a vector");
+                self.log.record_round(series, |series| SiteEvent::Sent { series, round, repeated: is_repeated });
                 countersignatures
             }
-            Err(Unanswered::No(error)) if error.code() == Some(Code::RoundClosed) => {
-                tracing::warn!(job.id = %self.errand.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
-                self.log.round(series, |series| SiteEvent::Missed { series, round });
+            Err(CallFailure::Refused(error)) if error.code() == Some(Code::RoundClosed) => {
+                tracing::warn!(job.id = %self.session.examined().manifest.job, series, round, "the round closed without this vector; it stays paid");
+                self.log.record_round(series, |series| SiteEvent::Missed { series, round });
                 Vec::new()
             }
-            Err(unanswered) => return Err(unanswered.into()),
+            Err(failure) => return Err(failure.into()),
         };
-        self.errand.arrived(&self.site, series, round, &letter)?;
-        self.handle.block_on(witness::after(&self.site, &letter.receipts, &countersignatures));
+        self.session.mark_received(&self.site, series, round, &submission)?;
+        self.handle.block_on(witness::store_countersignatures(&self.site, &submission.receipts, &countersignatures));
         Ok(())
     }
 }
 
 impl RunContext for SiteExchange {
     fn manifest(&self) -> &Manifest {
-        &self.errand.examined().manifest
+        &self.session.examined().manifest
     }
 
     fn participant(&self) -> &ManifestParticipant {
-        self.errand.examined().own()
+        self.session.examined().own()
     }
 
     fn folder(&self) -> &Path {
-        self.errand.folder()
+        self.session.folder()
     }
 
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
-        if id == self.errand.examined().dataset.id {
-            return Ok(self.errand.examined().local.folder.clone());
+        if id == self.session.examined().dataset.id {
+            return Ok(self.session.examined().local.folder.clone());
         }
-        let named = self.errand.examined().manifest.participants.iter().any(|party| party.dataset == id);
-        let local = self.site.datasets().into_iter().find(|local| local.id == Some(id)).filter(|_| named);
+        let is_participant = self.session.examined().manifest.participants.iter().any(|party| party.dataset == id);
+        let local = self.site.datasets().into_iter().find(|local| local.id == Some(id)).filter(|_| is_participant);
         let local = local.ok_or_else(|| RunError::failed("the job asks for a dataset that is not at this site"))?;
         if local.visibility == Visibility::Public {
             Ok(local.folder)
         } else {
-            Err(RunError::refused(format!(
-                "`{}` may be read by its own part of the job only: it is not public",
-                local.name
-            )))
+            Err(RunError::refused(format!("only its own part of the job may read `{}`: it is not public", local.name)))
         }
     }
 
     fn confirm_public(&self, id: DatasetId) -> Result<PublicProof, RunError> {
         self.dataset(id)?;
-        let known = self.site.datasets().into_iter().find(|local| local.id == Some(id));
-        let name = known.map_or_else(|| self.errand.examined().local.name.clone(), |local| local.name);
+        let local = self.site.datasets().into_iter().find(|local| local.id == Some(id));
+        let name = local.map_or_else(|| self.session.examined().local.name.clone(), |local| local.name);
         // The current file decides, not its content at admission.
         let policy = self.site.policy().map_err(RunError::refused)?;
         gate::prove_public(&policy.rules(&name)).map_err(RunError::refused)
@@ -268,7 +270,7 @@ impl RunContext for SiteExchange {
 
     fn round_progress(&self, key: RoundKey<'_>) -> Result<RoundProgress, RunError> {
         let RoundKey { series, round } = key;
-        self.errand.past(&self.site, series, round)
+        self.session.past(&self.site, series, round)
     }
 
     fn fix_period(&mut self, measure: &mut dyn FnMut() -> Result<Duration, RunError>) -> Result<(), RunError> {
@@ -277,18 +279,18 @@ impl RunContext for SiteExchange {
 
     fn clear(&mut self, key: RoundKey<'_>) -> Result<Clearance, RunError> {
         let RoundKey { series, round } = key;
-        self.enter(series, round);
+        self.enter_round(series, round);
         if self.is_stopped() {
             return Err(RunError::Stopped(self.lease.reason().into()));
         }
-        self.errand.clear(&self.site, series, round)
+        self.session.clear(&self.site, series, round)
     }
 
     fn submit_report(&mut self, report: Report) -> Result<(), RunError> {
         if !self.follows_from_manifest(&report) {
-            self.must_be_public("a report")?;
+            self.check_public("a report")?;
         }
-        self.handed.report = written_report(Some(&report)).map_err(RunError::failed)?;
+        self.results.report = report_to_json(Some(&report)).map_err(RunError::failed)?;
         Ok(())
     }
 
@@ -304,12 +306,12 @@ impl Averaging for SiteExchange {
 
     fn is_closed(&mut self, key: RoundKey<'_>) -> Result<bool, RunError> {
         let RoundKey { series, round } = key;
-        self.enter(series, round);
+        self.enter_round(series, round);
         let gateway = &self.site.gateway;
-        let (precision, download) = (self.errand.precision(series), &Download::default());
-        let answer = self.until_answered("average", |token| async move {
-            gateway.average(&token, series, round, precision, Duration::ZERO, download).await
-        })?;
+        let query = AverageQuery { series, round, precision: self.session.precision(series), wait: Duration::ZERO };
+        let download = &Download::default();
+        let answer =
+            self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await })?;
         self.release_clock.reopen();
         self.fetched = answer.map(|average| (series.to_owned(), round, average));
         Ok(self.fetched.is_some())
@@ -318,66 +320,68 @@ impl Averaging for SiteExchange {
     fn send_vector(&mut self, key: RoundKey<'_>, vector: Outgoing) -> Result<(), RunError> {
         let RoundKey { series, round } = key;
         if self.is_paced(series) {
-            self.errand.store_vector(series, round, &vector)?;
+            self.session.store_vector(series, round, &vector)?;
             self.wait_for_tick(series, round)?;
         } else {
-            self.errand.pay_vector(&self.site, series, round, &vector)?;
+            self.session.pay_vector(&self.site, series, round, &vector)?;
         }
-        self.deliver(series, round)
+        self.send_stored(series, round)
     }
 
     fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
         let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
-        self.deliver(series, round)
+        self.send_stored(series, round)
     }
 
     fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
         let RoundKey { series, round } = key;
-        self.enter(series, round);
+        self.enter_round(series, round);
         if let Some((.., average)) =
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
         {
-            self.log.round(series, |series| SiteEvent::Received { series, round });
+            self.log.record_round(series, |series| SiteEvent::Received { series, round });
             return Ok(average);
         }
         let gateway = &self.site.gateway;
-        let (precision, download) = (self.errand.precision(series), &Download::default());
+        let query = AverageQuery { series, round, precision: self.session.precision(series), wait: WAIT };
+        let download = &Download::default();
         loop {
-            let answer = self.until_answered("average", |token| async move {
-                gateway.average(&token, series, round, precision, WAIT, download).await
-            })?;
+            let answer =
+                self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await })?;
             if let Some(average) = answer {
                 self.release_clock.reopen();
-                self.log.round(series, |series| SiteEvent::Received { series, round });
+                self.log.record_round(series, |series| SiteEvent::Received { series, round });
                 return Ok(average);
             }
         }
     }
 
     fn promised_audit(&self) -> Option<AuditPlan> {
-        let examined = self.errand.examined();
+        let examined = self.session.examined();
         examined.manifest.spec.audit_plan(&examined.dataset)
     }
 
     fn submit_finding(&mut self, finding: AuditFinding) -> Result<(), RunError> {
-        self.handed.audit = Some(self.errand.state(&self.site, &finding)?);
+        self.results.audit = Some(self.session.sign_finding(&self.site, &finding)?);
         Ok(())
     }
 }
 
 impl Artifacts for SiteExchange {
     fn put_file(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
-        self.must_be_public("files")?;
-        let (gateway, content) = (&self.site.gateway, &content);
-        Ok(self.until_answered("put", |token| async move { gateway.put(&token, name, content).await })?)
+        self.check_public("files")?;
+        let gateway = &self.site.gateway;
+        let content = &content;
+        Ok(self.repeat_call("put", |token| async move { gateway.put(&token, name, content).await })?)
     }
 
     fn fetch_file(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
-        let (gateway, download) = (&self.site.gateway, &Download::default());
+        let gateway = &self.site.gateway;
+        let download = &Download::default();
         loop {
             let answer =
-                self.until_answered("get", |token| async move { gateway.get(&token, name, WAIT, download).await })?;
+                self.repeat_call("get", |token| async move { gateway.get(&token, name, WAIT, download).await })?;
             if let Some(content) = answer {
                 self.release_clock.reopen();
                 return Ok(content);
@@ -386,9 +390,10 @@ impl Artifacts for SiteExchange {
     }
 
     fn report_measurement(&mut self, measurement: Measurement) -> Result<(), RunError> {
-        self.must_be_public("figures")?;
-        let (gateway, measurement) = (&self.site.gateway, &measurement);
-        Ok(self.until_answered("measure", |token| async move { gateway.measure(&token, measurement).await })?)
+        self.check_public("figures")?;
+        let gateway = &self.site.gateway;
+        let measurement = &measurement;
+        Ok(self.repeat_call("measure", |token| async move { gateway.measure(&token, measurement).await })?)
     }
 }
 
@@ -399,35 +404,35 @@ impl Questions for SiteExchange {
 
     fn send_pool(&mut self, key: RoundKey<'_>, pool: OutgoingPool) -> Result<(), RunError> {
         let RoundKey { series, round } = key;
-        self.pay_and_pose(series, round, &pool)
+        self.pay_and_send_pool(series, round, &pool)
     }
 
     fn resend_pool(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
         let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
-        self.pose(series, round)
+        self.send_stored_pool(series, round)
     }
 
     fn fetch_pools(&mut self) -> Result<Vec<Released>, RunError> {
-        self.all_pools()
+        self.collect_pools()
     }
 
     fn choose_questions(&mut self, round: u32, choice: &[(QuestionId, f64)]) -> Result<(), RunError> {
-        self.put_questions(round, choice)
+        self.send_choice(round, choice)
     }
 
     fn fetch_answers(&mut self, round: u32) -> Result<Vec<AnswerLine>, RunError> {
-        self.all_answers(round)
+        self.collect_answers(round)
     }
 }
 
 impl Outbound for SiteExchange {
     fn longest_recordings(&self) -> Option<u64> {
-        self.errand.examined().dataset.seconds.map(SizeClass::most)
+        self.session.examined().dataset.seconds.map(SizeClass::most)
     }
 
     fn transcription_site(&self) -> TranscriptionSite {
-        self.at_this_site()
+        self.transcription_settings()
     }
 
     fn dispatch_batch(

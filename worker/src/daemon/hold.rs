@@ -16,81 +16,94 @@ use crate::site::store::StoreError;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The reason of a waiting part, for other participants to read.
-pub(super) const WAITS: &str = "the site's steward has to approve it at the site's terminal";
+pub(super) const WAITS: &str = "the site's steward must approve it at the site's terminal";
 
 /// Records that a part waits for an answer at the terminal, unless it is held, and queues the notification of the
 /// server.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn wait(
+pub(super) fn record_wait(
     site: &Site,
     manifest: &str,
     job: JobId,
     dataset: DatasetId,
     reason: &str,
 ) -> Result<(), StoreError> {
-    if let Some(held) = holds::current_hold(&site.store, job, dataset)? {
+    if let Some(hold) = holds::current_hold(&site.store, job, dataset)? {
         // The server offers it, so it does not know of the hold, or no longer does.
-        return holds::resend(&site.store, held.id);
+        return holds::resend(&site.store, hold.id);
     }
-    let (manifest, reason) = (manifest.to_owned(), reason.to_owned());
-    let word = SiteHold { manifest, job, dataset, hold: true, reason, at: (site.clock)() };
-    holds::record(&site.store, &word, HoldOrigin::Worker)
+    let statement = SiteHold {
+        manifest: manifest.to_owned(),
+        job,
+        dataset,
+        hold: true,
+        reason: reason.to_owned(),
+        at: (site.clock)(),
+    };
+    holds::record(&site.store, &statement, HoldOrigin::Worker)
 }
 
-/// Returns whether a part is held. If `answered`, a hold that waited for the answer alone ends.
+/// Returns whether a part is held. If `is_answered`, a hold that waited for the answer alone ends.
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub(super) fn after(site: &Site, examined: &ExaminedManifest, answered: bool) -> Result<bool, StoreError> {
-    let (job, dataset) = (examined.manifest.job, examined.dataset.id);
-    let Some(held) = holds::current_hold(&site.store, job, dataset)? else { return Ok(false) };
-    if answered && held.by == HoldOrigin::Worker.word() {
-        let word = SiteHold { hold: false, reason: String::new(), at: (site.clock)(), ..held.word };
-        holds::record(&site.store, &word, HoldOrigin::Worker)?;
+pub(super) fn update_hold(site: &Site, examined: &ExaminedManifest, is_answered: bool) -> Result<bool, StoreError> {
+    let Some(hold) = holds::current_hold(&site.store, examined.manifest.job, examined.dataset.id)? else {
+        return Ok(false);
+    };
+    if is_answered && hold.by == HoldOrigin::Worker.word() {
+        let statement = SiteHold { hold: false, reason: String::new(), at: (site.clock)(), ..hold.word };
+        holds::record(&site.store, &statement, HoldOrigin::Worker)?;
         return Ok(false);
     }
     Ok(true)
 }
 
 /// Sends every hold that the server has not received, oldest first.
-pub(super) async fn tell(site: &Site) {
-    let waiting = match holds::pending_statements(&site.store) {
-        Ok(waiting) => waiting,
-        Err(error) => return tracing::error!(error = %error, "holds could not be read"),
+pub(super) async fn send_holds(site: &Site) {
+    let pending = match holds::pending_statements(&site.store) {
+        Ok(pending) => pending,
+        Err(error) => return tracing::error!(error = %error, "cannot read the pending holds"),
     };
-    for StoredHold { id, word, by } in waiting {
+    for StoredHold { id, word, by } in pending {
         let signed = match site.key.sign(&word) {
             Ok(signed) => signed,
-            Err(error) => return tracing::error!(error = %error, "a hold could not be signed"),
+            Err(error) => return tracing::error!(error = %error, "cannot sign a hold"),
         };
         match site.gateway.hold(&signed).await {
-            Ok(()) => tracing::info!(job.id = %word.job, hold = word.hold, by, "hold told"),
+            Ok(()) => tracing::info!(job.id = %word.job, hold = word.hold, by, "the server has received a hold"),
             Err(error) if error.is_transient() => return,
             // The job is not active at the server: if it is offered here, the hold is sent again.
-            Err(error) => tracing::warn!(job.id = %word.job, error = %error, "a hold came to nothing"),
+            Err(error) => tracing::warn!(job.id = %word.job, error = %error, "the server rejects a hold"),
         }
         if let Err(error) = holds::acknowledge(&site.store, id) {
-            return tracing::error!(error = %error, "a hold could not be noted as told");
+            return tracing::error!(error = %error, "cannot mark hold {id} as acknowledged");
         }
     }
 }
 
 /// Stops a part when the site's terminal holds it, even if the server cannot be notified. Ends with the lease.
-pub(super) async fn watch(site: &Site, lease: &Lease, job: JobId, dataset: DatasetId, begun: &CancellationToken) {
+pub(super) async fn stop_when_held(
+    site: &Site,
+    lease: &Lease,
+    job: JobId,
+    dataset: DatasetId,
+    start: &CancellationToken,
+) {
     tokio::select! {
-        () = begun.cancelled() => {}
+        () = start.cancelled() => {}
         () = lease.stop.cancelled() => return,
     }
     while !lease.stop.is_cancelled() {
         match holds::current_hold(&site.store, job, dataset) {
-            Ok(Some(held)) => {
-                tracing::info!(job.id = %job, dataset.id = %dataset, by = held.by, "the run is put down: this site holds the job");
-                lease.put_down(format!("this site holds the job: {}", held.word.reason));
+            Ok(Some(hold)) => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, by = hold.by, "the run stops because this site holds the job");
+                lease.put_down(format!("this site holds the job: {}", hold.word.reason));
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(error = %error, "holds could not be read"),
+            Err(error) => tracing::error!(error = %error, "cannot read the holds"),
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}

@@ -21,7 +21,7 @@ impl KnownProposals {
     /// Adds a proposal. A full set is emptied first: the server offers its proposals again, and none is decided anew.
     pub(super) fn add(&mut self, digest: String) {
         if self.digests.len() >= self.most && !self.digests.contains(&digest) {
-            tracing::warn!(proposals = self.most, "the server makes proposals without end");
+            tracing::warn!(proposals = self.most, "the server makes more proposals than the worker remembers");
             self.digests.clear();
         }
         self.digests.insert(digest);

@@ -7,14 +7,14 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use undertone_api::problem::Code;
 
-use crate::gateway::{Gateway, Patience};
+use crate::gateway::{Gateway, retry_call};
 
 /// The shortest time between renewals.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// The reason for the end of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum LeaseEnd {
     /// The job is over, according to the server.
     Over(String),
     /// Another process works on it.
@@ -26,23 +26,28 @@ pub(super) enum End {
 pub(super) struct Lease {
     token: watch::Sender<String>,
     /// The number of confirmations by the server.
-    renewed: watch::Sender<u64>,
+    renewals: watch::Sender<u64>,
     /// Cancelled when the run has to stop, for any reason.
     pub(super) stop: CancellationToken,
     /// Cancelled when the worker has to stop. A wait for a tick of the release clock continues after the end of the
     /// lease alone: the time at which a run learns of that depends on its computation.
     pub(super) shutdown: CancellationToken,
-    end: OnceLock<End>,
+    end: OnceLock<LeaseEnd>,
     doubt: Notify,
     time: RwLock<Duration>,
 }
 
 impl Lease {
     pub(super) fn new(token: String, stop: CancellationToken) -> Self {
-        let (token, renewed) = (watch::Sender::new(token), watch::Sender::new(0));
-        let time = RwLock::new(Duration::from_secs(30));
-        let shutdown = stop.clone();
-        Self { token, renewed, stop, shutdown, end: OnceLock::new(), doubt: Notify::new(), time }
+        Self {
+            token: watch::Sender::new(token),
+            renewals: watch::Sender::new(0),
+            shutdown: stop.clone(),
+            stop,
+            end: OnceLock::new(),
+            doubt: Notify::new(),
+            time: RwLock::new(Duration::from_secs(30)),
+        }
     }
 
     /// Sets the token that is cancelled when the worker has to stop.
@@ -61,19 +66,19 @@ impl Lease {
     }
 
     /// Returns its end; `None` before the end, or when the daemon stops.
-    pub(super) fn end(&self) -> Option<&End> {
+    pub(super) fn end(&self) -> Option<&LeaseEnd> {
         self.end.get()
     }
 
     /// Returns the reason why the run has to stop.
     pub(super) fn reason(&self) -> String {
         match self.end() {
-            Some(End::Over(reason) | End::Lost(reason)) => reason.clone(),
-            None => "the worker is being stopped".to_owned(),
+            Some(LeaseEnd::Over(reason) | LeaseEnd::Lost(reason)) => reason.clone(),
+            None => "the worker is stopping".to_owned(),
         }
     }
 
-    fn close(&self, end: End) {
+    fn close(&self, end: LeaseEnd) {
         // The first reason remains.
         let _ = self.end.set(end);
         self.stop.cancel();
@@ -81,18 +86,19 @@ impl Lease {
 
     /// Ends the lease at this site: the part stops and may be offered again.
     pub(super) fn put_down(&self, reason: String) {
-        self.close(End::Lost(reason));
+        self.close(LeaseEnd::Lost(reason));
     }
 
     /// Waits after the server rejected `token`. Returns true when a later token is in force, or the same one is valid
     /// again after a short pause of the job. Then the call can be repeated, after the shortest pause. Returns false
     /// when the run has to stop.
-    pub(super) async fn holds_after(&self, token: &str) -> bool {
-        let (mut changes, mut renewals) = (self.token.subscribe(), self.renewed.subscribe());
+    pub(super) async fn wait_after_rejection(&self, token: &str) -> bool {
+        let mut changes = self.token.subscribe();
+        let mut renewals = self.renewals.subscribe();
         self.doubt.notify_one();
         tokio::select! {
-            changed = changes.wait_for(|now| now != token) => return changed.is_ok(),
-            renewed = renewals.changed() => if renewed.is_err() { return false },
+            change = changes.wait_for(|now| now != token) => return change.is_ok(),
+            renewal = renewals.changed() => if renewal.is_err() { return false },
             () = self.stop.cancelled() => return false,
         }
         // If the renewal began before the rejection, the repeated call is rejected again, and waits again.
@@ -103,7 +109,7 @@ impl Lease {
     }
 
     /// Renews the lease until it ends or the daemon stops.
-    pub(super) async fn keep(&self, gateway: &Gateway, time: Duration) {
+    pub(super) async fn keep_alive(&self, gateway: &Gateway, time: Duration) {
         *self.time.write().unwrap_or_else(PoisonError::into_inner) = time;
         while !self.stop.is_cancelled() {
             let pause = (*self.time.read().unwrap_or_else(PoisonError::into_inner) / 3).max(SHORTEST);
@@ -113,19 +119,21 @@ impl Lease {
                 () = self.stop.cancelled() => return,
             }
             let token = self.token();
-            let renewed = Patience::default().keep_trying("renew", &self.stop, || gateway.renew(&token)).await;
-            match renewed {
+            let answer = retry_call("renew", &self.stop, || gateway.renew(&token)).await;
+            match answer {
                 None => return,
-                Some(Ok(renewal)) if renewal.go_on => {
+                Some(Ok(renewal)) if renewal.is_active => {
                     *self.time.write().unwrap_or_else(PoisonError::into_inner) = renewal.lease_time;
-                    self.renewed.send_modify(|times| *times += 1);
+                    self.renewals.send_modify(|times| *times += 1);
                 }
-                Some(Ok(renewal)) => self.close(End::Over(renewal.reason)),
+                Some(Ok(renewal)) => self.close(LeaseEnd::Over(renewal.reason)),
                 // A later lease arrived in between.
                 Some(Err(_)) if self.token() != token => {}
-                Some(Err(error)) if error.code() == Some(Code::LeaseLost) => self.close(End::Lost(error.to_string())),
+                Some(Err(error)) if error.code() == Some(Code::LeaseLost) => {
+                    self.close(LeaseEnd::Lost(error.to_string()))
+                }
                 Some(Err(error)) => {
-                    tracing::warn!(error = %error, "a lease could not be renewed");
+                    tracing::warn!(error = %error, "cannot renew a lease");
                 }
             }
         }
@@ -136,22 +144,22 @@ impl Lease {
 mod tests {
     use tokio_util::sync::CancellationToken;
 
-    use super::{End, Lease};
+    use super::{Lease, LeaseEnd};
 
     #[tokio::test]
-    async fn a_later_lease_lets_the_run_go_on() {
+    async fn later_lease_continues_the_run() {
         let lease = Lease::new("first".to_owned(), CancellationToken::new());
         lease.replace("second".to_owned());
-        assert!(lease.holds_after("first").await);
+        assert!(lease.wait_after_rejection("first").await);
         assert_eq!(lease.token(), "second");
     }
 
     #[tokio::test]
-    async fn the_first_reason_to_stop_is_the_reason() {
+    async fn first_reason_to_stop_is_kept() {
         let lease = Lease::new("first".to_owned(), CancellationToken::new());
-        lease.close(End::Over("cancelled".to_owned()));
-        lease.close(End::Lost("lost".to_owned()));
-        assert!(!lease.holds_after("first").await && lease.stop.is_cancelled());
+        lease.close(LeaseEnd::Over("cancelled".to_owned()));
+        lease.close(LeaseEnd::Lost("lost".to_owned()));
+        assert!(!lease.wait_after_rejection("first").await && lease.stop.is_cancelled());
         assert_eq!(lease.reason(), "cancelled");
     }
 }

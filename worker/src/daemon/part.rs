@@ -12,13 +12,14 @@ use undertone_api::job::log::{Fault, Phase};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 
-use super::exchange::{Handed, SiteExchange};
-use super::lease::{End, Lease};
-use super::log::{PartLog, fault_of};
+use super::decisions::{ApprovalVerdict, ProposalVerdict};
+use super::exchange::{RunResults, SiteExchange};
+use super::lease::{Lease, LeaseEnd};
+use super::log::{PartLog, classify_fault};
 use super::release_clock::ReleaseClock;
-use super::{Held, Site, desk, hold, witness};
+use super::{HeldParts, Site, decisions, hold, witness};
 use crate::fault;
-use crate::gateway::{GatewayError, Patience, Work};
+use crate::gateway::{GatewayError, OfferedWork, retry_call};
 use crate::run::{self, RunError};
 use crate::site::admission::ExaminedManifest;
 use crate::site::jobs::{self, RunOutcome, RunRow};
@@ -33,202 +34,251 @@ const LOOK: Duration = Duration::from_secs(1);
 const HOLD: Duration = Duration::from_secs(30);
 
 /// The result of an examination of offered work.
-pub enum Look {
+pub enum WorkExamination {
     /// It may run.
-    Go(Box<ExaminedManifest>),
+    Ready(Box<ExaminedManifest>),
     /// It has ended before, with this outcome.
     Ended(RunOutcome),
     /// The site refuses it.
     Refused(String),
     /// It comes under another job's document, or a forged one.
-    Alien(String),
+    Foreign(String),
     /// The decision at the site's terminal is missing, or the site holds the job.
-    Waits(Box<ExaminedManifest>),
+    Waiting(Box<ExaminedManifest>),
+}
+
+/// A part under its lease.
+struct LeasedPart<'a> {
+    site: &'a Arc<Site>,
+    work: &'a OfferedWork,
+    lease: &'a Arc<Lease>,
+    job: JobId,
+    log: &'a PartLog,
+}
+
+/// The end of a run on its thread.
+struct RunEnd {
+    result: Result<(), RunError>,
+    results: RunResults,
+    /// The clock of its releases; `None` when the run did not start.
+    release_clock: Option<Arc<ReleaseClock>>,
+}
+
+impl RunEnd {
+    /// Returns the end of a run that did not start.
+    fn without_start(error: RunError) -> Self {
+        Self { result: Err(error), results: RunResults::default(), release_clock: None }
+    }
 }
 
 /// Works on a part until the part or its lease ends, or the daemon stops.
-pub(super) async fn run(site: &Arc<Site>, work: Work, lease: &Arc<Lease>, slots: &Semaphore) {
-    let Some(job) = desk::job_of(site, &work.manifest) else { return };
+pub(super) async fn run_part(site: &Arc<Site>, work: OfferedWork, lease: &Arc<Lease>, slots: &Semaphore) {
+    let Some(job) = decisions::verified_job(site, &work.manifest) else { return };
     let dataset = work.dataset;
-    let log = PartLog::of(site, lease, &work.manifest);
-    let keep = async {
-        lease.keep(&site.gateway, work.lease_time).await;
+    let log = PartLog::for_manifest(site, lease, &work.manifest);
+    let renewal = async {
+        lease.keep_alive(&site.gateway, work.lease_time).await;
         // After the end of the lease, the part ends by itself.
         std::future::pending::<()>().await;
     };
-    let begun = CancellationToken::new();
+    let start = CancellationToken::new();
     let watch = async {
-        hold::watch(site, lease, job, dataset, &begun).await;
+        hold::stop_when_held(site, lease, job, dataset, &start).await;
         std::future::pending::<()>().await;
     };
     let part = async {
-        let outcome = whole(site, &work, lease, slots, job, &begun, &log).await;
-        log.ends(&outcome);
-        log.last_words().await;
+        let leased = LeasedPart { site, work: &work, lease, job, log: &log };
+        let outcome = leased.run(slots, &start).await;
+        log.record_end(&outcome);
+        log.flush().await;
         match outcome {
             Ok(Some(outcome)) => {
-                if !end(site, job, dataset, &lease.token(), &outcome).await {
-                    tokio::select! {
-                        () = tokio::time::sleep(HOLD) => {}
-                        () = lease.stop.cancelled() => {}
-                    }
+                if !end_part(site, job, dataset, &lease.token(), &outcome).await {
+                    delay_next_offer(lease).await;
                 }
             }
-            Ok(None) => tracing::info!(job.id = %job, dataset.id = %dataset, reason = lease.reason(), "run put down"),
+            Ok(None) => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, reason = lease.reason(), "the run stopped without an outcome");
+            }
             Err(error) => {
                 tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "the site's own disk fails; nothing is released");
-                tokio::select! {
-                    () = tokio::time::sleep(HOLD) => {}
-                    () = lease.stop.cancelled() => {}
-                }
+                delay_next_offer(lease).await;
             }
         }
     };
     tokio::select! {
         () = part => {}
-        () = keep => {}
+        () = renewal => {}
         () = watch => {}
-        () = log.carry() => {}
+        () = log.send_events() => {}
     }
 }
 
-/// Runs the part up to its outcome; `None` when it stopped without one.
-async fn whole(
-    site: &Arc<Site>,
-    work: &Work,
-    lease: &Arc<Lease>,
-    slots: &Semaphore,
-    job: JobId,
-    begun: &CancellationToken,
-    log: &PartLog,
-) -> Result<Option<RunOutcome>, LedgerError> {
-    let _slot;
-    let examined = match before(site, work, lease, job, log).await? {
-        None | Some(Look::Waits(_)) => return Ok(stopped(lease)),
-        Some(Look::Ended(outcome)) => return Ok(Some(outcome)),
-        Some(Look::Alien(reason)) => {
-            log.fault(Fault::ForeignManifest);
-            turn_away(site, work, job, reason).await;
-            return Ok(None);
+/// Keeps the part for [`HOLD`], so that it is not offered again at once.
+async fn delay_next_offer(lease: &Lease) {
+    tokio::select! {
+        () = tokio::time::sleep(HOLD) => {}
+        () = lease.stop.cancelled() => {}
+    }
+}
+
+impl LeasedPart<'_> {
+    /// Runs the part up to its outcome; `None` when it stopped without one. Cancels `start` when it may run.
+    async fn run(&self, slots: &Semaphore, start: &CancellationToken) -> Result<Option<RunOutcome>, LedgerError> {
+        let Self { site, work, lease, job, log } = *self;
+        let _slot;
+        let examined = match self.await_decision().await? {
+            None | Some(WorkExamination::Waiting(_)) => return Ok(lease_outcome(lease)),
+            Some(WorkExamination::Ended(outcome)) => return Ok(Some(outcome)),
+            Some(WorkExamination::Foreign(reason)) => {
+                log.record_fault(Fault::ForeignManifest);
+                reject_work(site, work, job, reason).await;
+                return Ok(None);
+            }
+            Some(WorkExamination::Refused(reason)) => {
+                let is_terminal = decisions::is_terminal_refusal(site, &work.manifest, job, work.dataset, &reason)?;
+                log.record_fault(if is_terminal { Fault::RefusedAtTerminal } else { Fault::RefusedByPolicy });
+                let outcome = refuse_work(site, work, job, &lease.token(), reason)?;
+                decisions::send_decisions(site).await;
+                return Ok(Some(outcome));
+            }
+            Some(WorkExamination::Ready(examined)) => examined,
+        };
+        start.cancel();
+        if slots.available_permits() == 0 {
+            log.record_phase(Phase::AwaitsSlot);
         }
-        Some(Look::Refused(reason)) => {
-            let terminal = desk::refused_at_terminal(site, &work.manifest, job, work.dataset, &reason)?;
-            log.fault(if terminal { Fault::RefusedAtTerminal } else { Fault::RefusedByPolicy });
-            let outcome = refuse(site, work, job, &lease.token(), reason)?;
-            desk::tell(site).await;
+        tokio::select! {
+            slot = slots.acquire() => _slot = slot,
+            () = lease.stop.cancelled() => return Ok(lease_outcome(lease)),
+        }
+        if let Some(outcome) = begin_part(site, work, &examined, &lease.token())? {
+            log.record_fault(Fault::RefusedByLedger);
+            decisions::send_decisions(site).await;
             return Ok(Some(outcome));
         }
-        Some(Look::Go(examined)) => examined,
-    };
-    begun.cancel();
-    if slots.available_permits() == 0 {
-        log.phase(Phase::AwaitsSlot);
-    }
-    tokio::select! {
-        slot = slots.acquire() => _slot = slot,
-        () = lease.stop.cancelled() => return Ok(stopped(lease)),
-    }
-    if let Some(outcome) = take_up(site, work, &examined, &lease.token())? {
-        log.fault(Fault::RefusedByLedger);
-        desk::tell(site).await;
-        return Ok(Some(outcome));
-    }
-    tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "run begins");
-    log.phase(Phase::Begun);
-    let public = examined.local.visibility == Visibility::Public;
-    let (ended, Handed { report, audit }, release_clock) = execute(site, *examined, lease, log).await;
-    if let Some(release_clock) = release_clock.filter(|_| !public) {
-        // The end of a part with private data (done, failed or stopped) is reported on its clock, even after the end of
-        // its lease.
-        release_clock.wait_with_end(&lease.shutdown).await;
-    }
-    Ok(match ended {
-        Ok(()) => {
-            tracing::info!(job.id = %job, dataset.id = %work.dataset, "run done");
-            Some(RunOutcome::Done { report, audit })
+        tracing::info!(job.id = %job, job.kind = examined.manifest.spec.kind(), dataset.name = examined.local.name, "the run begins");
+        log.record_phase(Phase::Begun);
+        let is_public = examined.local.visibility == Visibility::Public;
+        let RunEnd { result, results, release_clock } = self.execute(*examined).await;
+        if let Some(release_clock) = release_clock.filter(|_| !is_public) {
+            // The end of a part with private data (done, failed or stopped) is reported on its clock, even after the
+            // end of its lease.
+            release_clock.wait_with_end(&lease.shutdown).await;
         }
-        Err(RunError::Stopped(_)) => stopped(lease),
-        Err(RunError::Refused(problem)) => {
-            tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason = problem.with_causes(), "run refused by the site");
-            log.fault(Fault::RefusedByPolicy);
-            Some(RunOutcome::GaveUp { reason: problem.to_string() })
-        }
-        Err(RunError::Disk(problem)) => {
-            let reason = problem.with_causes();
-            tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part goes on when it is mended");
-            log.fault(fault_of(&reason));
-            tokio::select! {
-                () = tokio::time::sleep(HOLD) => {}
-                () = lease.stop.cancelled() => {}
+        Ok(match result {
+            Ok(()) => {
+                tracing::info!(job.id = %job, dataset.id = %work.dataset, "the run is done");
+                Some(RunOutcome::Done { report: results.report, audit: results.audit })
             }
-            stopped(lease)
+            Err(RunError::Stopped(_)) => lease_outcome(lease),
+            Err(RunError::Refused(problem)) => {
+                tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason = problem.with_causes(), "the site refuses to continue the run");
+                log.record_fault(Fault::RefusedByPolicy);
+                Some(RunOutcome::GaveUp { reason: problem.to_string() })
+            }
+            Err(RunError::Disk(problem)) => {
+                let reason = problem.with_causes();
+                tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part continues after the repair");
+                log.record_fault(classify_fault(&reason));
+                delay_next_offer(lease).await;
+                lease_outcome(lease)
+            }
+            Err(RunError::Failed(problem)) => {
+                let reason = problem.with_causes();
+                tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the run failed");
+                log.record_fault(classify_fault(&reason));
+                // Errors about private data stay at this site: they may contain a recording's name or a figure. Causes
+                // stay here in any case.
+                let public_reason = if is_public {
+                    problem.to_string()
+                } else {
+                    "the run failed; this site's own log states the cause".to_owned()
+                };
+                Some(RunOutcome::GaveUp { reason: public_reason })
+            }
+        })
+    }
+
+    /// Examines work until there is an answer; `None` when the lease ended first.
+    async fn await_decision(&self) -> Result<Option<WorkExamination>, LedgerError> {
+        let Self { site, work, lease, job, log } = *self;
+        let mut has_reported = false;
+        loop {
+            // Each pass judges anew: policy and ledger may have changed since the last one.
+            let examined = match examine_work(site, work, job)? {
+                WorkExamination::Waiting(examined) => examined,
+                WorkExamination::Ended(outcome) => {
+                    decisions::send_decisions(site).await;
+                    return Ok(Some(WorkExamination::Ended(outcome)));
+                }
+                answer => return Ok(Some(answer)),
+            };
+            if !has_reported {
+                let reason = decisions::waiting_reason(site, &examined, work)?;
+                hold::record_wait(site, &examined.digest, job, work.dataset, reason)?;
+                hold::send_holds(site).await;
+                tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, reason, "work waits for `undertone-worker approve` at this site");
+                log.record_phase(Phase::AwaitsTerminal);
+                has_reported = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = lease.stop.cancelled() => return Ok(None),
+            }
         }
-        Err(RunError::Failed(problem)) => {
-            let reason = problem.with_causes();
-            tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "run failed");
-            log.fault(fault_of(&reason));
-            // Errors about private data stay at this site: they may contain a recording's name or a figure. Causes stay
-            // here in any case.
-            let text =
-                if public { problem.to_string() } else { "the run failed; this site's own log says why".to_owned() };
-            Some(RunOutcome::GaveUp { reason: text })
+    }
+
+    /// Runs the job on a separate thread.
+    async fn execute(&self, examined: ExaminedManifest) -> RunEnd {
+        let (end_sender, end) = oneshot::channel();
+        let (clock_sender, release_clock) = oneshot::channel();
+        let handle = Handle::current();
+        let site = Arc::clone(self.site);
+        let lease = Arc::clone(self.lease);
+        let log = self.log.clone();
+        let name = format!("run {}", examined.local.name);
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let spec = examined.manifest.spec.clone();
+            let mut exchange = match SiteExchange::new(handle, site, lease, examined) {
+                Ok(exchange) => exchange.with_log(log),
+                Err(error) => return drop(end_sender.send((Err(error), RunResults::default()))),
+            };
+            // The receiver is gone when the daemon has stopped.
+            drop(clock_sender.send(exchange.release_clock()));
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
+                .unwrap_or_else(|_| Err(RunError::failed("the run panicked; the log has the place")));
+            // The receiver is gone when the daemon has stopped.
+            drop(end_sender.send((result, exchange.into_results())));
+        });
+        if let Err(error) = thread {
+            return RunEnd::without_start(RunError::failed(format!("cannot start a thread: {error}")));
         }
-    })
+        let lost_thread = || Err(RunError::failed("the run's thread is gone"));
+        let (result, results) = end.await.unwrap_or_else(|_| (lost_thread(), RunResults::default()));
+        RunEnd { result, results, release_clock: release_clock.await.ok() }
+    }
 }
 
 /// Rejects work under a document that is not the manifest of its job: with a signed refusal and the end of the lease.
 /// The site's records, reservations and runs under the job's own manifest do not change.
-pub(super) async fn turn_away(site: &Site, work: &Work, job: JobId, reason: String) {
-    tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the server asked for something it may not");
-    if let Err(error) = desk::refuse(site, &work.manifest, job, work.dataset, &reason) {
-        return tracing::error!(job.id = %job, error = %error, "a refusal could not be noted");
+pub(super) async fn reject_work(site: &Site, work: &OfferedWork, job: JobId, reason: String) {
+    tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the worker refuses a forbidden request of the server");
+    if let Err(error) = decisions::refuse(site, &work.manifest, job, work.dataset, &reason) {
+        return tracing::error!(job.id = %job, error = %error, "cannot record a refusal");
     }
-    desk::tell(site).await;
+    decisions::send_decisions(site).await;
     // It is sent once: after a loss, the work is offered and rejected again.
     if let Err(error) = site.gateway.finish(&work.lease, &RunOutcome::GaveUp { reason }, &[]).await {
-        tracing::warn!(job.id = %job, error = %error, "the server does not take a lease back");
+        tracing::warn!(job.id = %job, error = %error, "the server does not accept the return of a lease");
     }
 }
 
 /// Returns the outcome of a part after the end of its lease: one if the job is over, `None` if it may come back.
-fn stopped(lease: &Lease) -> Option<RunOutcome> {
+fn lease_outcome(lease: &Lease) -> Option<RunOutcome> {
     match lease.end() {
-        Some(End::Over(reason)) => Some(RunOutcome::Stopped { reason: reason.clone() }),
-        Some(End::Lost(_)) | None => None,
-    }
-}
-
-/// Examines work until there is an answer; `None` when the lease ended first.
-async fn before(
-    site: &Site,
-    work: &Work,
-    lease: &Lease,
-    job: JobId,
-    log: &PartLog,
-) -> Result<Option<Look>, LedgerError> {
-    let mut told = false;
-    loop {
-        // Each pass judges anew: policy and ledger may have changed since the last one.
-        let examined = match look(site, work, job)? {
-            Look::Waits(examined) => examined,
-            Look::Ended(outcome) => {
-                desk::tell(site).await;
-                return Ok(Some(Look::Ended(outcome)));
-            }
-            answer => return Ok(Some(answer)),
-        };
-        if !told {
-            let reason = desk::why_it_waits(site, &examined, work)?;
-            hold::wait(site, &examined.digest, job, work.dataset, reason)?;
-            hold::tell(site).await;
-            tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, reason, "work waits for `undertone-worker approve` at this site");
-            log.phase(Phase::AwaitsTerminal);
-            told = true;
-        }
-        tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
-            () = lease.stop.cancelled() => return Ok(None),
-        }
+        Some(LeaseEnd::Over(reason)) => Some(RunOutcome::Stopped { reason: reason.clone() }),
+        Some(LeaseEnd::Lost(_)) | None => None,
     }
 }
 
@@ -237,30 +287,30 @@ async fn before(
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails; that is no answer to an offer.
-pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
-    if let Some(reason) = desk::alien(site, &work.manifest)? {
-        return Ok(Look::Alien(reason));
+pub fn examine_work(site: &Site, work: &OfferedWork, job: JobId) -> Result<WorkExamination, LedgerError> {
+    if let Some(reason) = decisions::find_document_fault(site, &work.manifest)? {
+        return Ok(WorkExamination::Foreign(reason));
     }
-    let before = jobs::run(&site.store, job, work.dataset)?;
-    if let Some(RunRow { ended: Some(outcome), is_acknowledged: told, .. }) = before {
-        if told {
-            tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has been told");
+    let earlier = jobs::run(&site.store, job, work.dataset)?;
+    if let Some(RunRow { ended: Some(outcome), is_acknowledged, .. }) = earlier {
+        if is_acknowledged {
+            tracing::error!(job.id = %job, dataset.id = %work.dataset, "the server offers work whose end it has acknowledged");
             let reason = "the job is over at this site; propose a new one";
-            desk::refuse(site, &work.manifest, job, work.dataset, reason)?;
+            decisions::refuse(site, &work.manifest, job, work.dataset, reason)?;
         }
-        return Ok(Look::Ended(outcome));
+        return Ok(WorkExamination::Ended(outcome));
     }
-    let (examined, rules) = match desk::judge(site, &work.manifest, work.dataset)? {
-        desk::Verdict::Allowed(examined, rules) => (examined, rules),
-        desk::Verdict::Refused(reason) => return Ok(Look::Refused(reason)),
+    let (examined, rules) = match decisions::judge(site, &work.manifest, work.dataset)? {
+        ProposalVerdict::Allowed(examined, rules) => (examined, rules),
+        ProposalVerdict::Refused(reason) => return Ok(WorkExamination::Refused(reason)),
     };
-    let approval = desk::approval(site, &examined, &rules, work)?;
-    let held = hold::after(site, &examined, approval.is_some())?;
+    let approval = decisions::judge_approval(site, &examined, &rules, work)?;
+    let is_held = hold::update_hold(site, &examined, approval != ApprovalVerdict::Pending)?;
     Ok(match approval {
-        Some(Ok(())) if held => Look::Waits(examined),
-        Some(Ok(())) => Look::Go(examined),
-        Some(Err(reason)) => Look::Refused(reason),
-        None => Look::Waits(examined),
+        ApprovalVerdict::Approved if is_held => WorkExamination::Waiting(examined),
+        ApprovalVerdict::Approved => WorkExamination::Ready(examined),
+        ApprovalVerdict::Refused(reason) => WorkExamination::Refused(reason),
+        ApprovalVerdict::Pending => WorkExamination::Waiting(examined),
     })
 }
 
@@ -268,9 +318,15 @@ pub fn look(site: &Site, work: &Work, job: JobId) -> Result<Look, LedgerError> {
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String) -> Result<RunOutcome, LedgerError> {
-    tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "work refused");
-    desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
+pub fn refuse_work(
+    site: &Site,
+    work: &OfferedWork,
+    job: JobId,
+    lease: &str,
+    reason: String,
+) -> Result<RunOutcome, LedgerError> {
+    tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason, "the site refuses work");
+    decisions::refuse(site, &work.manifest, job, work.dataset, &reason)?;
     jobs::record_start(&site.store, job, work.dataset, lease)?;
     Ok(RunOutcome::GaveUp { reason })
 }
@@ -280,92 +336,73 @@ pub fn refuse(site: &Site, work: &Work, job: JobId, lease: &str, reason: String)
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails.
-pub fn take_up(
+pub fn begin_part(
     site: &Site,
-    work: &Work,
+    work: &OfferedWork,
     examined: &ExaminedManifest,
     lease: &str,
 ) -> Result<Option<RunOutcome>, LedgerError> {
     let job = examined.manifest.job;
     jobs::record_start(&site.store, job, work.dataset, lease)?;
-    let Err(reason) = reserve(site, examined)? else { return Ok(None) };
-    desk::refuse(site, &work.manifest, job, work.dataset, &reason)?;
-    Ok(Some(RunOutcome::GaveUp { reason }))
+    match reserve(site, examined)? {
+        ReservationOutcome::Accepted => Ok(None),
+        ReservationOutcome::Refused(reason) => {
+            decisions::refuse(site, &work.manifest, job, work.dataset, &reason)?;
+            Ok(Some(RunOutcome::GaveUp { reason }))
+        }
+    }
 }
 
-/// Reserves the worst case; the inner error is the site's refusal.
-fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<Result<(), String>, LedgerError> {
+/// The answer of the site's ledger to a reservation.
+enum ReservationOutcome {
+    /// The worst case is reserved, or the part needs no reservation.
+    Accepted,
+    /// The site refuses, for this reason.
+    Refused(String),
+}
+
+/// Reserves the worst case.
+fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<ReservationOutcome, LedgerError> {
     let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) else {
-        return Ok(Ok(()));
+        return Ok(ReservationOutcome::Accepted);
     };
     let units = units_of(&examined.local, &site.datasets());
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name).for_units(&units));
     let Some(limits) = rules.and_then(|rules| rules.unit_limits(under.charge.unit).ok()) else {
-        return Ok(Err("this site has set no budget for the job's privacy unit".to_owned()));
+        let reason = "this site has set no budget for the job's privacy unit".to_owned();
+        return Ok(ReservationOutcome::Refused(reason));
     };
     match site.ledger.reserve(&under, limits) {
-        Ok(()) => Ok(Ok(())),
+        Ok(()) => Ok(ReservationOutcome::Accepted),
         Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => Err(error),
-        Err(refusal) => Ok(Err(format!("this site's ledger refuses: {refusal}"))),
+        Err(refusal) => Ok(ReservationOutcome::Refused(format!("this site's ledger refuses: {refusal}"))),
     }
-}
-
-/// Runs the job on a separate thread; returns its result, its report and audit, and its release clock.
-async fn execute(
-    site: &Arc<Site>,
-    examined: ExaminedManifest,
-    lease: &Arc<Lease>,
-    log: &PartLog,
-) -> (Result<(), RunError>, Handed, Option<Arc<ReleaseClock>>) {
-    let (done, ended) = oneshot::channel();
-    let (clock_sender, release_clock) = oneshot::channel();
-    let (site, lease, handle, log) = (Arc::clone(site), Arc::clone(lease), Handle::current(), log.clone());
-    let name = format!("run {}", examined.local.name);
-    let thread = std::thread::Builder::new().name(name).spawn(move || {
-        let spec = examined.manifest.spec.clone();
-        let mut exchange = match SiteExchange::new(handle, site, lease, examined) {
-            Ok(exchange) => exchange.with_log(log),
-            Err(error) => return drop(done.send((Err(error), Handed::default()))),
-        };
-        // The receiver is gone when the daemon has stopped.
-        drop(clock_sender.send(exchange.release_clock()));
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run::run(&spec, &mut exchange)))
-            .unwrap_or_else(|_| Err(RunError::failed("the run panicked; the log has the place")));
-        // The receiver is gone when the daemon has stopped.
-        drop(done.send((ended, exchange.into_handed())));
-    });
-    if let Err(error) = thread {
-        return (Err(RunError::failed(format!("no thread could be started: {error}"))), Handed::default(), None);
-    }
-    let gone = |_| (Err(RunError::failed("the run's thread is gone")), Handed::default());
-    let (ended, handed) = ended.await.unwrap_or_else(gone);
-    (ended, handed, release_clock.await.ok())
 }
 
 /// Ends a part: records the outcome, settles, informs the server with the last receipts, and cleans up. Returns true
 /// when the server knows.
-async fn end(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &RunOutcome) -> bool {
-    match ended(site, job, dataset, lease, outcome).await {
-        Ok(told) => told,
+async fn end_part(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &RunOutcome) -> bool {
+    match try_end_part(site, job, dataset, lease, outcome).await {
+        Ok(is_acknowledged) => is_acknowledged,
         Err(error) => {
-            tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "the end of a run could not be noted");
+            tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "cannot record the end of a run");
             false
         }
     }
 }
 
-async fn ended(
+async fn try_end_part(
     site: &Site,
     job: JobId,
     dataset: DatasetId,
     lease: &str,
     outcome: &RunOutcome,
 ) -> Result<bool, LedgerError> {
-    close(site, job, dataset, outcome)?;
-    let (numbers, receipts) = closing(site)?;
-    let Some(countersignatures) = finish(site, lease, outcome, &receipts).await else { return Ok(false) };
-    end_is_told(site, job, dataset, &numbers)?;
-    witness::after(site, &receipts, &countersignatures).await;
+    close_part(site, job, dataset, outcome)?;
+    let (numbers, receipts) = final_receipts(site)?;
+    let Some(countersignatures) = send_end(site, lease, outcome, &receipts).await else { return Ok(false) };
+    acknowledge_end(site, job, dataset, &numbers)?;
+    witness::store_countersignatures(site, &receipts, &countersignatures).await;
     Ok(true)
 }
 
@@ -373,13 +410,13 @@ async fn ended(
 ///
 /// # Errors
 /// [`LedgerError`] when the site's own disk fails; close it again then.
-pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), LedgerError> {
+pub fn close_part(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), LedgerError> {
     // The outcome comes first: after the settlement the run can never resume.
     jobs::record_outcome(&site.store, job, dataset, outcome)?;
     fault::point(fault::BEFORE_SETTLE);
-    let left = site.ledger.settle_job(job, Some(dataset))?;
+    let releases = site.ledger.settle_job(job, Some(dataset))?;
     fault::point(fault::AFTER_SETTLE);
-    tracing::info!(job.id = %job, dataset.id = %dataset, releases = left, "reservation settled");
+    tracing::info!(job.id = %job, dataset.id = %dataset, releases, "the ledger settled a reservation");
     Ok(())
 }
 
@@ -387,7 +424,7 @@ pub fn close(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) 
 ///
 /// # Errors
 /// [`StoreError`] when the database fails.
-pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
+pub fn final_receipts(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
     Ok(outbox::receipts_to_send(&site.store, u64::MAX, None)?.into_iter().unzip())
 }
 
@@ -395,64 +432,64 @@ pub fn closing(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] when the database fails; the end is sent again then.
-pub fn end_is_told(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
+pub fn acknowledge_end(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
     outbox::acknowledge(&site.store, receipts)?;
     jobs::acknowledge_outcome(&site.store, job, dataset)?;
     let folder = site.folder.work(job, dataset);
     if let Err(error) = ReleaseOutbox::new(job, dataset, &folder).clear() {
-        tracing::warn!(job.id = %job, error = %error, "sent vectors could not be removed");
+        tracing::warn!(job.id = %job, error = %error, "cannot remove the vectors of an ended part");
     }
     if let Err(error) = run::forget(&folder) {
-        tracing::warn!(job.id = %job, error = %error, "what was left of recordings could not be removed");
+        tracing::warn!(job.id = %job, error = %error, "cannot remove the remains of recordings");
     }
     Ok(())
 }
 
 /// Sends the end of a part; returns the server's countersignatures if it succeeds.
-async fn finish(site: &Site, lease: &str, outcome: &RunOutcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
-    let told = match (tell(site, lease, outcome, receipts).await, outcome) {
+async fn send_end(site: &Site, lease: &str, outcome: &RunOutcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
+    let answer = match (try_send_end(site, lease, outcome, receipts).await, outcome) {
         (Err(error), RunOutcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
-            tracing::error!(error = %error, "the server does not take the end of the run");
-            let gave_up = RunOutcome::GaveUp { reason: format!("the server did not take the result: {error}") };
-            tell(site, lease, &gave_up, receipts).await
+            tracing::error!(error = %error, "the server rejects the end of a run");
+            let gave_up = RunOutcome::GaveUp { reason: format!("the server rejected the result: {error}") };
+            try_send_end(site, lease, &gave_up, receipts).await
         }
-        (told, _) => told,
+        (answer, _) => answer,
     };
-    match told {
+    match answer {
         Ok(countersignatures) => Some(countersignatures),
         Err(error) => {
-            tracing::warn!(error = %error, "the end of a run could not be told");
+            tracing::warn!(error = %error, "cannot send the end of a run");
             None
         }
     }
 }
 
-async fn tell(
+async fn try_send_end(
     site: &Site,
     lease: &str,
     outcome: &RunOutcome,
     receipts: &[Signed],
 ) -> Result<Vec<Signed>, GatewayError> {
     let stop = CancellationToken::new();
-    let told = Patience::default().keep_trying("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
-    told.unwrap_or_else(|| Err(GatewayError::Unreachable("nobody waits any more".to_owned())))
+    let answer = retry_call("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
+    answer.unwrap_or_else(|| Err(GatewayError::Unreachable("the call was cancelled".to_owned())))
 }
 
 /// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
-pub(super) async fn bury(site: &Arc<Site>, held: &Held) {
-    let open = match jobs::open_runs(&site.store) {
-        Ok(open) => open,
-        Err(error) => return tracing::error!(error = %error, "unfinished runs could not be read"),
+pub(super) async fn report_orphans(site: &Arc<Site>, parts: &HeldParts) {
+    let runs = match jobs::open_runs(&site.store) {
+        Ok(runs) => runs,
+        Err(error) => return tracing::error!(error = %error, "cannot read the unfinished runs"),
     };
-    for (job, dataset, lease) in open {
-        if held.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset)) {
+    for (job, dataset, lease) in runs {
+        if parts.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset)) {
             continue;
         }
         if let Ok(renewal) = site.gateway.renew(&lease).await
-            && !renewal.go_on
+            && !renewal.is_active
         {
-            tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while nobody worked on it here");
-            end(site, job, dataset, &lease, &RunOutcome::Stopped { reason: renewal.reason }).await;
+            tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while no task worked on it here");
+            end_part(site, job, dataset, &lease, &RunOutcome::Stopped { reason: renewal.reason }).await;
         }
     }
 }

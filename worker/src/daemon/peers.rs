@@ -1,5 +1,5 @@
-//! Exchanges heads of the server's log, and positions of the sites' ledgers, with the peers every [`EVERY`] and before the first
-//! offer. The judgement is in `site::witness::peers` and `site::witness::positions`.
+//! Exchanges heads of the server's log, and positions of the sites' ledgers, with the peers every [`EVERY`] and before
+//! the first offer. The judgement is in `site::witness::peers` and `site::witness::positions`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) const EVERY: Duration = Duration::from_mins(10);
 /// Exchanges heads once and logs the result.
 pub(super) async fn exchange_heads(site: &Site) {
     if let Err(error) = try_exchange(site).await {
-        tracing::error!(error = %error, "the heads of peers could not be compared");
+        tracing::error!(error = %error, "cannot compare the heads of peers");
     }
 }
 
@@ -31,18 +31,18 @@ async fn try_exchange(site: &Site) -> Result<(), StoreError> {
     let relayed = match site.gateway.exchange_heads(&observation, &position, &sightings).await {
         Ok(relayed) => relayed,
         Err(error) => {
-            tracing::debug!(error = %error, "the server does not exchange heads; it is asked again");
+            tracing::debug!(error = %error, "the server does not exchange heads; the worker asks again");
             return Ok(());
         }
     };
     let comparison = peers::compare(&site.store, &site.identity.server_key, &own, &relayed, now)?;
     for reason in &comparison.rejected {
-        tracing::warn!(reason = %reason.escape_debug(), "a peer's head is not accepted");
+        tracing::warn!(reason = %reason.escape_debug(), "the worker rejects a peer's head");
     }
     if let Some(fork) = &comparison.fork {
         tracing::error!(
             problem = %fork,
-            "ALARM: the server has shown another site a log that does not agree with the one shown here. Nothing leaves this site from now on. Both heads are kept: `undertone-worker ledger alarm show` prints them. Compare with the other site's operator; then `undertone-worker ledger alarm clear --reason ...`"
+            "ALARM: the server has shown another site a log that contradicts the log shown here. Nothing leaves this site from now on. `undertone-worker ledger alarm show` prints both heads. Compare them with the other site's operator; then run `undertone-worker ledger alarm clear --reason ...`"
         );
     }
     tracing::debug!(peers = comparison.agreed, "heads of peers agree with this site's");
@@ -51,10 +51,10 @@ async fn try_exchange(site: &Site) -> Result<(), StoreError> {
     }
     let comparison = positions::compare(&site.store, worker, &site.key, &relayed, now)?;
     for reason in &comparison.rejected {
-        tracing::warn!(reason = %reason.escape_debug(), "what a peer says of ledgers is not accepted");
+        tracing::warn!(reason = %reason.escape_debug(), "the worker rejects a peer's statement about ledgers");
     }
     if let Some(problem) = &comparison.contradiction {
-        tracing::error!(problem = %problem, "this site's ledger is not the newest one: nothing leaves this site from now on");
+        tracing::error!(problem = %problem, "this site's ledger is an older copy: nothing leaves this site from now on");
     }
     Ok(())
 }

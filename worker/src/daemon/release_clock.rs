@@ -38,7 +38,7 @@ pub(super) const DECISIONS: Duration = Duration::from_millis(500);
 const FILE: &str = "release_clock.json";
 
 /// Monotonic time and waits for it: the machine's, or a test's.
-pub trait Timeline: Send + Sync {
+pub trait ReleaseTimeline: Send + Sync {
     /// Returns the time since the timeline began.
     fn now(&self) -> Duration;
 
@@ -56,7 +56,7 @@ impl Default for SystemTimeline {
     }
 }
 
-impl Timeline for SystemTimeline {
+impl ReleaseTimeline for SystemTimeline {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }
@@ -68,20 +68,21 @@ impl Timeline for SystemTimeline {
 
 /// A tick of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tick {
+pub struct ClockTick {
     /// Its number, from 1.
     pub number: u64,
     /// Its time on the timeline.
     pub at: Duration,
 }
 
-impl Tick {
+impl ClockTick {
     /// Returns the first tick of a clock opened at `opened` at which a result that is ready at `ready` may leave.
     ///
     /// # Panics
     /// If the period is 0.
     pub fn first_after(opened: Duration, period: Duration, ready: Duration) -> Self {
-        let (elapsed, period) = (ready.saturating_sub(opened).as_nanos(), period.as_nanos());
+        let elapsed = ready.saturating_sub(opened).as_nanos();
+        let period = period.as_nanos();
         let number = elapsed.div_ceil(period).max(1);
         let number = u64::try_from(number).unwrap_or(u64::MAX);
         let nanos = u64::try_from(u128::from(number).saturating_mul(period)).unwrap_or(u64::MAX);
@@ -123,7 +124,7 @@ impl ClockRecord {
     }
 }
 
-struct State {
+struct ClockState {
     opened: Duration,
     period: Option<ReleasePeriod>,
     record: ClockRecord,
@@ -131,20 +132,20 @@ struct State {
 
 /// The release clock of one part.
 pub struct ReleaseClock {
-    timeline: Arc<dyn Timeline>,
+    timeline: Arc<dyn ReleaseTimeline>,
     file: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
 }
 
 impl ReleaseClock {
     /// Opens the clock of a part whose folder is `folder` now.
-    pub fn open(timeline: Arc<dyn Timeline>, folder: &Path) -> Self {
+    pub fn open(timeline: Arc<dyn ReleaseTimeline>, folder: &Path) -> Self {
         let record = ClockRecord::load(folder).unwrap_or_default();
-        let state = State { opened: timeline.now(), period: None, record };
+        let state = ClockState { opened: timeline.now(), period: None, record };
         Self { timeline, file: folder.join(FILE), state: Mutex::new(state) }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,8 +180,8 @@ impl ReleaseClock {
 
     /// Waits for the first tick at which a result that is ready now may leave, and counts the release. Returns `None`
     /// when `stop` came first.
-    pub async fn wait(&self, stop: &CancellationToken) -> Option<Tick> {
-        let tick = self.next_tick().await_on(&*self.timeline, stop).await?;
+    pub async fn wait(&self, stop: &CancellationToken) -> Option<ClockTick> {
+        let tick = self.next_tick().wait(&*self.timeline, stop).await?;
         let mut state = self.state();
         state.record.releases += 1;
         state.record.late += u64::from(tick.is_late());
@@ -188,28 +189,28 @@ impl ReleaseClock {
         if tick.is_late()
             && let Err(error) = state.record.store(&self.file)
         {
-            tracing::warn!(error = %error, "the counts of a release clock could not be kept");
+            tracing::warn!(error = %error, "cannot store the counts of a release clock");
         }
         Some(tick)
     }
 
     /// Waits for a tick with the end of the part, which is not a release. Returns false when `stop` came first.
     pub async fn wait_with_end(&self, stop: &CancellationToken) -> bool {
-        let ended = self.next_tick().await_on(&*self.timeline, stop).await.is_some();
+        let reached = self.next_tick().wait(&*self.timeline, stop).await.is_some();
         let state = self.state();
         if state.record.releases > 0
             && let Err(error) = state.record.store(&self.file)
         {
-            tracing::warn!(error = %error, "the counts of a release clock could not be kept");
+            tracing::warn!(error = %error, "cannot store the counts of a release clock");
         }
-        ended
+        reached
     }
 
-    fn next_tick(&self) -> Tick {
+    fn next_tick(&self) -> ClockTick {
         let period = self.next_period();
         // The lock is not held across the line above: it takes the same lock.
         let opened = self.state().opened;
-        Tick::first_after(opened, period, self.timeline.now())
+        ClockTick::first_after(opened, period, self.timeline.now())
     }
 
     /// Returns the distance between two ticks: the period, and `USUAL` before it is known.
@@ -223,9 +224,9 @@ impl ReleaseClock {
     }
 }
 
-impl Tick {
+impl ClockTick {
     /// Waits for the tick; returns `None` when `stop` comes first.
-    pub async fn await_on(self, timeline: &dyn Timeline, stop: &CancellationToken) -> Option<Self> {
+    pub async fn wait(self, timeline: &dyn ReleaseTimeline, stop: &CancellationToken) -> Option<Self> {
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
@@ -241,7 +242,7 @@ pub(super) mod fake {
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
-    use super::Timeline;
+    use super::ReleaseTimeline;
 
     /// A time that advances by calls of `pass` and by waits.
     #[derive(Debug, Default)]
@@ -254,7 +255,7 @@ pub(super) mod fake {
         }
     }
 
-    impl Timeline for FakeTimeline {
+    impl ReleaseTimeline for FakeTimeline {
         fn now(&self) -> Duration {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
@@ -277,7 +278,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::fake::FakeTimeline;
-    use super::{ClockRecord, ReleaseClock, SystemTimeline, Tick, Timeline};
+    use super::{ClockRecord, ClockTick, ReleaseClock, ReleaseTimeline, SystemTimeline};
     use crate::site::policy::ReleasePeriod;
 
     const fn ms(millis: u64) -> Duration {
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn release_leaves_at_the_first_tick_at_which_it_is_ready() {
-        let tick = |ready| Tick::first_after(ms(1_000), ms(200), ms(ready));
+        let tick = |ready| ClockTick::first_after(ms(1_000), ms(200), ms(ready));
         for (ready, number, at) in [
             (1_000, 1, 1_200),
             (1_001, 1, 1_200),
@@ -302,7 +303,7 @@ mod tests {
             // Never before the opening of the clock.
             (0, 1, 1_200),
         ] {
-            assert_eq!(tick(ready), Tick { number, at: ms(at) }, "{ready}");
+            assert_eq!(tick(ready), ClockTick { number, at: ms(at) }, "{ready}");
         }
         assert!(!tick(1_200).is_late() && tick(1_201).is_late());
     }
@@ -313,7 +314,7 @@ mod tests {
         let send_times = |batch: fn(u64) -> u64, on_clock: bool| async move {
             let timeline = Arc::new(FakeTimeline::default());
             let folder = tempfile::tempdir().unwrap();
-            let clock = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn Timeline>, folder.path());
+            let clock = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn ReleaseTimeline>, folder.path());
             clock.set_period(period(1_000)).unwrap();
             let mut times = Vec::new();
             for round in 0..200 {
@@ -328,14 +329,18 @@ mod tests {
         };
         let [with, without] = [|round: u64| 3 + 20 * (round % 2), |_: u64| 3];
         assert_eq!(send_times(with, true).await, send_times(without, true).await);
-        assert_ne!(send_times(with, false).await, send_times(without, false).await, "without a clock they tell");
+        assert_ne!(
+            send_times(with, false).await,
+            send_times(without, false).await,
+            "without a clock they depend on the batch"
+        );
     }
 
     #[tokio::test]
     async fn late_releases_are_counted_and_kept() {
         let timeline = Arc::new(FakeTimeline::default());
         let folder = tempfile::tempdir().unwrap();
-        let clock = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn Timeline>, folder.path());
+        let clock = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn ReleaseTimeline>, folder.path());
         clock.set_period(period(100)).unwrap();
         for computing in [50, 100, 101, 350] {
             clock.reopen();
@@ -345,7 +350,7 @@ mod tests {
         let expected = ClockRecord { period_millis: 100, releases: 4, late: 2 };
         assert_eq!((clock.record(), ClockRecord::load(folder.path())), (expected, Some(expected)));
         // The next process knows the period, and opens its own clock when it begins.
-        let again = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn Timeline>, folder.path());
+        let again = ReleaseClock::open(Arc::clone(&timeline) as Arc<dyn ReleaseTimeline>, folder.path());
         assert_eq!((again.measured_before(), again.period()), (Some(period(100)), None));
         again.set_period(period(100)).unwrap();
         let began = timeline.now();
@@ -359,8 +364,8 @@ mod tests {
         let clock = ReleaseClock::open(Arc::new(SystemTimeline::default()), folder.path());
         clock.set_period(period(10_000)).unwrap();
         let stop = CancellationToken::new();
-        let (ended, ()) = tokio::join!(clock.wait(&stop), async { stop.cancel() });
-        assert_eq!((ended, clock.record().releases), (None, 0), "nothing left");
+        let (tick, ()) = tokio::join!(clock.wait(&stop), async { stop.cancel() });
+        assert_eq!((tick, clock.record().releases), (None, 0), "nothing left");
         let began = tokio::time::Instant::now();
         assert!(clock.wait(&CancellationToken::new()).await.is_some());
         assert_eq!(began.elapsed().as_secs(), 10);

@@ -3,10 +3,10 @@
 use undertone_api::dataset::{DatasetContent, Visibility, usual_units};
 use undertone_privacy::PrivacyUnit;
 
-use super::Described;
+use super::DatasetMeta;
 use crate::speech::dataset::{DatasetError, PreparationRecord};
 
-impl Described {
+impl DatasetMeta {
     /// Returns the record of its preparation; `None` for recordings, and for datasets that earlier versions prepared.
     fn preparation(&self) -> Option<&PreparationRecord> {
         match self {
@@ -41,9 +41,9 @@ impl Described {
 /// The notice about private speech from before preparations recorded their computations across units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "was prepared by an earlier version, which counted classes in the labels unless they were declared, and which did not \
-     record --least-frames, --phone-frames, --first, --skip and --speaker-range: the server knows its {classes} classes, and if \
-     one of these options was used, one recording may have changed others"
+    "was prepared by an earlier version, which counted undeclared classes in the labels and did not record --least-frames, \
+     --phone-frames, --first, --skip and --speaker-range: the server knows its {classes} classes, and if the command had one of \
+     these options, one recording may have changed others"
 )]
 pub struct LegacyNotice {
     /// Its number of classes.
@@ -59,7 +59,7 @@ impl LegacyNotice {
 
 /// Returns the registered units of a dataset: those that its description distinguishes. Public data need no protection
 /// and may distinguish none; their own units are registered then.
-pub(super) fn told_units(
+pub(super) fn registered_units(
     units: Vec<PrivacyUnit>,
     content: DatasetContent,
     has_users: bool,
@@ -116,11 +116,11 @@ mod tests {
     }
 
     /// Returns the names of usable datasets, each with its units, and the problems of the others.
-    fn found(folder: &Folder) -> (Vec<(String, Vec<PrivacyUnit>)>, Vec<String>) {
+    fn scan_units(folder: &Folder) -> (Vec<(String, Vec<PrivacyUnit>)>, Vec<String>) {
         let store = Store::create(&folder.ledger()).unwrap();
-        let (found, unusable) = scan(folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
-        let told = found.into_iter().map(|local| (local.name.clone(), local.registration().units)).collect();
-        (told, unusable.into_iter().map(|unusable| unusable.error.to_string()).collect())
+        let (datasets, unusable) = scan(folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
+        let units = datasets.into_iter().map(|local| (local.name.clone(), local.registration().units)).collect();
+        (units, unusable.into_iter().map(|unusable| unusable.error.to_string()).collect())
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         for name in ["declared", "frequent", "labels", "log"] {
             declare(&folder.policy(), name, Visibility::Public).unwrap();
         }
-        let (public, complaints) = found(&folder);
+        let (public, complaints) = scan_units(&folder);
         assert_eq!(complaints, [""; 0]);
         assert_eq!(
             public.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
@@ -153,7 +153,7 @@ mod tests {
             write(&other, "frequent", across("--least-frames"));
             write(&other, "labels", PreparationRecord { class_source: ClassSource::Labels, ..Default::default() });
             prepared(&other.datasets(), "log", "text,intent\nhello,greeting\n");
-            let (usable, complaints) = found(&other);
+            let (usable, complaints) = scan_units(&other);
             assert_eq!(usable, [("declared".to_owned(), usual_units())]);
             assert_eq!(complaints.len(), 3, "{complaints:?}");
             for (complaint, cause) in
@@ -169,25 +169,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = site(dir.path());
         let meta = write(&folder, "ward", PreparationRecord::default());
-        let at = folder.dataset("ward").unwrap();
-        assert_eq!(Described::read(&at).unwrap().legacy_notice(Visibility::Private), None);
+        let path = folder.dataset("ward").unwrap();
+        assert_eq!(DatasetMeta::read(&path).unwrap().legacy_notice(Visibility::Private), None);
         let mut earlier = serde_json::to_value(&meta).unwrap();
         earlier.as_object_mut().unwrap().remove("preparation");
-        std::fs::write(at.join(META_FILE), earlier.to_string()).unwrap();
+        std::fs::write(path.join(META_FILE), earlier.to_string()).unwrap();
         std::fs::write(folder.policy(), crate::site::policy::TEMPLATE).unwrap();
-        assert_eq!(found(&folder), (vec![("ward".to_owned(), usual_units())], Vec::new()));
-        let described = Described::read(&at).unwrap();
-        let notice = described.legacy_notice(Visibility::Private).unwrap();
+        assert_eq!(scan_units(&folder), (vec![("ward".to_owned(), usual_units())], Vec::new()));
+        let dataset = DatasetMeta::read(&path).unwrap();
+        let notice = dataset.legacy_notice(Visibility::Private).unwrap();
         assert!(
             notice.to_string().contains("7 classes") && notice.remedy().contains("--replace --classes 7"),
             "{notice}"
         );
-        assert_eq!(described.legacy_notice(Visibility::Public), None);
+        assert_eq!(dataset.legacy_notice(Visibility::Public), None);
     }
 
     /// A record of a later version contains an unknown field.
     #[test]
-    fn an_unknown_record_is_refused() {
+    fn unknown_preparation_record_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let folder = site(dir.path());
         let meta = write(&folder, "ward", PreparationRecord::default());
@@ -195,7 +195,7 @@ mod tests {
         later["preparation"]["across_sites"] = serde_json::json!(["--average"]);
         std::fs::write(folder.dataset("ward").unwrap().join(META_FILE), later.to_string()).unwrap();
         std::fs::write(folder.policy(), crate::site::policy::TEMPLATE).unwrap();
-        let (usable, complaints) = found(&folder);
+        let (usable, complaints) = scan_units(&folder);
         assert!(usable.is_empty() && complaints[0].contains("across_sites"), "{complaints:?}");
     }
 }

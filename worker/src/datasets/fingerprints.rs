@@ -8,7 +8,7 @@ use crate::queries::normalize::TextNormalizer;
 use crate::site::lineage::{COMPARED, FingerprintCollector};
 use crate::speech::dataset::Dataset;
 
-use super::Described;
+use super::DatasetMeta;
 
 /// A file of the digests of replaced recordings, written by workers before lineages.
 const REPLACED_FILE: &str = "replaced";
@@ -16,15 +16,15 @@ const REPLACED_FILE: &str = "replaced";
 const MOST_ROWS: u64 = 1 << 20;
 
 /// Collects the fingerprints of sources and people that a prepared dataset itself contains.
-pub(super) fn derive(folder: &Path, described: &Described, collector: &mut FingerprintCollector) {
-    match described {
+pub(super) fn derive_fingerprints(folder: &Path, meta: &DatasetMeta, collector: &mut FingerprintCollector) {
+    match meta {
         // A dataset that cannot be opened is refused when a job opens it.
-        Described::Speech(_) => {
+        DatasetMeta::Speech(_) => {
             let Ok(dataset) = Dataset::open(folder) else { return };
             (0..).map_while(|speaker| dataset.speaker_name(speaker)).for_each(|id| collector.add_person(id));
             (0..).map_while(|user| dataset.user_name(user)).for_each(|id| collector.add_person(id));
         }
-        Described::Queries(meta) if meta.train.rows + meta.test.rows <= MOST_ROWS => {
+        DatasetMeta::Queries(meta) if meta.train.rows + meta.test.rows <= MOST_ROWS => {
             let Ok(reader) = queries::Reader::open(folder) else { return };
             let mut normalizer = TextNormalizer::new(COMPARED);
             for subset in [Subset::Train, Subset::Test] {
@@ -34,8 +34,8 @@ pub(super) fn derive(folder: &Path, described: &Described, collector: &mut Finge
                 }
             }
         }
-        Described::Queries(_) => {}
-        Described::Recordings(meta) => {
+        DatasetMeta::Queries(_) => {}
+        DatasetMeta::Recordings(meta) => {
             let replaced = fs::read_to_string(folder.join(REPLACED_FILE)).unwrap_or_default();
             let now = meta.recordings.iter().map(|recording| recording.digest.as_str());
             now.chain(replaced.lines())

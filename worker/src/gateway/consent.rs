@@ -5,16 +5,16 @@ use undertone_api::signed::{MOST_APPROVAL_BYTES, SignedApproval};
 use undertone_proto::v1;
 use uuid::Uuid;
 
-use super::{CALL, Gateway, GatewayError, parse};
+use super::{CALL, Gateway, GatewayError, parse_id};
 use crate::site::consent::CredentialNotice;
 
 /// Parses the approval that came with work; an empty text is `None`.
-pub(super) fn signed_approval(text: &str) -> Result<Option<SignedApproval>, GatewayError> {
+pub(super) fn parse_approval(text: &str) -> Result<Option<SignedApproval>, GatewayError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let read = (text.len() <= MOST_APPROVAL_BYTES).then(|| serde_json::from_str(text).ok()).flatten();
-    read.map(Some).ok_or_else(|| GatewayError::Protocol("`approval` is not a signed approval".to_owned()))
+    let approval = (text.len() <= MOST_APPROVAL_BYTES).then(|| serde_json::from_str(text).ok()).flatten();
+    approval.map(Some).ok_or_else(|| GatewayError::Protocol("`approval` is not a signed approval".to_owned()))
 }
 
 impl Gateway {
@@ -33,7 +33,7 @@ impl Gateway {
             .map(|notice| {
                 let at = OffsetDateTime::from_unix_timestamp(notice.at_unix)
                     .map_err(|_| GatewayError::Protocol("`at_unix` is not a time".to_owned()))?;
-                Ok(CredentialNotice { id: parse::<Uuid>("id", &notice.id)?, text: notice.text, at })
+                Ok(CredentialNotice { id: parse_id::<Uuid>("id", &notice.id)?, text: notice.text, at })
             })
             .collect()
     }

@@ -6,19 +6,19 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::signed::KeyRotation;
 use undertone_proto::v1;
 
-use super::{CALL, GatewayError, VERSION, client, parse, trust, trusted, within};
-use crate::config::{Config, Token};
+use super::{CALL, GatewayError, VERSION, build_client, call_within, open_trust, parse_id, trust};
+use crate::config::{CheckedToken, Config};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
 use crate::site::server_trust::ServerTrust;
 
-/// The answer to an enrolment.
+/// A newly enrolled worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolled {
-    /// The new worker's id.
-    pub worker: WorkerId,
+pub struct EnrolledWorker {
+    /// The worker's id.
+    pub id: WorkerId,
     /// The worker's name.
-    pub worker_name: String,
+    pub name: String,
     /// The id of its organization.
     pub organization: OrganizationId,
     /// The organization's name.
@@ -29,30 +29,30 @@ pub struct Enrolled {
 ///
 /// # Errors
 /// [`GatewayError`] when the server cannot be reached or does not accept the token.
-pub async fn enroll(token: &Token, key: &SiteKey) -> Result<Enrolled, GatewayError> {
+pub async fn enroll(token: &CheckedToken, key: &SiteKey) -> Result<EnrolledWorker, GatewayError> {
     let request =
         v1::EnrollRequest { secret: token.secret.clone(), public_key: key.public_hex(), version: VERSION.to_owned() };
-    let trust = trusted(&token.server, &server_of(token), None)?;
-    let mut client = client(&token.server, trust.as_ref())?;
-    let mut reply = within(CALL, client.enroll(Request::new(request.clone()))).await;
+    let trust = open_trust(&token.server, &keys_in_token(token), None)?;
+    let mut client = build_client(&token.server, trust.as_ref())?;
+    let mut reply = call_within(CALL, client.enroll(Request::new(request.clone()))).await;
     if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
         && trust.may_be_renewed()
     {
         // The certificate may have changed since the token was made. Only the key in the token can confirm the new one.
-        trust::ask_anybody(&token.server, trust).await?;
-        reply = within(CALL, client.enroll(Request::new(request))).await;
+        trust::request_pins_unverified(&token.server, trust).await?;
+        reply = call_within(CALL, client.enroll(Request::new(request))).await;
     }
     let reply = reply?.into_inner();
-    Ok(Enrolled {
-        worker: parse("worker_id", &reply.worker_id)?,
-        worker_name: reply.worker_name,
-        organization: parse("organization_id", &reply.organization_id)?,
+    Ok(EnrolledWorker {
+        id: parse_id("worker_id", &reply.worker_id)?,
+        name: reply.worker_name,
+        organization: parse_id("organization_id", &reply.organization_id)?,
         organization_name: reply.organization_name,
     })
 }
 
 /// Returns the server's keys that a token contains.
-fn server_of(token: &Token) -> ServerTrust {
+fn keys_in_token(token: &CheckedToken) -> ServerTrust {
     match &token.server_root {
         Some(root) => ServerTrust::with_root(&token.server_key, root),
         None => ServerTrust::new(&token.server_key),
@@ -64,18 +64,19 @@ fn server_of(token: &Token) -> ServerTrust {
 /// # Errors
 /// [`GatewayError`] when the server cannot be reached or does not accept it; it may be sent again.
 pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &KeyRotation) -> Result<(), GatewayError> {
-    let trust = trusted(&config.server, &trust::server_keys(folder, &config.server_key)?, Some(folder))?;
+    let keys = trust::server_keys(folder, &config.server_key)?;
+    let trust = open_trust(&config.server, &keys, Some(folder))?;
     let request = || v1::RotateKeyRequest {
         by_old: Some(rotation.by_old.clone().into()),
         by_new: Some(rotation.by_new.clone().into()),
     };
-    let mut client = client(&config.server, trust.as_ref())?;
-    let mut reply = within(CALL, client.rotate_key(request())).await;
+    let mut client = build_client(&config.server, trust.as_ref())?;
+    let mut reply = call_within(CALL, client.rotate_key(request())).await;
     if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
         && trust.may_be_renewed()
     {
-        trust::ask_anybody(&config.server, trust).await?;
-        reply = within(CALL, client.rotate_key(request())).await;
+        trust::request_pins_unverified(&config.server, trust).await?;
+        reply = call_within(CALL, client.rotate_key(request())).await;
     }
     reply.map(drop)
 }

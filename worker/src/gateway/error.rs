@@ -10,13 +10,13 @@ use undertone_proto::{PROBLEM_METADATA, retry_delay, to_problem};
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The server cannot be reached, or not now.
-    #[error("the server cannot be reached: {0}")]
+    #[error("cannot reach the server: {0}")]
     Unreachable(String),
     /// The server refuses.
-    #[error("the server says: {} ({})", .0.detail, .0.code.slug())]
+    #[error("the server refuses the call: {} ({})", .0.detail, .0.code.slug())]
     Problem(Box<Problem>),
     /// The server asks for a later attempt.
-    #[error("the server says: {} ({})", .problem.detail, .problem.code.slug())]
+    #[error("the server refuses the call: {} ({})", .problem.detail, .problem.code.slug())]
     Later {
         /// The reason of the delay.
         problem: Box<Problem>,
@@ -24,13 +24,13 @@ pub enum GatewayError {
         wait: Duration,
     },
     /// The answer is invalid.
-    #[error("the server's answer cannot be used: {0}")]
+    #[error("the server's answer is invalid: {0}")]
     Protocol(String),
     /// The address or the certificate cannot be used.
-    #[error("no connection can be made to this server: {0}")]
+    #[error("cannot connect to this server: {0}")]
     Address(String),
     /// The site's key could not sign.
-    #[error("the site's key could not sign in")]
+    #[error("the site's key cannot sign")]
     Signing(#[from] undertone_api::signed::SignedError),
 }
 
@@ -78,8 +78,8 @@ impl GatewayError {
 
 impl From<Status> for GatewayError {
     fn from(status: Status) -> Self {
-        let told = status.metadata().get_bin(PROBLEM_METADATA).is_some();
-        let network = matches!(
+        let has_problem = status.metadata().get_bin(PROBLEM_METADATA).is_some();
+        let is_network = matches!(
             status.code(),
             GrpcCode::Unavailable
                 | GrpcCode::DeadlineExceeded
@@ -88,14 +88,14 @@ impl From<Status> for GatewayError {
                 | GrpcCode::Internal
                 | GrpcCode::Aborted
         );
-        if network && !told {
-            let mut said = status.message().to_owned();
+        if is_network && !has_problem {
+            let mut message = status.message().to_owned();
             let mut source = std::error::Error::source(&status);
             while let Some(error) = source {
-                said = format!("{said}: {error}");
+                message = format!("{message}: {error}");
                 source = error.source();
             }
-            return Self::Unreachable(said);
+            return Self::Unreachable(message);
         }
         let problem = Box::new(to_problem(&status));
         match retry_delay(&status).filter(|_| problem.code == Code::RateLimited) {
@@ -116,7 +116,7 @@ mod tests {
     use super::GatewayError;
 
     #[test]
-    fn what_the_network_says_may_pass_and_what_the_server_says_counts() {
+    fn network_errors_are_transient_and_server_codes_decide() {
         for code in [GrpcCode::Unavailable, GrpcCode::Unknown, GrpcCode::Internal, GrpcCode::Cancelled] {
             assert!(GatewayError::from(Status::new(code, "connection reset")).is_transient(), "{code:?}");
         }
@@ -134,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_too_much_to_do_says_when_to_come_again() {
-        let (busy, wait) =
-            (Problem::new(Code::RateLimited, "more calls came than are answered"), Duration::from_secs(2));
+    fn overloaded_server_requests_a_pause() {
+        let busy = Problem::new(Code::RateLimited, "the server is overloaded");
+        let wait = Duration::from_secs(2);
         let error = GatewayError::from(to_retry_status(&busy, wait));
         assert_eq!((error.is_transient(), error.code(), error.wait()), (true, Some(Code::RateLimited), Some(wait)));
         // A requested time beside another code has no effect.

@@ -15,7 +15,7 @@ impl Gateway {
     pub async fn pins(&self) -> Result<Option<CertificatePins>, GatewayError> {
         match &self.trust {
             None => Ok(None),
-            Some(trust) => trust::ask(self.client.clone(), trust).await.map(Some),
+            Some(trust) => trust::request_pins(self.client.clone(), trust).await.map(Some),
         }
     }
 
@@ -27,12 +27,12 @@ impl Gateway {
 
     /// Asks the server's key to confirm an unknown certificate after a failed call. Returns true when it has announced
     /// its certificates, so that the call may be repeated.
-    pub(super) async fn recognize(&self) -> bool {
+    pub(super) async fn refresh_trust(&self) -> bool {
         let Some(trust) = self.trust.as_ref().filter(|trust| trust.may_be_renewed()) else { return false };
-        match trust::ask_anybody(&self.server, trust).await {
+        match trust::request_pins_unverified(&self.server, trust).await {
             Ok(_) => true,
             Err(error) => {
-                tracing::error!(error = %error, "the server's key does not vouch for the certificate that is shown; nothing is sent there");
+                tracing::error!(error = %error, "the server's key does not confirm the shown certificate; the worker sends nothing there");
                 false
             }
         }

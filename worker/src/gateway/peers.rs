@@ -7,8 +7,8 @@ use undertone_proto::v1;
 use super::{CALL, Gateway, GatewayError};
 
 impl Gateway {
-    /// Hands in this site's signed observation, the position of its ledger and its sightings of its peers, and returns what the
-    /// peers have handed in. Verify each document before it is believed.
+    /// Submits this site's signed observation, the position of its ledger and its sightings of its peers, and returns the
+    /// documents of the peers. The caller must verify each of them.
     ///
     /// # Errors
     /// [`GatewayError`]; [`GatewayError::Protocol`] when the answer has another form, or is too large.

@@ -12,34 +12,34 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::fingerprint;
-use super::trust::Trust;
+use super::trust::CertificateTrust;
 
-/// A verifier that accepts the certificates of a [`Trust`].
+/// A verifier that accepts the certificates of a [`CertificateTrust`].
 #[derive(Debug)]
-pub(super) struct Pin {
+pub(super) struct PinVerifier {
     /// The accepted certificates; `None` for any certificate, for one question with a signed answer.
-    trust: Option<Arc<Trust>>,
+    trust: Option<Arc<CertificateTrust>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 /// A verifier that accepts any certificate, for the request of a signed document only.
-pub(super) struct Anybody;
+pub(super) struct AnyCertificate;
 
-impl Anybody {
+impl AnyCertificate {
     /// Returns the verifier.
     pub(super) fn verifier() -> Arc<dyn ServerCertVerifier> {
-        Arc::new(Pin { trust: None, algorithms: ring::default_provider().signature_verification_algorithms })
+        Arc::new(PinVerifier { trust: None, algorithms: ring::default_provider().signature_verification_algorithms })
     }
 }
 
-impl Pin {
+impl PinVerifier {
     /// Returns the verifier for these certificates.
-    pub(super) fn verifier(trust: Arc<Trust>) -> Arc<dyn ServerCertVerifier> {
+    pub(super) fn new(trust: Arc<CertificateTrust>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { trust: Some(trust), algorithms: ring::default_provider().signature_verification_algorithms })
     }
 }
 
-impl ServerCertVerifier for Pin {
+impl ServerCertVerifier for PinVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -48,13 +48,13 @@ impl ServerCertVerifier for Pin {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let shown = fingerprint(end_entity);
-        if self.trust.as_ref().is_none_or(|trust| trust.believes(&shown)) {
+        let fingerprint = fingerprint(end_entity);
+        if self.trust.as_ref().is_none_or(|trust| trust.accepts(&fingerprint)) {
             Ok(ServerCertVerified::assertion())
         } else {
             tracing::warn!(
-                certificate.sha256 = hex::encode(shown),
-                "the server shows a certificate that this site does not know"
+                certificate.sha256 = hex::encode(fingerprint),
+                "the server presents a certificate that this site does not know"
             );
             Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
         }

@@ -13,15 +13,15 @@ use rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Channel, Endpoint};
 
 use super::GatewayError;
-use crate::config::{ProxyServer, Server};
+use crate::config::{ProxyServer, ServerEndpoint};
 
 /// Returns a channel that connects at its first use.
 ///
 /// # Errors
 /// [`GatewayError::Address`] when the proxy's address, credentials or certificates cannot be used.
-pub(super) fn connect_lazy(endpoint: &Endpoint, server: &Server) -> Result<Channel, GatewayError> {
+pub(super) fn connect_lazy(endpoint: &Endpoint, server: &ServerEndpoint) -> Result<Channel, GatewayError> {
     let Some(proxy) = server.proxy() else { return Ok(endpoint.connect_lazy()) };
-    let address = proxy.address().parse().map_err(|error| unusable(&format!("{error}")))?;
+    let address = proxy.address().parse().map_err(|error| proxy_error(&format!("{error}")))?;
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
     tcp.enforce_http(false);
@@ -29,7 +29,8 @@ pub(super) fn connect_lazy(endpoint: &Endpoint, server: &Server) -> Result<Chann
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
     let mut tunnel = Tunnel::new(address, connector.wrap_connector(tcp));
     if let Some(authorization) = proxy.authorization() {
-        let authorization = authorization.parse().map_err(|_| unusable("credentials are no header"))?;
+        let authorization =
+            authorization.parse().map_err(|_| proxy_error("the credentials are no valid header value"))?;
         tunnel = tunnel.with_auth(authorization);
     }
     Ok(endpoint.connect_with_connector_lazy(tunnel))
@@ -39,11 +40,11 @@ pub(super) fn connect_lazy(endpoint: &Endpoint, server: &Server) -> Result<Chann
 fn client_config(proxy: &ProxyServer) -> Result<ClientConfig, GatewayError> {
     let mut roots = RootCertStore::empty();
     for certificate in authorities(proxy)? {
-        roots.add(certificate).map_err(|error| unusable(&error.to_string()))?;
+        roots.add(certificate).map_err(|error| proxy_error(&error.to_string()))?;
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(&error.to_string()))?;
+        .map_err(|error| proxy_error(&error.to_string()))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -58,7 +59,7 @@ fn authorities(proxy: &ProxyServer) -> Result<Vec<CertificateDer<'static>>, Gate
     // Certificates of the system that cannot be read are passed over, as every program does.
     let certificates = rustls_native_certs::load_native_certs().certs;
     if certificates.is_empty() {
-        return Err(unusable(
+        return Err(proxy_error(
             "the system has no certificates of authorities: install ca-certificates, or set `proxy_ca`",
         ));
     }
@@ -66,13 +67,13 @@ fn authorities(proxy: &ProxyServer) -> Result<Vec<CertificateDer<'static>>, Gate
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, GatewayError> {
-    let wrong = |problem: &str| unusable(&format!("`proxy_ca` {}: {problem}", path.display()));
+    let wrong = |problem: &str| proxy_error(&format!("`proxy_ca` {}: {problem}", path.display()));
     let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error.to_string()))?;
     let certificates: Vec<_> = certificates.collect::<Result<_, _>>().map_err(|error| wrong(&error.to_string()))?;
-    if certificates.is_empty() { Err(wrong("it holds no certificate (PEM)")) } else { Ok(certificates) }
+    if certificates.is_empty() { Err(wrong("the file contains no certificate (PEM)")) } else { Ok(certificates) }
 }
 
-fn unusable(problem: &str) -> GatewayError {
+fn proxy_error(problem: &str) -> GatewayError {
     GatewayError::Address(format!("proxy: {problem}"))
 }
 

@@ -8,12 +8,14 @@ use undertone_api::signed::Signed;
 use undertone_proto::question::{AnswerLine, MAX_SIZE, read_answers};
 use undertone_proto::v1;
 
-use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, parse, stream, within_transfer};
+use super::{
+    AcceptedSubmission, CALL, Download, Gateway, GatewayError, TRANSFER, parse_id, stream, transfer_within_limit,
+};
 use crate::site::outbox::StoredVector;
 
 /// The server's pools of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pools {
+pub struct QuestionPools {
     /// The bytes of each pool as its site sent them, each with its announced digest.
     pub pools: Vec<(DatasetId, Vec<u8>)>,
     /// The datasets without a pool at the deadline, and those that gave up.
@@ -25,14 +27,14 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError`] with `round_closed` when it comes too late.
-    pub async fn ask(
+    pub async fn submit_pool(
         &self,
         lease: &str,
         series: &str,
         round: u32,
         parcel: &StoredVector,
         receipts: &[Signed],
-    ) -> Result<Submitted, GatewayError> {
+    ) -> Result<AcceptedSubmission, GatewayError> {
         let header = v1::AskHeader {
             lease: lease.to_owned(),
             series: series.to_owned(),
@@ -44,7 +46,7 @@ impl Gateway {
         let make = || stream::ask(header.clone(), parcel.bytes.clone());
         let reply = self.call(TRANSFER, make, |mut client, request| async move { client.ask(request).await }).await?;
         let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
-        Ok(Submitted { repeated: reply.repeated, countersignatures })
+        Ok(AcceptedSubmission { is_repeated: reply.repeated, countersignatures })
     }
 
     /// Waits up to `wait` for the pools of all asking participants; returns `None` while some are missing. Bytes that
@@ -52,7 +54,12 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError::Protocol`] when the bytes do not match their digests.
-    pub async fn asked(&self, lease: &str, wait: Duration, download: &Download) -> Result<Option<Pools>, GatewayError> {
+    pub async fn fetch_pools(
+        &self,
+        lease: &str,
+        wait: Duration,
+        download: &Download,
+    ) -> Result<Option<QuestionPools>, GatewayError> {
         let make = || v1::AskedRequest {
             lease: lease.to_owned(),
             wait_seconds: wait.as_secs() as u32,
@@ -60,19 +67,19 @@ impl Gateway {
         };
         let streaming =
             self.call(wait + CALL, make, |mut client, request| async move { client.asked(request).await }).await?;
-        within_transfer(pools(streaming, download)).await
+        transfer_within_limit(read_pools(streaming, download)).await
     }
 
-    /// Sends chosen questions to the annotators.
+    /// Sends a choice of questions to the annotators.
     ///
     /// # Errors
     /// [`GatewayError`] when the server does not accept the choice.
     pub async fn choose(&self, lease: &str, round: u32, chosen: &[(QuestionId, f64)]) -> Result<(), GatewayError> {
-        let of = |(question, uncertainty): &(QuestionId, f64)| v1::Chosen {
+        let choice = |(question, uncertainty): &(QuestionId, f64)| v1::Chosen {
             question: question.to_string(),
             uncertainty: *uncertainty,
         };
-        let make = || v1::ChooseRequest { lease: lease.to_owned(), round, chosen: chosen.iter().map(of).collect() };
+        let make = || v1::ChooseRequest { lease: lease.to_owned(), round, chosen: chosen.iter().map(choice).collect() };
         self.call(TRANSFER, make, |mut client, request| async move { client.choose(request).await }).await.map(|_| ())
     }
 
@@ -80,7 +87,7 @@ impl Gateway {
     ///
     /// # Errors
     /// [`GatewayError::Protocol`] when the bytes do not match their digest.
-    pub async fn answers(
+    pub async fn fetch_answers(
         &self,
         lease: &str,
         round: u32,
@@ -89,12 +96,15 @@ impl Gateway {
         let make = || v1::AnswersRequest { lease: lease.to_owned(), round, wait_seconds: wait.as_secs() as u32 };
         let streaming =
             self.call(wait + CALL, make, |mut client, request| async move { client.answers(request).await }).await?;
-        within_transfer(answers(streaming)).await
+        transfer_within_limit(read_answers_of_round(streaming)).await
     }
 }
 
 /// Reads all pools; returns `None` while some are missing.
-async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Result<Option<Pools>, GatewayError> {
+async fn read_pools(
+    mut chunks: Streaming<v1::AskedChunk>,
+    download: &Download,
+) -> Result<Option<QuestionPools>, GatewayError> {
     use v1::asked_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("pools without a header".to_owned()));
@@ -104,7 +114,7 @@ async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Re
     }
     if let Some(pool) = header.pools.iter().find(|pool| pool.size > MAX_SIZE) {
         return Err(GatewayError::Protocol(format!(
-            "a pool of {} bytes is announced, {MAX_SIZE} are the most",
+            "the server announces a pool of {} bytes; at most {MAX_SIZE} are accepted",
             pool.size
         )));
     }
@@ -114,23 +124,25 @@ async fn pools(mut chunks: Streaming<v1::AskedChunk>, download: &Download) -> Re
     let mut intake = download.begin(size, &digests.join(" "))?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
-            Some(Part::Data(data)) => intake.take(&data)?,
+            Some(Part::Data(data)) => intake.append(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
-    let (mut rest, _) = intake.whole()?;
+    let (mut rest, _) = intake.into_parts()?;
     let mut pools = Vec::with_capacity(header.pools.len());
     for pool in &header.pools {
-        let after = rest.split_off(pool.size as usize);
-        stream::is_of(&rest, &pool.digest)?;
-        pools.push((parse("dataset_id", &pool.dataset_id)?, std::mem::replace(&mut rest, after)));
+        let remainder = rest.split_off(pool.size as usize);
+        stream::check_digest(&rest, &pool.digest)?;
+        pools.push((parse_id("dataset_id", &pool.dataset_id)?, std::mem::replace(&mut rest, remainder)));
     }
-    let missing = header.missing.iter().map(|id| parse("missing", id)).collect::<Result<_, _>>()?;
-    Ok(Some(Pools { pools, missing }))
+    let missing = header.missing.iter().map(|id| parse_id("missing", id)).collect::<Result<_, _>>()?;
+    Ok(Some(QuestionPools { pools, missing }))
 }
 
 /// Reads the answers of a round; returns `None` while it is open.
-async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
+async fn read_answers_of_round(
+    mut chunks: Streaming<v1::AnswersChunk>,
+) -> Result<Option<Vec<AnswerLine>>, GatewayError> {
     use v1::answers_chunk::Part;
     let Some(Part::Header(header)) = chunks.message().await?.and_then(|chunk| chunk.part) else {
         return Err(GatewayError::Protocol("answers without a header".to_owned()));
@@ -139,16 +151,19 @@ async fn answers(mut chunks: Streaming<v1::AnswersChunk>) -> Result<Option<Vec<A
         return Ok(None);
     }
     if header.size > MAX_SIZE {
-        return Err(GatewayError::Protocol(format!("{} bytes are announced, {MAX_SIZE} are the most", header.size)));
+        return Err(GatewayError::Protocol(format!(
+            "the server announces {} bytes; at most {MAX_SIZE} are accepted",
+            header.size
+        )));
     }
     let download = Download::default();
     let mut intake = download.begin(header.size, &header.digest)?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
-            Some(Part::Data(data)) => intake.take(&data)?,
+            Some(Part::Data(data)) => intake.append(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
-    let read = read_answers(&intake.finish()?);
-    Ok(Some(read.map_err(|error| GatewayError::Protocol(error.to_string()))?))
+    let answers = read_answers(&intake.finish()?);
+    Ok(Some(answers.map_err(|error| GatewayError::Protocol(error.to_string()))?))
 }

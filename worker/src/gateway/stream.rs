@@ -19,22 +19,22 @@ pub(crate) const MOST: u64 = 1 << 30;
 /// Returns the chunks of an outgoing vector.
 pub(super) fn submit(header: v1::SubmitHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::SubmitChunk> {
     use v1::submit_chunk::Part;
-    pieces(Part::Header(header), bytes, Part::Data, |part| v1::SubmitChunk { part: Some(part) })
+    split_chunks(Part::Header(header), bytes, Part::Data, |part| v1::SubmitChunk { part: Some(part) })
 }
 
 /// Returns the chunks of an outgoing pool of questions.
 pub(super) fn ask(header: v1::AskHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::AskChunk> {
     use v1::ask_chunk::Part;
-    pieces(Part::Header(header), bytes, Part::Data, |part| v1::AskChunk { part: Some(part) })
+    split_chunks(Part::Header(header), bytes, Part::Data, |part| v1::AskChunk { part: Some(part) })
 }
 
 /// Returns the chunks of an outgoing file.
 pub(super) fn put(header: v1::PutArtifactHeader, bytes: Vec<u8>) -> impl Stream<Item = v1::PutArtifactChunk> {
     use v1::put_artifact_chunk::Part;
-    pieces(Part::Header(header), bytes, Part::Data, |part| v1::PutArtifactChunk { part: Some(part) })
+    split_chunks(Part::Header(header), bytes, Part::Data, |part| v1::PutArtifactChunk { part: Some(part) })
 }
 
-fn pieces<P, C>(
+fn split_chunks<P, C>(
     header: P,
     bytes: Vec<u8>,
     data: impl Fn(Vec<u8>) -> P + Send + 'static,
@@ -49,7 +49,7 @@ fn pieces<P, C>(
 }
 
 /// Reads a round's average; returns `None` while the round is open.
-pub(super) async fn average(
+pub(super) async fn read_average(
     mut chunks: Streaming<v1::AverageChunk>,
     precision: Precision,
     download: &Download,
@@ -69,7 +69,7 @@ pub(super) async fn average(
     let mut intake = download.begin(header.size, &header.digest)?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
-            Some(Part::Data(data)) => intake.take(&data)?,
+            Some(Part::Data(data)) => intake.append(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
@@ -78,7 +78,7 @@ pub(super) async fn average(
 }
 
 /// Reads a file; returns `None` while it does not exist.
-pub(super) async fn get(
+pub(super) async fn read_file(
     mut chunks: Streaming<v1::GetArtifactChunk>,
     download: &Download,
 ) -> Result<Option<Vec<u8>>, GatewayError> {
@@ -92,7 +92,7 @@ pub(super) async fn get(
     let mut intake = download.begin(header.size, &header.digest)?;
     while let Some(chunk) = chunks.message().await? {
         match chunk.part {
-            Some(Part::Data(data)) => intake.take(&data)?,
+            Some(Part::Data(data)) => intake.append(&data)?,
             _ => return Err(GatewayError::Protocol("a second header".to_owned())),
         }
     }
@@ -101,81 +101,84 @@ pub(super) async fn get(
 
 /// The received part of one vector or file; interrupted attempts leave their bytes here.
 #[derive(Debug, Default)]
-pub struct Download(Mutex<Got>);
+pub struct Download(Mutex<PartialContent>);
 
 #[derive(Debug, Default)]
-struct Got {
+struct PartialContent {
     /// The announced SHA-256 of the whole; empty before the first answer.
     digest: String,
     bytes: Vec<u8>,
 }
 
 impl Download {
-    fn got(&self) -> MutexGuard<'_, Got> {
+    fn content(&self) -> MutexGuard<'_, PartialContent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the offset of the next request.
     pub fn offset(&self) -> u64 {
-        self.got().bytes.len() as u64
+        self.content().bytes.len() as u64
     }
 
     /// Begins an answer with data from the requested offset.
-    pub(super) fn begin(&self, size: u64, digest: &str) -> Result<Intake<'_>, GatewayError> {
+    pub(super) fn begin(&self, size: u64, digest: &str) -> Result<ChunkIntake<'_>, GatewayError> {
         if size > MOST {
-            return Err(GatewayError::Protocol(format!("{size} bytes are announced, {MOST} are the most")));
+            return Err(GatewayError::Protocol(format!(
+                "the server announces {size} bytes; at most {MOST} are accepted"
+            )));
         }
-        let mut got = self.got();
-        if got.digest != digest && !got.bytes.is_empty() {
-            *got = Got::default();
-            return Err(GatewayError::Unreachable("what was begun is not what comes now: from the start".to_owned()));
+        let mut content = self.content();
+        if content.digest != digest && !content.bytes.is_empty() {
+            *content = PartialContent::default();
+            let problem = "the content changed during the transfer, which restarts".to_owned();
+            return Err(GatewayError::Unreachable(problem));
         }
-        digest.clone_into(&mut got.digest);
-        Ok(Intake { download: self, expected: size })
+        digest.clone_into(&mut content.digest);
+        Ok(ChunkIntake { download: self, expected: size })
     }
 }
 
 /// Incoming bytes: never more than announced, and accepted only if their digest is the announced one.
-pub(super) struct Intake<'a> {
+pub(super) struct ChunkIntake<'a> {
     download: &'a Download,
     expected: u64,
 }
 
-impl Intake<'_> {
-    pub(super) fn take(&mut self, data: &[u8]) -> Result<(), GatewayError> {
-        let mut got = self.download.got();
-        if (got.bytes.len() + data.len()) as u64 > self.expected {
-            *got = Got::default();
+impl ChunkIntake<'_> {
+    pub(super) fn append(&mut self, data: &[u8]) -> Result<(), GatewayError> {
+        let mut content = self.download.content();
+        if (content.bytes.len() + data.len()) as u64 > self.expected {
+            *content = PartialContent::default();
             return Err(GatewayError::Protocol("more bytes than announced".to_owned()));
         }
-        got.bytes.extend_from_slice(data);
+        content.bytes.extend_from_slice(data);
         Ok(())
     }
 
     pub(super) fn finish(self) -> Result<Vec<u8>, GatewayError> {
-        let (bytes, digest) = self.whole()?;
-        is_of(&bytes, &digest)?;
+        let (bytes, digest) = self.into_parts()?;
+        check_digest(&bytes, &digest)?;
         Ok(bytes)
     }
 
     /// Returns all bytes, and the digest, which the caller checks.
-    pub(super) fn whole(self) -> Result<(Vec<u8>, String), GatewayError> {
-        let mut got = self.download.got();
-        if got.bytes.len() as u64 != self.expected {
+    pub(super) fn into_parts(self) -> Result<(Vec<u8>, String), GatewayError> {
+        let mut content = self.download.content();
+        if content.bytes.len() as u64 != self.expected {
             // An interrupted stream arrives as a short one: request the rest.
             return Err(GatewayError::Unreachable("fewer bytes than announced".to_owned()));
         }
-        let Got { digest, bytes } = std::mem::take(&mut *got);
+        let PartialContent { digest, bytes } = std::mem::take(&mut *content);
         Ok((bytes, digest))
     }
 }
 
 /// Checks the bytes against a digest (SHA-256, hex).
-pub(super) fn is_of(bytes: &[u8], digest: &str) -> Result<(), GatewayError> {
+pub(super) fn check_digest(bytes: &[u8], digest: &str) -> Result<(), GatewayError> {
     if hex::encode(Sha256::digest(bytes)).eq_ignore_ascii_case(digest) {
         return Ok(());
     }
-    Err(GatewayError::Protocol("the bytes are not those of the announced digest".to_owned()))
+    Err(GatewayError::Protocol("the bytes do not match the announced digest".to_owned()))
 }
 
 #[cfg(test)]
@@ -187,7 +190,7 @@ mod tests {
     use super::{Download, MOST, submit};
 
     #[tokio::test]
-    async fn a_vector_travels_in_pieces_that_join_to_it() {
+    async fn chunks_of_a_vector_join_to_the_vector() {
         for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
             let bytes: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
             let chunks: Vec<_> = submit(v1::SubmitHeader::default(), bytes.clone()).collect().await;
@@ -207,35 +210,35 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_believed_only_by_their_digest_and_length() {
+    fn bytes_with_another_digest_or_length_are_rejected() {
         let digest = hex::encode(Sha256::digest([1, 2, 3]));
-        let taken = |bytes: &[u8]| {
+        let receive = |bytes: &[u8]| {
             let download = Download::default();
             let mut intake = download.begin(3, &digest).expect("it is small");
-            intake.take(bytes).and_then(|()| intake.finish())
+            intake.append(bytes).and_then(|()| intake.finish())
         };
-        assert_eq!(taken(&[1, 2, 3]).expect("it is what was announced"), [1, 2, 3]);
-        assert!(taken(&[1, 2, 4]).is_err_and(|error| !error.is_transient()));
-        assert!(taken(&[1, 2]).is_err_and(|error| error.is_transient()));
-        assert!(taken(&[1, 2, 3, 4]).is_err());
+        assert_eq!(receive(&[1, 2, 3]).expect("it is what was announced"), [1, 2, 3]);
+        assert!(receive(&[1, 2, 4]).is_err_and(|error| !error.is_transient()));
+        assert!(receive(&[1, 2]).is_err_and(|error| error.is_transient()));
+        assert!(receive(&[1, 2, 3, 4]).is_err());
         assert!(Download::default().begin(MOST, &digest).is_ok());
         assert!(Download::default().begin(MOST + 1, &digest).is_err());
     }
 
     #[test]
-    fn what_came_before_a_break_is_not_asked_for_again_unless_something_else_comes() {
+    fn interrupted_download_resumes_only_the_same_content() {
         let digest = hex::encode(Sha256::digest([1, 2, 3]));
         let download = Download::default();
         let mut first = download.begin(3, &digest).expect("it is small");
-        first.take(&[1, 2]).expect("less than announced");
+        first.append(&[1, 2]).expect("less than announced");
         assert!(first.finish().is_err_and(|error| error.is_transient()));
         assert_eq!(download.offset(), 2);
         let mut second = download.begin(3, &digest).expect("the same");
-        second.take(&[3]).expect("the rest");
+        second.append(&[3]).expect("the rest");
         assert_eq!(second.finish().expect("all of it"), [1, 2, 3]);
         assert_eq!(download.offset(), 0, "the next one begins at its start");
 
-        download.begin(3, &digest).and_then(|mut intake| intake.take(&[9])).expect("less than announced");
+        download.begin(3, &digest).and_then(|mut intake| intake.append(&[9])).expect("less than announced");
         assert!(download.begin(3, &"0".repeat(64)).is_err_and(|error| error.is_transient()));
         assert_eq!(download.offset(), 0);
     }

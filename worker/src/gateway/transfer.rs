@@ -7,9 +7,22 @@ use undertone_api::job::dp_sgd::Precision;
 use undertone_api::signed::Signed;
 use undertone_proto::{CHUNK, v1};
 
-use super::{CALL, Download, Gateway, GatewayError, Submitted, TRANSFER, stream, within_transfer};
+use super::{AcceptedSubmission, CALL, Download, Gateway, GatewayError, TRANSFER, stream, transfer_within_limit};
 use crate::run::RoundAverage;
 use crate::site::outbox::StoredVector;
+
+/// A question for the average of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct AverageQuery<'a> {
+    /// The series.
+    pub series: &'a str,
+    /// The round, from 1.
+    pub round: u32,
+    /// The precision in which the server sends it.
+    pub precision: Precision,
+    /// The longest wait for the end of the round.
+    pub wait: Duration,
+}
 
 impl Gateway {
     /// Sends one vector with its receipts; after an interrupted attempt, from the server's offset.
@@ -23,10 +36,10 @@ impl Gateway {
         round: u32,
         parcel: &StoredVector,
         receipts: &[Signed],
-    ) -> Result<Submitted, GatewayError> {
+    ) -> Result<AcceptedSubmission, GatewayError> {
         let size = parcel.bytes.len();
         // A vector in a single message is sent completely or not at all.
-        let offset = if size > CHUNK { self.received(lease, series, round, parcel).await?.min(size) } else { 0 };
+        let offset = if size > CHUNK { self.count_received(lease, series, round, parcel).await?.min(size) } else { 0 };
         if offset > 0 {
             tracing::info!(series, round, offset, size, "the server has the beginning of this vector");
         }
@@ -44,11 +57,11 @@ impl Gateway {
         let reply =
             self.call(TRANSFER, make, |mut client, request| async move { client.submit(request).await }).await?;
         let countersignatures = reply.countersignatures.into_iter().map(Signed::from).collect();
-        Ok(Submitted { repeated: reply.repeated, countersignatures })
+        Ok(AcceptedSubmission { is_repeated: reply.repeated, countersignatures })
     }
 
     /// Returns the number of bytes of a vector that the server has from earlier attempts.
-    async fn received(
+    async fn count_received(
         &self,
         lease: &str,
         series: &str,
@@ -65,20 +78,17 @@ impl Gateway {
         Ok(usize::try_from(reply.bytes).unwrap_or(usize::MAX))
     }
 
-    /// Waits up to `wait` for a round to close; returns its average, which is sent in `precision`, or `None` while it
-    /// is open. Bytes that arrived before an interruption stay in `download`, for the next attempt.
+    /// Waits for a round to close; returns its average, or `None` while it is open after the wait of `query`. Bytes that arrived before an interruption stay in `download`, for the next attempt.
     ///
     /// # Errors
     /// [`GatewayError::Protocol`] when the bytes do not match their digest.
     pub async fn average(
         &self,
         lease: &str,
-        series: &str,
-        round: u32,
-        precision: Precision,
-        wait: Duration,
+        query: AverageQuery<'_>,
         download: &Download,
     ) -> Result<Option<RoundAverage>, GatewayError> {
+        let AverageQuery { series, round, precision, wait } = query;
         let make = || v1::AverageRequest {
             lease: lease.to_owned(),
             series: series.to_owned(),
@@ -88,7 +98,7 @@ impl Gateway {
         };
         let streaming =
             self.call(wait + CALL, make, |mut client, request| async move { client.average(request).await }).await?;
-        within_transfer(stream::average(streaming, precision, download)).await
+        transfer_within_limit(stream::read_average(streaming, precision, download)).await
     }
 
     /// Stores a named file of the job.
@@ -129,6 +139,6 @@ impl Gateway {
         let streaming = self
             .call(wait + CALL, make, |mut client, request| async move { client.get_artifact(request).await })
             .await?;
-        within_transfer(stream::get(streaming, download)).await
+        transfer_within_limit(stream::read_file(streaming, download)).await
     }
 }

@@ -14,8 +14,8 @@ use undertone_api::signed::{CertificatePins, Signed};
 use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
-use super::{CALL, CONNECT, GatewayError, pin, proxy, within};
-use crate::config::Server;
+use super::{CALL, CONNECT, GatewayError, call_within, pin, proxy};
+use crate::config::ServerEndpoint;
 use crate::site::clock;
 use crate::site::folder::Folder;
 use crate::site::pins::{self, PinsError};
@@ -23,18 +23,19 @@ use crate::site::server_trust::ServerTrust;
 
 /// The accepted certificates. Shared by all connections to one server.
 #[derive(Debug)]
-pub(super) struct Trust {
-    believed: RwLock<Vec<[u8; 32]>>,
-    /// An unknown certificate was shown since the last question.
-    refused: AtomicBool,
+pub(super) struct CertificateTrust {
+    accepted: RwLock<Vec<[u8; 32]>>,
+    /// An unknown certificate was presented since the last question.
+    was_rejected: AtomicBool,
     /// The keys that may announce others, and the folder for announcements.
     authority: Option<(ServerTrust, Option<Folder>)>,
 }
 
-impl Trust {
+impl CertificateTrust {
     /// Makes the trust in one fixed certificate.
-    pub(super) fn fixed(certificate: [u8; 32]) -> Arc<Self> {
-        Arc::new(Self { believed: RwLock::new(vec![certificate]), refused: AtomicBool::new(false), authority: None })
+    pub(super) fn with_certificate(certificate: [u8; 32]) -> Arc<Self> {
+        let accepted = RwLock::new(vec![certificate]);
+        Arc::new(Self { accepted, was_rejected: AtomicBool::new(false), authority: None })
     }
 
     /// Makes the trust in the certificate of `server`, and in those that `keys` announce after it; they are stored in
@@ -42,54 +43,54 @@ impl Trust {
     ///
     /// # Errors
     /// [`PinsError`] when the stored announcement is invalid.
-    pub(super) fn renewed(
-        server: &Server,
+    pub(super) fn with_announcements(
+        server: &ServerEndpoint,
         keys: &ServerTrust,
         folder: Option<&Folder>,
     ) -> Result<Arc<Self>, PinsError> {
-        let kept = folder.map(|folder| pins::load(folder, keys.first())).transpose()?.flatten();
-        let kept = kept.map(|pins| pins::fingerprints(&pins)).filter(|pins| !pins.is_empty());
-        let believed = kept.unwrap_or_else(|| server.certificate().into_iter().collect());
+        let stored = folder.map(|folder| pins::load(folder, keys.first())).transpose()?.flatten();
+        let stored = stored.map(|pins| pins::fingerprints(&pins)).filter(|pins| !pins.is_empty());
+        let accepted = stored.unwrap_or_else(|| server.certificate().into_iter().collect());
         Ok(Arc::new(Self {
-            believed: RwLock::new(believed),
-            refused: AtomicBool::new(false),
+            accepted: RwLock::new(accepted),
+            was_rejected: AtomicBool::new(false),
             authority: Some((keys.clone(), folder.cloned())),
         }))
     }
 
     /// Returns whether this certificate is accepted; records a rejection.
-    pub(super) fn believes(&self, certificate: &[u8; 32]) -> bool {
-        let believed = self.believed.read().unwrap_or_else(PoisonError::into_inner).contains(certificate);
-        if !believed {
-            self.refused.store(true, Ordering::SeqCst);
+    pub(super) fn accepts(&self, certificate: &[u8; 32]) -> bool {
+        let is_accepted = self.accepted.read().unwrap_or_else(PoisonError::into_inner).contains(certificate);
+        if !is_accepted {
+            self.was_rejected.store(true, Ordering::SeqCst);
         }
-        believed
+        is_accepted
     }
 
     /// Returns whether another certificate was shown since the last call, and a key could confirm it.
     pub(super) fn may_be_renewed(&self) -> bool {
-        self.refused.swap(false, Ordering::SeqCst) && self.authority.is_some()
+        self.was_rejected.swap(false, Ordering::SeqCst) && self.authority.is_some()
     }
 
     /// Accepts the server's announcement: its signature must be valid and answer `challenge`.
-    fn take(&self, signed: &Signed, challenge: &str) -> Result<CertificatePins, GatewayError> {
+    fn accept_announcement(&self, signed: &Signed, challenge: &str) -> Result<CertificatePins, GatewayError> {
         let wrong = |problem: &str| GatewayError::Protocol(format!("the server's certificates: {problem}"));
-        let Some((key, folder)) = &self.authority else { return Err(wrong("nobody may say others here")) };
-        let said: CertificatePins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
-        if said.challenge != challenge {
-            return Err(wrong("it is the answer to another question"));
+        let Some((key, folder)) = &self.authority else { return Err(wrong("no key can announce others here")) };
+        let pins: CertificatePins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
+        if pins.challenge != challenge {
+            return Err(wrong("the answer belongs to another question"));
         }
-        let fingerprints = pins::fingerprints(&said);
-        let mut believed = self.believed.write().unwrap_or_else(PoisonError::into_inner);
-        if !fingerprints.is_empty() && *believed != fingerprints {
+        let fingerprints = pins::fingerprints(&pins);
+        let mut accepted = self.accepted.write().unwrap_or_else(PoisonError::into_inner);
+        if !fingerprints.is_empty() && *accepted != fingerprints {
             if let Some(folder) = folder {
                 pins::keep(folder, signed).map_err(|error| wrong(&error.to_string()))?;
             }
-            let named: Vec<String> = fingerprints.iter().map(hex::encode).collect();
-            tracing::info!(certificates = ?named, "the server has said by which certificates it is recognized from now on");
-            *believed = fingerprints;
+            let certificates: Vec<String> = fingerprints.iter().map(hex::encode).collect();
+            tracing::info!(?certificates, "the server has announced its accepted certificates");
+            *accepted = fingerprints;
         }
-        Ok(said)
+        Ok(pins)
     }
 }
 
@@ -99,25 +100,28 @@ pub(super) fn server_keys(folder: &Folder, first: &VerifyingKey) -> Result<Serve
 }
 
 /// Asks for the server's certificates, and accepts those that it has signed.
-pub(super) async fn ask(
+pub(super) async fn request_pins(
     mut client: WorkerGatewayClient<tonic::transport::Channel>,
-    trust: &Trust,
+    trust: &CertificateTrust,
 ) -> Result<CertificatePins, GatewayError> {
-    let challenge = hex::encode(
-        clock::entropy::<32>().map_err(|_| GatewayError::Protocol("there is no randomness to ask with".to_owned()))?,
-    );
-    let asked = v1::PinsRequest { challenge: challenge.clone() };
-    let reply = within(CALL, client.pins(asked)).await?.into_inner();
+    let challenge = hex::encode(clock::entropy::<32>().map_err(|_| {
+        GatewayError::Protocol("the operating system returned no random bytes for a challenge".to_owned())
+    })?);
+    let request = v1::PinsRequest { challenge: challenge.clone() };
+    let reply = call_within(CALL, client.pins(request)).await?.into_inner();
     let signed = reply.pins.ok_or_else(|| GatewayError::Protocol("certificates without a signature".to_owned()))?;
-    trust.take(&signed.into(), &challenge)
+    trust.accept_announcement(&signed.into(), &challenge)
 }
 
-/// Asks like [`ask`], without a check of the certificate at the server's address: for a site that was offline while the
+/// Asks like [`request_pins`], without a check of the certificate at the server's address: for a site that was offline while the
 /// certificate changed.
-pub(super) async fn ask_anybody(server: &Server, trust: &Trust) -> Result<CertificatePins, GatewayError> {
+pub(super) async fn request_pins_unverified(
+    server: &ServerEndpoint,
+    trust: &CertificateTrust,
+) -> Result<CertificatePins, GatewayError> {
     let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
     let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);
     let endpoint =
-        endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::Anybody::verifier()).map_err(address)?;
-    ask(WorkerGatewayClient::new(proxy::connect_lazy(&endpoint, server)?), trust).await
+        endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::AnyCertificate::verifier()).map_err(address)?;
+    request_pins(WorkerGatewayClient::new(proxy::connect_lazy(&endpoint, server)?), trust).await
 }

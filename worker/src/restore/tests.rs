@@ -26,7 +26,7 @@ fn site() -> (tempfile::TempDir, Folder) {
     let data = folder.datasets().join("ward-7");
     std::fs::create_dir_all(&data).expect("the folder is writable");
     std::fs::write(data.join("meta.json"), "{}").expect("the folder is writable");
-    std::fs::write(data.join("features.bin"), "somebody's voice").expect("the folder is writable");
+    std::fs::write(data.join("features.bin"), "a person's voice").expect("the folder is writable");
     let ledger = ledger_at(&folder);
     ledger.reserve(&release_context(gaussian(4.0), 3), &limit(8.0)).expect("there is room");
     ledger
@@ -44,15 +44,15 @@ fn secret(text: &str) -> SecretString {
 }
 
 #[test]
-fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
+fn restored_site_waits_for_the_comparison() {
     for passphrase in [None, Some("a long passphrase")] {
         let (dir, folder) = site();
         let file = dir.path().join("site.backup");
-        std::fs::write(folder.piece_journal(), "what was heard\n").expect("the folder is writable");
-        let made = backup(&folder, &file, passphrase.map(secret), NOW).expect("the site is whole");
-        assert_eq!((made.receipts, made.datasets), (1, 1));
+        std::fs::write(folder.piece_journal(), "pieces set aside\n").expect("the folder is writable");
+        let contents = backup(&folder, &file, passphrase.map(secret), NOW).expect("the site is whole");
+        assert_eq!((contents.receipts, contents.datasets), (1, 1));
         let bytes = std::fs::read(&file).expect("it is there");
-        assert!(!bytes.windows(16).any(|piece| piece == b"somebody's voice"), "data stay where they are");
+        assert!(!bytes.windows(16).any(|piece| piece == b"a person's voice"), "data stay where they are");
         assert_eq!(bytes.windows(20).any(|piece| piece == b"undertone/site-backu"), passphrase.is_none());
         #[cfg(unix)]
         {
@@ -65,8 +65,8 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
             assert!(matches!(restore(&new, &file, Some(secret("another")), false, NOW), Err(RestoreError::Passphrase)));
             assert!(!new.key().exists());
         }
-        let kept = restore(&new, &file, passphrase.map(secret), false, NOW).expect("it is whole");
-        assert_eq!((kept.receipts, kept.replaced), (1, None));
+        let contents = restore(&new, &file, passphrase.map(secret), false, NOW).expect("it is whole");
+        assert_eq!((contents.receipts, contents.replaced), (1, None));
         let read = |path: std::path::PathBuf| std::fs::read(path).expect("it is there");
         assert_eq!(read(new.key()), read(folder.key()));
         assert_eq!(read(new.policy()), read(folder.policy()));
@@ -91,7 +91,7 @@ fn a_site_comes_back_from_its_backup_and_waits_to_be_compared() {
 }
 
 #[test]
-fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
+fn restore_replaces_a_site_only_on_request() {
     let (dir, folder) = site();
     let file = dir.path().join("site.backup");
     backup(&folder, &file, None, NOW).expect("the site is whole");
@@ -105,8 +105,8 @@ fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
         .expect("it is reserved");
     drop(ledger);
     assert!(matches!(restore(&folder, &file, None, false, NOW), Err(RestoreError::Occupied(_))));
-    let kept = restore(&folder, &file, None, true, NOW).expect("it was said");
-    let aside = Folder::new(kept.replaced.expect("there was a site"));
+    let contents = restore(&folder, &file, None, true, NOW).expect("it was requested");
+    let aside = Folder::new(contents.replaced.expect("there was a site"));
     let receipts = |folder: &Folder| {
         Store::create(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open").len()
     };
@@ -115,7 +115,7 @@ fn a_site_is_replaced_only_when_that_is_said_and_is_kept_aside() {
 }
 
 #[test]
-fn a_backup_that_was_changed_or_cut_is_not_put_in_place() {
+fn damaged_backup_is_not_restored() {
     let (dir, folder) = site();
     let file = dir.path().join("site.backup");
     backup(&folder, &file, None, NOW).expect("the site is whole");
@@ -126,14 +126,14 @@ fn a_backup_that_was_changed_or_cut_is_not_put_in_place() {
     changed[place + 1] = b'B';
     for bad in [changed, whole[..whole.len() / 2].to_vec(), b"not a backup".to_vec()] {
         std::fs::write(&file, bad).expect("the folder is writable");
-        let refused = restore(&new, &file, None, false, NOW);
-        assert!(matches!(refused, Err(RestoreError::Broken { .. })), "{refused:?}");
+        let result = restore(&new, &file, None, false, NOW);
+        assert!(matches!(result, Err(RestoreError::Broken { .. })), "{result:?}");
         assert!(!new.key().exists() && !new.ledger().exists());
     }
 }
 
 #[test]
-fn a_backup_puts_no_file_anywhere_else() {
+fn backup_with_foreign_paths_is_not_restored() {
     let (dir, folder) = site();
     let file = dir.path().join("site.backup");
     for name in ["data/ward-7/meta.json", "lock", "descriptions/../key", "descriptions/a/b.json"] {
@@ -151,8 +151,8 @@ fn a_backup_puts_no_file_anywhere_else() {
         }
         tar.finish().expect("the folder is writable");
         let _ = (&out).flush();
-        let refused = restore(&Folder::new(dir.path().join("new")), &file, None, false, NOW);
-        assert!(matches!(refused, Err(RestoreError::Broken { .. })), "{name}: {refused:?}");
+        let result = restore(&Folder::new(dir.path().join("new")), &file, None, false, NOW);
+        assert!(matches!(result, Err(RestoreError::Broken { .. })), "{name}: {result:?}");
     }
     drop(folder);
 }

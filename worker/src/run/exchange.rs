@@ -17,7 +17,7 @@ use undertone_proto::question::AnswerLine;
 
 use super::RunError;
 use crate::config::queries::Queries;
-use crate::config::transcription::Transcription;
+use crate::config::transcription::TranscriptionSettings;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::queries::gate::OutgoingPool;
@@ -76,7 +76,7 @@ pub struct RoundAverage {
 #[derive(Clone)]
 pub struct TranscriptionSite {
     /// The site's configuration.
-    pub settings: Transcription,
+    pub settings: TranscriptionSettings,
     /// The site's folder, to which paths of the configuration are relative.
     pub site: PathBuf,
     /// The folder of transcripts and of the site's own report: a folder of the job, for its owner only.

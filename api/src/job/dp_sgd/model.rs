@@ -166,7 +166,7 @@ impl ModelPart {
 
 /// A set of parts of a model; in JSON a list of their names, from the input to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Part>", into = "Vec<Part>")]
+#[serde(from = "Vec<ModelPart>", into = "Vec<ModelPart>")]
 pub struct ModelParts(u8);
 
 impl ModelParts {

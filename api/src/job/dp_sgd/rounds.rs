@@ -177,7 +177,7 @@ pub struct Rounds {
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub quorum: u32,
     /// The learning rate over the rounds.
-    #[serde(default, skip_serializing_if = "Schedule::is_constant")]
+    #[serde(default, skip_serializing_if = "RateSchedule::is_constant")]
     pub schedule: RateSchedule,
     /// Averaging of iterates. Absent: the parameters after the last round are the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +192,7 @@ pub struct Rounds {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub local_steps: u32,
     /// The transport of vectors.
-    #[serde(default, skip_serializing_if = "Exchange::is_plain")]
+    #[serde(default, skip_serializing_if = "VectorExchange::is_plain")]
     pub exchange: VectorExchange,
 }
 

@@ -105,16 +105,16 @@ fn where_epsilon_decides_a_smaller_one_is_offered() {
 fn least_rate_that_is_refused_follows_the_offered_one() {
     // The published δ is not monotone in the rate: at 0.0931 it is within the budget, and at 0.0914 it is not.
     let (asked, k, epsilon) = (0.2, 20, 0.3);
-    let (spec, datasets, balances) = scene(asked, k, epsilon, Shown::Counts, (1.0, 1e-6));
+    let (spec, datasets, balances) = build_plan(asked, k, epsilon, Shown::Counts, (1.0, 1e-6));
     let offered = offers(&spec, &datasets, &balances);
-    let lower = named(&offered, PlanParameter::SamplingRate).unwrap();
+    let lower = find_change(&offered, PlanParameter::SamplingRate).unwrap();
     let (dataset, _, _, to) = &lower.values[0];
-    assert!(reserves(&lower.apply(&spec), &datasets, &balances, 1), "{lower:?}");
+    assert!(can_reserve(&lower.apply(&spec), &datasets, &balances, 1), "{lower:?}");
     let mut rate = ThreeDigits::round_up(asked).step_down(1).unwrap();
     while rate.value() > *to {
         let mut greater = spec.clone();
         greater.set(PlanParameter::SamplingRate, *dataset, rate.value());
-        assert!(!reserves(&greater, &datasets, &balances, 1), "{} is nearer than {to}", rate.value());
+        assert!(!can_reserve(&greater, &datasets, &balances, 1), "{} is nearer than {to}", rate.value());
         rate = rate.step_down(1).unwrap();
     }
 }
@@ -122,30 +122,30 @@ fn least_rate_that_is_refused_follows_the_offered_one() {
 #[test]
 fn epsilon_between_the_limits_of_loss_and_delta_is_offered() {
     // The loss is too great from 0.69 up, and δ below 0.51.
-    let (spec, datasets, balances) = scene(0.2, 20, 2.0, Shown::Set, (0.85, 1e-6));
+    let (spec, datasets, balances) = build_plan(0.2, 20, 2.0, Shown::Set, (0.85, 1e-6));
     let offered = offers(&spec, &datasets, &balances);
-    let smaller = named(&offered, PlanParameter::Epsilon).unwrap();
+    let smaller = find_change(&offered, PlanParameter::Epsilon).unwrap();
     let (dataset, _, _, to) = &smaller.values[0];
     assert!((0.65..0.69).contains(to), "{smaller:?}");
-    assert!(reserves(&smaller.apply(&spec), &datasets, &balances, 1));
+    assert!(can_reserve(&smaller.apply(&spec), &datasets, &balances, 1));
     for refused in [to + 0.001, 0.489] {
         let mut other = spec.clone();
         other.set(PlanParameter::Epsilon, *dataset, refused);
-        assert!(!reserves(&other, &datasets, &balances, 1), "{refused}");
+        assert!(!can_reserve(&other, &datasets, &balances, 1), "{refused}");
     }
 }
 
 #[test]
 fn epsilon_above_one_is_offered_where_it_fits() {
-    let (spec, datasets, balances) = scene(0.1, 20, 6.0, Shown::Set, (4.0, 1e-6));
-    assert!(!reserves(&spec, &datasets, &balances, 1));
+    let (spec, datasets, balances) = build_plan(0.1, 20, 6.0, Shown::Set, (4.0, 1e-6));
+    assert!(!can_reserve(&spec, &datasets, &balances, 1));
     let offered = offers(&spec, &datasets, &balances);
-    let smaller = named(&offered, PlanParameter::Epsilon).unwrap();
+    let smaller = find_change(&offered, PlanParameter::Epsilon).unwrap();
     let (dataset, _, _, to) = &smaller.values[0];
-    assert!(*to > 1.0 && reserves(&smaller.apply(&spec), &datasets, &balances, 1), "{smaller:?}");
+    assert!(*to > 1.0 && can_reserve(&smaller.apply(&spec), &datasets, &balances, 1), "{smaller:?}");
     let mut next = spec.clone();
     next.set(PlanParameter::Epsilon, *dataset, to + 0.01);
-    assert!(!reserves(&next, &datasets, &balances, 1), "{to} is not the nearest");
+    assert!(!can_reserve(&next, &datasets, &balances, 1), "{to} is not the nearest");
 }
 
 #[test]

@@ -19,8 +19,8 @@ use undertone_api::question::{Annotation, Answer, NewAnnotation};
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
 use undertone_proto::question::{self, QuestionLine};
-use undertone_worker::gateway::{Download, Offer};
-use undertone_worker::site::outbox::Parcel;
+use undertone_worker::gateway::{Download, ServerOffer};
+use undertone_worker::site::outbox::StoredVector;
 use uuid::Uuid;
 
 use super::super::worker::{SimulatedWorker, WAIT};
@@ -43,7 +43,7 @@ pub(super) struct LedJob {
     job: JobId,
     dataset: DatasetId,
     lease: String,
-    pool: Parcel,
+    pool: StoredVector,
 }
 
 impl LedJob {
@@ -60,12 +60,12 @@ impl LedJob {
         let dataset = worker.gateway().register(&registration(name)).await?;
         let proposal = NewJob { title: name.to_owned(), spec: AnySpec::ActiveLearning(spec(dataset)?) };
         let job = researcher.propose(consortium, &proposal).await?.summary.id;
-        let Offer::Work(work) = worker.gateway().next_offer(WAIT, &[], &[]).await? else {
+        let ServerOffer::Work(work) = worker.gateway().next_offer(WAIT, &[], &[]).await? else {
             return Err(format!("no work is offered for {name}").into());
         };
         let led = Self { job, dataset, lease: work.lease, pool: pool()? };
         led.send_pool(worker).await?;
-        let pools = worker.gateway().asked(&led.lease, WAIT, &Download::default()).await?;
+        let pools = worker.gateway().fetch_pools(&led.lease, WAIT, &Download::default()).await?;
         if pools.is_none_or(|pools| pools.pools.is_empty()) {
             return Err(format!("the pool of {name} is not accepted").into());
         }
@@ -112,7 +112,7 @@ impl LedJob {
     }
 
     async fn send_pool(&self, worker: &SimulatedWorker) -> TestResult<()> {
-        worker.gateway().ask(&self.lease, POOL, 1, &self.pool, &[]).await?;
+        worker.gateway().submit_pool(&self.lease, POOL, 1, &self.pool, &[]).await?;
         Ok(())
     }
 
@@ -126,11 +126,11 @@ fn text(number: u32) -> String {
     format!("what does appointment {number:04} cost")
 }
 
-fn pool() -> TestResult<Parcel> {
+fn pool() -> TestResult<StoredVector> {
     let bytes =
         question::write((0..QUESTIONS).map(|number| QuestionLine { text: text(number), count: None }).collect())?;
     let digest = hex::encode(Sha256::digest(&bytes));
-    Ok(Parcel { bytes, length: u64::from(QUESTIONS), digest, receipt: None })
+    Ok(StoredVector { bytes, length: u64::from(QUESTIONS), digest, receipt: None })
 }
 
 fn registration(name: &str) -> DatasetRegistration {

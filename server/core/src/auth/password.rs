@@ -1,6 +1,5 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
-//! Few hashes run at a time, on threads of the lowest priority, so that a flood of sign-ins exhausts neither memory nor the processor
-//! that other requests need.
+//! Few hashes run at a time, on blocking threads, so that a flood of sign-ins exhausts neither the runtime nor memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,9 +24,6 @@ pub const AT_A_TIME: usize = 4;
 pub const MOST_WAITING: usize = 128;
 /// The highest number of one network's passwords that run or wait; further ones are refused.
 pub const MOST_OF_NETWORK: usize = 12;
-/// The nice value of the threads that hash.
-#[cfg(target_os = "linux")]
-const LOWEST_PRIORITY: i32 = 19;
 /// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
 
@@ -120,24 +116,12 @@ impl Passwords {
             .acquire_owned()
             .await
             .map_err(|error| Error::internal("waiting to hash a password", error))?;
-        let (sender, result) = tokio::sync::oneshot::channel();
-        let thread = std::thread::Builder::new().name("password".to_owned()).spawn(move || {
+        tokio::task::spawn_blocking(move || {
             let _held = (permit, place);
-            lower_priority();
-            // The caller may have gone.
-            let _ = sender.send(work());
-        });
-        thread.map_err(|error| Error::internal("starting a thread to hash a password", error))?;
-        result.await.map_err(|error| Error::internal("hashing a password", error))
-    }
-}
-
-/// Gives the calling thread the lowest priority. A thread cannot raise its own priority again, so each hash has a new one.
-fn lower_priority() {
-    // On Linux a priority is that of a thread. A system that refuses leaves it as it was.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
-        tracing::debug!(%error, "a thread that hashes passwords keeps its priority");
+            work()
+        })
+        .await
+        .map_err(|error| Error::internal("hashing a password", error))
     }
 }
 
@@ -233,15 +217,6 @@ mod tests {
         for work in works {
             work.await.expect("no panic");
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn hashes_run_at_the_lowest_priority() {
-        let priority = || rustix::process::getpriority_process(None).expect("read");
-        let before = priority();
-        assert_eq!(Passwords::default().run(priority).await.expect("done"), super::LOWEST_PRIORITY);
-        assert_eq!(priority(), before, "other threads keep theirs");
     }
 
     #[tokio::test]

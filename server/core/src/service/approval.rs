@@ -32,7 +32,7 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::to_json;
 use crate::service::entity::{decision, job, participant, worker};
 use crate::service::job::{readable, shown, state};
-use crate::service::round;
+use crate::service::react;
 
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
 pub use review::{review, site_approvals};
@@ -131,8 +131,7 @@ async fn answer(
             apply(ctx, tx, actor.into(), row, part, by, refusal).await
         })
         .await?;
-    round::clear(ctx, JobId(row.id)).await;
-    ctx.wake().ring();
+    react::after_job_change(ctx, JobId(row.id)).await;
     shown(ctx, actor, row).await
 }
 
@@ -172,8 +171,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             Ok(decision.job)
         })
         .await?;
-    round::clear(ctx, job).await;
-    ctx.wake().ring();
+    react::after_job_change(ctx, job).await;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{job, participant};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::{audit, lease, ledger, question, receipt, round};
+use crate::service::{audit, lease, ledger, question, react, receipt};
 
 /// The limit of a reason for giving up, in characters.
 const LONGEST_REASON: usize = 1000;
@@ -83,9 +83,7 @@ pub async fn finish_audited(
             Ok((held.job, countersigned))
         })
         .await?;
-    round::clear(ctx, id).await;
-    crate::service::certificate::issue_if_due(ctx, id).await;
-    ctx.wake().ring();
+    react::after_job_change(ctx, id).await;
     Ok(countersigned)
 }
 

@@ -20,7 +20,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::job;
-use crate::service::{certificate, round};
+use crate::service::react;
 
 pub use draft::{MOST_DRAFTS, draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 pub use hold::{hold_dataset, pause, release_dataset, resume};
@@ -63,9 +63,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
             state::step(ctx, tx, actor.into(), row, JobStep::Cancel, Some(reason.clone())).await
         })
         .await?;
-    round::clear(ctx, id).await;
-    certificate::issue_if_due(ctx, id).await;
-    ctx.wake().ring();
+    react::after_job_change(ctx, id).await;
     view::job(ctx, actor, row).await
 }
 

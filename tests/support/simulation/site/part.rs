@@ -8,13 +8,13 @@ use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 use undertone_server_core::service::finish::Outcome as Told;
-use undertone_worker::daemon::{self, Errand, Look};
+use undertone_worker::daemon::{self, PartSession, WorkExamination};
 use undertone_worker::dp::clip::{Clip, ClippedSum};
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::fault;
-use undertone_worker::gateway::Work;
+use undertone_worker::gateway::OfferedWork;
 use undertone_worker::run::{RoundProgress, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::jobs::RunOutcome;
@@ -55,9 +55,9 @@ pub(super) enum PartStage {
 }
 
 pub(super) struct PartProgress {
-    pub(super) work: Work,
+    pub(super) work: OfferedWork,
     pub(super) stage: PartStage,
-    pub(super) errand: Option<Errand>,
+    pub(super) session: Option<PartSession>,
     pub(super) done: u32,
 }
 
@@ -98,8 +98,8 @@ impl SiteProcess {
                 }
             }
             PartStage::Round => {
-                let Some(errand) = &part.errand else { return Ok(false) };
-                let past = self.live(|life| errand.past(&life.site, SERIES, round))?;
+                let Some(session) = &part.session else { return Ok(false) };
+                let past = self.live(|life| session.past(&life.site, SERIES, round))?;
                 match past {
                     None => return Ok(false),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
@@ -122,8 +122,8 @@ impl SiteProcess {
                 {
                     return Ok(false);
                 }
-                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
-                let released = self.live(|life| release(life, errand, round))?;
+                let Some(session) = part.session.as_mut() else { return Ok(false) };
+                let released = self.live(|life| release(life, session, round))?;
                 match released {
                     None => return Ok(false),
                     Some(Ok(vector)) => part.stage = PartStage::Pay(vector),
@@ -131,8 +131,8 @@ impl SiteProcess {
                 }
             }
             PartStage::Pay(vector) => {
-                let Some(errand) = part.errand.as_mut() else { return Ok(false) };
-                let paid = self.live(|life| errand.pay_vector(&life.site, SERIES, round, &vector))?;
+                let Some(session) = part.session.as_mut() else { return Ok(false) };
+                let paid = self.live(|life| session.pay_vector(&life.site, SERIES, round, &vector))?;
                 match paid {
                     None => return Ok(false),
                     Some(Ok(())) => part.stage = PartStage::Countersign,
@@ -150,7 +150,7 @@ impl SiteProcess {
                 }
             }
             PartStage::Close(outcome) => {
-                let closed = self.live(|life| daemon::close(&life.site, job, dataset, &outcome))?;
+                let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
                 if self
                     .note_outcome(network, "close", closed.map(|done| done.map_err(|error| error.to_string())))
                     .is_none()
@@ -174,18 +174,18 @@ impl SiteProcess {
 
     /// Processes the average of a round: the next one begins, or the run is done.
     fn next(part: &mut PartProgress, round: u32) -> Result<(), StopReason> {
-        let Some(errand) = &part.errand else { return Ok(()) };
+        let Some(session) = &part.session else { return Ok(()) };
         part.done = round;
-        let spec = errand.examined().manifest.spec.clone();
+        let spec = session.examined().manifest.spec.clone();
         let Spec::DpSgd(spec) = spec else { panic!("it is of another kind") };
-        let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
+        let rounds = session.examined().rounds(SERIES).unwrap_or(0);
         if round.is_multiple_of(spec.checkpoint_every) || round == rounds {
-            std::fs::write(errand.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
+            std::fs::write(session.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
         }
         part.stage = if round < rounds {
             PartStage::Round
         } else {
-            let leads = spec.participants.first().is_some_and(|first| first.dataset == errand.examined().dataset.id);
+            let leads = spec.participants.first().is_some_and(|first| first.dataset == session.examined().dataset.id);
             PartStage::Close(RunOutcome::Done {
                 report: if leads { report(round) } else { String::new() },
                 audit: None,
@@ -201,9 +201,9 @@ impl SiteProcess {
         part: &mut PartProgress,
         round: u32,
     ) -> Result<bool, StopReason> {
-        let Some(errand) = &part.errand else { return Ok(false) };
+        let Some(session) = &part.session else { return Ok(false) };
         let request = self.live(|life| {
-            let request = errand.charge(&life.site, SERIES, round);
+            let request = session.charge(&life.site, SERIES, round);
             fault::point(fault::BEFORE_COUNTERSIGN);
             request
         })?;
@@ -223,7 +223,7 @@ impl SiteProcess {
         match network.carry(self.worker, message).await? {
             CallOutcome::Said(ServerAnswer::Signed(answer)) => {
                 let noted = self.live(|life| {
-                    let noted = errand.countersigned(&life.site, &request, &answer);
+                    let noted = session.store_countersignatures(&life.site, &request, &answer);
                     fault::point(fault::AFTER_COUNTERSIGN);
                     noted
                 })?;
@@ -247,9 +247,9 @@ impl SiteProcess {
         dataset: DatasetId,
         round: u32,
     ) -> Result<bool, StopReason> {
-        let Some(errand) = &part.errand else { return Ok(false) };
+        let Some(session) = &part.session else { return Ok(false) };
         let letter = self.live(|life| {
-            let letter = errand.letter(&life.site, SERIES, round);
+            let letter = session.submission(&life.site, SERIES, round);
             fault::point(fault::BEFORE_SEND);
             letter
         })?;
@@ -264,7 +264,7 @@ impl SiteProcess {
         if self.broken == Some(BrokenRule::FreshNoiseForOnePayment) {
             draw_again(&mut letter, &mut network.dice);
         }
-        if errand.examined().local.visibility == Visibility::Private {
+        if session.examined().local.visibility == Visibility::Private {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
             let paid = self.books.payments()?;
             network.see(&place, &letter.parcel.digest, &paid).map_err(StopReason::Wrong)?;
@@ -277,7 +277,7 @@ impl SiteProcess {
             CallOutcome::Said(_) | CallOutcome::No(Code::RoundClosed, _) => {
                 let noted = self.live(|life| {
                     fault::point(fault::AFTER_SEND);
-                    errand.arrived(&life.site, SERIES, round, &letter)
+                    session.mark_received(&life.site, SERIES, round, &letter)
                 })?;
                 match noted {
                     None => Ok(false),
@@ -305,7 +305,7 @@ impl SiteProcess {
         round: u32,
     ) -> Result<bool, StopReason> {
         let private =
-            part.errand.as_ref().is_some_and(|errand| errand.examined().local.visibility == Visibility::Private);
+            part.session.as_ref().is_some_and(|session| session.examined().local.visibility == Visibility::Private);
         if private {
             let paid = self.books.payments()?;
             network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(StopReason::Wrong)?;
@@ -353,7 +353,7 @@ impl SiteProcess {
         lease: String,
         outcome: &RunOutcome,
     ) -> Result<Option<Code>, StopReason> {
-        let receipts = self.live(|life| daemon::closing(&life.site).map_err(|error| error.to_string()))?;
+        let receipts = self.live(|life| daemon::final_receipts(&life.site).map_err(|error| error.to_string()))?;
         let Some((numbers, receipts)) = self.note_outcome(network, "closing", receipts) else { return Ok(None) };
         let report = match outcome {
             RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
@@ -363,7 +363,7 @@ impl SiteProcess {
         match network.carry(self.worker, WorkerCall::Finish { lease, outcome: report, receipts }).await? {
             CallOutcome::Said(_) => {
                 let noted = self.live(|life| {
-                    daemon::end_is_told(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
+                    daemon::acknowledge_end(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
                 })?;
                 self.note_outcome(network, "told", noted);
                 Ok(None)
@@ -379,38 +379,40 @@ fn look(life: &WorkerProcess, part: &mut PartProgress, job: JobId) -> Result<Opt
     let (site, work) = (&life.site, &part.work);
     let lease = work.lease.clone();
     let message = |error: &dyn std::fmt::Display| error.to_string();
-    Ok(match daemon::look(site, work, job).map_err(|error| message(&error))? {
-        Look::Alien(_) | Look::Waits(_) => None,
-        Look::Ended(outcome) => Some(PartStage::Close(outcome)),
-        Look::Refused(reason) => {
-            Some(PartStage::Close(daemon::refuse(site, work, job, &lease, reason).map_err(|error| message(&error))?))
+    Ok(match daemon::examine_work(site, work, job).map_err(|error| message(&error))? {
+        WorkExamination::Foreign(_) | WorkExamination::Waiting(_) => None,
+        WorkExamination::Ended(outcome) => Some(PartStage::Close(outcome)),
+        WorkExamination::Refused(reason) => Some(PartStage::Close(
+            daemon::refuse_work(site, work, job, &lease, reason).map_err(|error| message(&error))?,
+        )),
+        WorkExamination::Ready(examined) => {
+            match daemon::begin_part(site, work, &examined, &lease).map_err(|error| message(&error))? {
+                Some(outcome) => Some(PartStage::Close(outcome)),
+                None => match PartSession::new(site, *examined) {
+                    Ok(session) => {
+                        let checkpoint = std::fs::read_to_string(session.folder().join(CHECKPOINT));
+                        let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                        let rounds = session.examined().rounds(SERIES).unwrap_or(0);
+                        // The last round's average is fetched again: it costs nothing and leads to the end.
+                        part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
+                        part.session = Some(session);
+                        Some(PartStage::Round)
+                    }
+                    Err(error) => Some(PartStage::Close(failed(&error))),
+                },
+            }
         }
-        Look::Go(examined) => match daemon::take_up(site, work, &examined, &lease).map_err(|error| message(&error))? {
-            Some(outcome) => Some(PartStage::Close(outcome)),
-            None => match Errand::new(site, *examined) {
-                Ok(errand) => {
-                    let checkpoint = std::fs::read_to_string(errand.folder().join(CHECKPOINT));
-                    let done = checkpoint.ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-                    let rounds = errand.examined().rounds(SERIES).unwrap_or(0);
-                    // The last round's average is fetched again: it costs nothing and leads to the end.
-                    part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
-                    part.errand = Some(errand);
-                    Some(PartStage::Round)
-                }
-                Err(error) => Some(PartStage::Close(failed(&error))),
-            },
-        },
     })
 }
 
 /// Makes a vector, as a run does.
-fn release(life: &WorkerProcess, errand: &mut Errand, round: u32) -> Result<Outgoing, RunError> {
+fn release(life: &WorkerProcess, session: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError::refused(error.to_string());
-    let Spec::DpSgd(spec) = errand.examined().manifest.spec.clone() else {
+    let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
         return Err(RunError::failed("the simulated sites train"));
     };
-    let own = errand.examined().dataset.id;
-    let clearance = errand.clear(&life.site, SERIES, round)?;
+    let own = session.examined().dataset.id;
+    let clearance = session.clear(&life.site, SERIES, round)?;
     let noise = spec.party(own).copied().and_then(|party| Some((party.noise?, party.sampling_rate)));
     match (clearance, noise) {
         (Clearance::Public(published), _) => {

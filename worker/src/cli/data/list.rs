@@ -6,57 +6,55 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::DataError;
-use crate::site::datasets::Described;
+use crate::site::datasets::DatasetMeta;
 use crate::site::folder::Folder;
 use crate::site::lineage::has_sources;
 use crate::speech::dataset::DatasetError;
 
 /// Show this site's datasets.
 #[derive(Debug, Args)]
-pub(super) struct List {
-    /// Another folder of datasets than the site's.
+pub(super) struct ListCommand {
+    /// List this folder of datasets instead of the site's.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Read every dataset whole and compare it with its digest.
+    /// Read each dataset completely and compare it with its digest.
     #[arg(long)]
     check: bool,
 }
 
-impl List {
+impl ListCommand {
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), DataError> {
         let datasets = self.folder.clone().unwrap_or_else(|| folder.datasets());
-        let rows = rows(&datasets, self.check)?;
+        let rows = read_rows(&datasets, self.check)?;
         let table = if rows.is_empty() {
-            format!("No dataset in {}. Make one with `undertone-worker data prepare`.\n", datasets.display())
+            format!("No dataset in {}. Create one with `undertone-worker data prepare`.\n", datasets.display())
         } else {
-            table(&rows)
+            format_table(&rows)
         };
-        out.write_all((table + &unknown_sources(&datasets, &rows)).as_bytes()).map_err(DataError::Print)
+        out.write_all((table + &list_unknown_sources(&datasets, &rows)).as_bytes()).map_err(DataError::Print)
     }
 }
 
 /// Names the datasets whose sources would not be recognized under another name; returns an empty text if there are
 /// none.
-fn unknown_sources(datasets: &Path, rows: &[Row]) -> String {
-    let unknown = |(name, described): &&Row| {
-        described.as_ref().is_ok_and(|described| !has_sources(&datasets.join(name), described))
-    };
+fn list_unknown_sources(datasets: &Path, rows: &[DatasetRow]) -> String {
+    let unknown = |(name, meta): &&DatasetRow| meta.as_ref().is_ok_and(|meta| !has_sources(&datasets.join(name), meta));
     let names: Vec<&str> = rows.iter().filter(unknown).map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {
         return String::new();
     }
     format!(
-        "\nUnknown sources: {}. Prepared elsewhere or by an older worker: prepare again with --replace, so that the same data are recognized\n\
+        "\nUnknown sources: {}. Prepared elsewhere or by an older worker: prepare again with --replace, so that this site recognizes the same data\n\
          under another name.\n",
         names.join(", ")
     )
 }
 
 /// A folder's name and its dataset.
-type Row = (String, Result<Described, DatasetError>);
+type DatasetRow = (String, Result<DatasetMeta, DatasetError>);
 
 /// Returns one row for each folder that is not hidden.
-fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
+fn read_rows(datasets: &Path, check: bool) -> Result<Vec<DatasetRow>, DataError> {
     let io = |source| DataError::File { argument: "--folder or --site", path: datasets.to_path_buf(), source };
     let entries = match std::fs::read_dir(datasets) {
         Ok(entries) => entries,
@@ -68,7 +66,7 @@ fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
         let entry = entry.map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if !name.starts_with('.') && entry.path().is_dir() {
-            let read = if check { Described::check } else { Described::read };
+            let read = if check { DatasetMeta::check } else { DatasetMeta::read };
             rows.push((name, read(&entry.path())));
         }
     }
@@ -76,7 +74,7 @@ fn rows(datasets: &Path, check: bool) -> Result<Vec<Row>, DataError> {
     Ok(rows)
 }
 
-fn table(rows: &[Row]) -> String {
+fn format_table(rows: &[DatasetRow]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("NAME".len());
     let line = |name: &str, [kind, train, speakers, users, test, frames, classes, digest]: [&str; 8]| {
         format!(
@@ -84,10 +82,10 @@ fn table(rows: &[Row]) -> String {
         )
     };
     let head = line("NAME", ["KIND", "TRAIN", "SPEAKERS", "USERS", "TEST", "FRAMES", "CLASSES", "DIGEST"]);
-    let row = |(name, described): &Row| match described {
+    let row = |(name, meta): &DatasetRow| match meta {
         Err(error) => format!("{name:width$}  {error}\n"),
-        Ok(described) => {
-            let cells = cells(described);
+        Ok(meta) => {
+            let cells = format_cells(meta);
             line(name, cells.each_ref().map(String::as_str))
         }
     };
@@ -96,11 +94,11 @@ fn table(rows: &[Row]) -> String {
 
 /// Returns the cells beside the name. A dash stands for a quantity that the kind lacks. Queries are counted by
 /// occurrence, with users and labels where present.
-fn cells(described: &Described) -> [String; 8] {
+fn format_cells(meta: &DatasetMeta) -> [String; 8] {
     let none = || "-".to_owned();
     let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
-    match described {
-        Described::Speech(meta) => [
+    match meta {
+        DatasetMeta::Speech(meta) => [
             "speech".to_owned(),
             meta.train.utterances.to_string(),
             meta.train.speakers.to_string(),
@@ -110,7 +108,7 @@ fn cells(described: &Described) -> [String; 8] {
             meta.classes.to_string(),
             short(&meta.digest),
         ],
-        Described::Queries(meta) => [
+        DatasetMeta::Queries(meta) => [
             "queries".to_owned(),
             meta.train.occurrences.to_string(),
             none(),
@@ -121,7 +119,7 @@ fn cells(described: &Described) -> [String; 8] {
             short(&meta.digest),
         ],
         // For recordings, seconds replace frames.
-        Described::Recordings(meta) => [
+        DatasetMeta::Recordings(meta) => [
             "audio".to_owned(),
             meta.recordings.len().to_string(),
             none(),

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::LineageId;
 
-use super::super::chain;
-use super::super::table::{down, up};
-use super::Findings;
+use super::super::format_error;
+use super::super::table::{round_down, round_up};
+use super::CheckResults;
 use crate::config::Config;
 use crate::site::audits;
 use crate::site::books::LedgerBooks;
-use crate::site::datasets::{Described, UnusableError, UnusableFolder, dataset_lineages, scan};
+use crate::site::datasets::{DatasetMeta, UnusableError, UnusableFolder, dataset_lineages, scan};
 use crate::site::folder::{Folder, check_name};
 use crate::site::lineage::{self, has_sources};
 use crate::site::policy::Policy;
@@ -20,7 +20,7 @@ use crate::site::store::Store;
 /// A budget with at most this fraction left counts as nearly used up.
 const LITTLE: f64 = 0.1;
 
-pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut Findings) {
+pub(super) fn check_datasets(folder: &Folder, store: &Store, quick: bool, results: &mut CheckResults) {
     let names: Vec<String> = std::fs::read_dir(folder.datasets())
         .into_iter()
         .flatten()
@@ -29,121 +29,136 @@ pub(super) fn datasets(folder: &Folder, store: &Store, quick: bool, found: &mut 
         .filter(|name| check_name(name).is_ok())
         .collect();
     if names.is_empty() {
-        found.warn("dataset", "there is none", "`undertone-worker data prepare --help`");
+        results.warn("dataset", "this site has no dataset", "`undertone-worker data prepare --help`");
     }
     let policy = Policy::load(&folder.policy()).ok();
     for name in names {
-        let at = folder.datasets().join(&name);
-        let read = if quick { Described::read(&at) } else { Described::check(&at) };
+        let path = folder.datasets().join(&name);
+        let meta = if quick { DatasetMeta::read(&path) } else { DatasetMeta::check(&path) };
         // Without a policy no job runs, and no dataset counts as public.
         let visibility = policy.as_ref().map_or(Visibility::Private, |policy| policy.rules(&name).visibility);
-        match read.and_then(|described| described.check_visibility(&name, visibility).map(|()| described)) {
-            Ok(described) => {
-                found.ok("dataset", format!("`{name}` {}", if quick { "is described" } else { "is whole" }));
-                if let Some(notice) = described.legacy_notice(visibility) {
-                    found.warn("dataset", format!("`{name}` {notice}"), notice.remedy());
+        match meta.and_then(|meta| meta.check_visibility(&name, visibility).map(|()| meta)) {
+            Ok(meta) => {
+                results.ok(
+                    "dataset",
+                    format!("`{name}` {}", if quick { "has a valid description" } else { "is complete and unchanged" }),
+                );
+                if let Some(notice) = meta.legacy_notice(visibility) {
+                    results.warn("dataset", format!("`{name}` {notice}"), notice.remedy());
                 }
             }
             Err(error) => {
-                found.fail("dataset", format!("`{name}`: {}", chain(&error)), "prepare it again under the same name");
+                results.fail(
+                    "dataset",
+                    format!("`{name}`: {}", format_error(&error)),
+                    "prepare it again under the same name",
+                );
             }
         }
     }
     for (line, name) in dataset_lineages(store).unwrap_or_default() {
         if let Ok(Some(frozen)) = audits::current_freeze(store, line) {
-            let said = format!("`{name}` is frozen since {}: {}", frozen.at, frozen.reason);
-            found.fail("dataset", said, format!("mend what was broken, then `ledger unfreeze {name} --reason ...`"));
+            let problem = format!("`{name}` is frozen since {}: {}", frozen.at, frozen.reason);
+            results.fail("dataset", problem, format!("correct the fault, then `ledger unfreeze {name} --reason ...`"));
         }
     }
 }
 
-/// Checks that each dataset has the accounts of its data, and that its sources are recognized when they come again.
-pub(super) fn lineages(folder: &Folder, store: &Store, found: &mut Findings) {
+/// Checks that each dataset has the accounts of its data, and that the site would recognize its sources again.
+pub(super) fn check_lineages(folder: &Folder, store: &Store, results: &mut CheckResults) {
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
     let (datasets, unusable) = match scan(folder, store, &policy) {
-        Ok(scanned) => scanned,
-        Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
+        Ok(scan) => scan,
+        Err(error) => return results.fail("lineage", format_error(&error), "restore the site from a backup"),
     };
     for UnusableFolder { name, error } in unusable {
         if let UnusableError::Lineage(error) = error {
-            found.fail("lineage", format!("`{name}` is not used: {}", chain(&*error)), "no job runs on it until then");
+            results.fail(
+                "lineage",
+                format!("`{name}` is not used: {}", format_error(&*error)),
+                "no job can use it until this is corrected",
+            );
         }
     }
     for local in datasets {
-        let known = Described::read(&local.folder).is_ok_and(|described| has_sources(&local.folder, &described));
-        if known {
-            found.ok("lineage", format!("`{}`: its sources are recognized", local.name));
+        let is_known = DatasetMeta::read(&local.folder).is_ok_and(|meta| has_sources(&local.folder, &meta));
+        if is_known {
+            results.ok("lineage", format!("`{}`: its sources are known", local.name));
         } else {
             let remedy = "prepare it again from its sources under the same name, with --replace";
-            let said =
+            let problem =
                 format!("`{}`: unknown sources, so the same data under another name may not be recognized", local.name);
-            found.warn("lineage", said, remedy);
+            results.warn("lineage", problem, remedy);
         }
     }
     let (shared, keys) = match lineage::warnings(store, &policy) {
         Ok(warnings) => warnings,
-        Err(error) => return found.fail("lineage", chain(&error), "restore the site from a backup"),
+        Err(error) => return results.fail("lineage", format_error(&error), "restore the site from a backup"),
     };
     for (one, other, overlap) in shared {
-        let said = format!(
-            "{one} and {other} share {overlap}, and each has accounts of its own: their budgets add up for these people"
+        let problem = format!(
+            "{one} and {other} share {overlap}, but have separate accounts: their budgets add up for these people"
         );
-        found.warn(
+        results.warn(
             "lineage",
-            said,
-            "use one of them from now on, or lower both limits so that their sum is what you promise",
+            problem,
+            "use only one of them from now on, or lower both limits so that their sum is the limit that you promise",
         );
     }
     if keys > 1 {
-        let said = format!(
-            "{keys} keys of the organization: data that were prepared before a key came are not compared under it"
+        let problem = format!(
+            "{keys} keys of the organization: data prepared before a key was imported are not compared under it"
         );
-        found.warn(
+        results.warn(
             "lineage",
-            said,
+            problem,
             "prepare older datasets again with --replace, then `lineage export` to the other workers",
         );
     }
 }
 
-pub(super) fn budgets(folder: &Folder, store: &Store, found: &mut Findings) {
-    let (Ok(policy), Ok(names)) = (Policy::load(&folder.policy()), dataset_lineages(store)) else { return };
+pub(super) fn check_budgets(folder: &Folder, store: &Store, results: &mut CheckResults) {
+    let Ok(policy) = Policy::load(&folder.policy()) else { return };
+    let Ok(names) = dataset_lineages(store) else { return };
     let policy = policy.with_lineages(&names);
     let names: BTreeMap<LineageId, String> = names.into_iter().collect();
     let books = match store.read(LedgerBooks::read) {
         Ok(books) => books,
-        Err(error) => return found.fail("budget", chain(&error), "restore the site from a backup"),
+        Err(error) => return results.fail("budget", format_error(&error), "restore the site from a backup"),
     };
     if books.accounts.is_empty() {
-        found.ok("budget", "nothing was ever spent");
+        results.ok("budget", "nothing has been spent");
     }
     for (key, book) in &books.accounts {
         let name = names.get(&key.lineage).cloned().unwrap_or_else(|| key.lineage.to_string());
-        let of = format!("`{name}`, {}", format!("{:?}", key.unit).to_lowercase());
+        let account = format!("`{name}`, {}", format!("{:?}", key.unit).to_lowercase());
         let summary = book.account.balance().summary();
         let Some(limit) = policy.rules(&name).limits.limit(key.unit) else {
-            found.warn("budget", format!("{of}: policy.toml sets none"), "jobs that protect this unit are refused until it does; all others are still charged to the limit that it had");
+            let problem = format!("{account}: policy.toml sets no budget");
+            let remedy = "set one in policy.toml: until then this site refuses jobs that protect this unit, and charges all other jobs to \
+                          the earlier limit";
+            results.warn("budget", problem, remedy);
             continue;
         };
-        let left = limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon;
-        let said = format!(
-            "{of}: epsilon {} spent, {} reserved, {} of {} left",
-            up(summary.spent_epsilon),
-            up(summary.reserved_epsilon),
-            down(left.max(0.0)),
-            up(limit.epsilon.get())
+        let remainder = limit.epsilon.get() - summary.spent_epsilon - summary.reserved_epsilon;
+        let message = format!(
+            "{account}: epsilon {} spent, {} reserved, {} of {} left",
+            round_up(summary.spent_epsilon),
+            round_up(summary.reserved_epsilon),
+            round_down(remainder.max(0.0)),
+            round_up(limit.epsilon.get())
         );
-        if left <= limit.epsilon.get() * LITTLE {
-            found.warn("budget", said, "a budget is for life: jobs that ask for more will be refused");
+        if remainder <= limit.epsilon.get() * LITTLE {
+            results.warn("budget", message, "the budget is for life: this site refuses jobs that need more");
         } else {
-            found.ok("budget", said);
+            results.ok("budget", message);
         }
     }
 }
 
-pub(super) fn device(config: &Config, found: &mut Findings) {
+pub(super) fn check_device(config: &Config, results: &mut CheckResults) {
     match config.compute.choose() {
-        Ok(said) => found.ok("device", said),
-        Err(error) => found.fail("device", error.to_string(), "change `device` under [compute] in config.toml"),
+        Ok(device) => results.ok("device", device),
+        Err(error) => results.fail("device", error.to_string(), "change `device` under [compute] in config.toml"),
     }
 }

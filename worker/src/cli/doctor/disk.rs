@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Findings;
+use super::CheckResults;
 use crate::config::Config;
 use crate::site::folder::{Folder, write_durably};
 
@@ -13,55 +13,55 @@ pub(super) const FEW_MIB: u64 = 4096;
 /// The longest acceptable sync of a small file: every release waits for one.
 const SLOW: Duration = Duration::from_secs(1);
 
-pub(super) fn room(folder: &Folder, config: Option<&Config>, found: &mut Findings) {
+pub(super) fn check_free_space(folder: &Folder, config: Option<&Config>, results: &mut CheckResults) {
     let free = match rustix::fs::statvfs(folder.root()) {
         Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) >> 20,
         Err(error) => {
-            return found.fail(
+            return results.fail(
                 "disk",
-                format!("the room of {} cannot be told: {error}", folder.root().display()),
+                format!("cannot determine the free space of {}: {error}", folder.root().display()),
                 "mount the disk, or name the site's folder with --site",
             );
         }
     };
-    judge(free, config.map_or(0, |config| u64::from(config.queries.spill_mib)), found);
+    check_space(free, config.map_or(0, |config| u64::from(config.queries.spill_mib)), results);
 }
 
 /// Judges the free space, MiB, given that counting may take `spill`.
-pub(super) fn judge(free: u64, spill: u64, found: &mut Findings) {
-    let said = format!("{free} MiB free");
+pub(super) fn check_space(free: u64, spill: u64, results: &mut CheckResults) {
+    let message = format!("{free} MiB free");
     if free < LEAST_MIB {
-        found.fail("disk", said, format!("make room: below {LEAST_MIB} MiB the ledger may not be written to its end"));
+        results.fail("disk", message, format!("free space: below {LEAST_MIB} MiB, writes to the ledger may fail"));
     } else if free < FEW_MIB {
-        found.warn("disk", said, format!("make room: checkpoints and the files of jobs want {FEW_MIB} MiB"));
+        results.warn("disk", message, format!("free space: checkpoints and job files need {FEW_MIB} MiB"));
     } else if free < spill {
-        let remedy = format!("counting query logs may take {spill} MiB (queries.spill_mib): lower it, or make room");
-        found.warn("disk", said, remedy);
+        let remedy = format!("counting query logs can use {spill} MiB (queries.spill_mib): lower it, or free space");
+        results.warn("disk", message, remedy);
     } else {
-        found.ok("disk", said);
+        results.ok("disk", message);
     }
 }
 
-pub(super) fn sync(folder: &Folder, found: &mut Findings) {
+pub(super) fn check_sync(folder: &Folder, results: &mut CheckResults) {
     let probe = folder.root().join(".doctor");
-    let begun = Instant::now();
-    let written = write_durably(&probe, b"probe");
-    let took = begun.elapsed();
-    let removed = std::fs::remove_file(&probe);
-    match written {
-        Err(error) => found.fail(
+    let start = Instant::now();
+    let write = write_durably(&probe, b"probe");
+    let duration = start.elapsed();
+    let removal = std::fs::remove_file(&probe);
+    match write {
+        Err(error) => results.fail(
             "sync",
-            super::super::chain(&error),
-            "nothing can be paid while the disk refuses: look at its mount options, its room and its health",
+            super::super::format_error(&error),
+            "no release can be paid while writes fail: check the disk's mount options, free space and health",
         ),
-        Ok(()) if took > SLOW => found.warn(
+        Ok(()) if duration > SLOW => results.warn(
             "sync",
-            format!("a small file takes {} ms to be durable", took.as_millis()),
-            "put the site on a local disk: every release waits so long",
+            format!("a durable write of a small file takes {} ms", duration.as_millis()),
+            "move the site to a local disk: every release waits for such a write",
         ),
-        Ok(()) if removed.is_err() => {
-            found.warn("sync", "the probe cannot be removed", format!("remove {}", probe.display()));
+        Ok(()) if removal.is_err() => {
+            results.warn("sync", "the probe file cannot be removed", format!("remove {}", probe.display()));
         }
-        Ok(()) => found.ok("sync", format!("a small file is durable after {} ms", took.as_millis())),
+        Ok(()) => results.ok("sync", format!("a durable write of a small file takes {} ms", duration.as_millis())),
     }
 }

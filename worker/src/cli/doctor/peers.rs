@@ -2,60 +2,60 @@
 
 use time::OffsetDateTime;
 
-use super::super::chain;
-use super::Findings;
+use super::super::format_error;
+use super::CheckResults;
 use crate::site::store::{Store, StoreError};
 use crate::site::witness::peers::{OLD_AFTER, list_peers};
 use crate::site::witness::positions::{contradiction, sighting_ages};
 
 /// Reports peers with another key, peers with an old newest head, and the number of agreeing peers.
-pub(super) fn look(store: &Store, now: OffsetDateTime, found: &mut Findings) {
+pub(super) fn check_peers(store: &Store, now: OffsetDateTime, results: &mut CheckResults) {
     let peers = match store.read(list_peers) {
         Ok(peers) => peers,
-        Err(error) => return found.fail("peers", chain(&error), "look at the disk"),
+        Err(error) => return results.fail("peers", format_error(&error), "check the disk"),
     };
     for peer in &peers {
         let name = format!("`{}` of {}", peer.worker_name, peer.organization_name);
         if peer.has_conflict {
-            found.warn(
+            results.warn(
                 "peers",
-                format!("the server relays another key for {name} than the one known here"),
+                format!("the server relays another key for {name} than this site knows"),
                 "ask the peer's operator for the fingerprint by telephone, then `undertone-worker ledger peers confirm`",
             );
         } else if peer.is_old(now) {
-            found.warn(
+            results.warn(
                 "peers",
                 format!("the newest head of {name} is of {}", peer.observed_at.date()),
-                "ask the peer's operator whether the worker runs; if it does, the server withholds its heads",
+                "ask the peer's operator whether the worker is running; if it is, the server withholds its heads",
             );
         }
     }
     let agreeing = peers.iter().filter(|peer| !peer.has_conflict && !peer.is_old(now)).count();
     let confirmed = peers.iter().filter(|peer| peer.is_confirmed).count();
-    found.ok(
+    results.ok(
         "peers",
         format!("{agreeing} of {} peers agree about the server's log; {confirmed} confirmed", peers.len()),
     );
-    ledgers(store, now, found);
+    check_positions(store, now, results);
 }
 
-/// Reports what the peers have seen of this site's ledger.
-fn ledgers(store: &Store, now: OffsetDateTime, found: &mut Findings) {
-    let looked = store.read(|db| Ok::<_, StoreError>((contradiction(db)?, sighting_ages(db, now)?)));
-    match looked {
-        Err(error) => found.fail("positions", chain(&error), "look at the disk"),
-        Ok((Some(problem), _)) => found.fail(
+/// Reports the receipts of this site's ledger that the peers have seen.
+fn check_positions(store: &Store, now: OffsetDateTime, results: &mut CheckResults) {
+    let positions = store.read(|db| Ok::<_, StoreError>((contradiction(db)?, sighting_ages(db, now)?)));
+    match positions {
+        Err(error) => results.fail("positions", format_error(&error), "check the disk"),
+        Ok((Some(problem), _)) => results.fail(
             "positions",
             problem.to_string(),
-            "put the newest copy of the site's folder back; nothing leaves until the ledger has these receipts",
+            "restore the newest copy of the site's folder; nothing leaves until the ledger has these receipts",
         ),
-        Ok((None, (all, old))) if all > 0 && all == old => found.warn(
+        Ok((None, (all, old))) if all > 0 && all == old => results.warn(
             "positions",
-            format!("no peer has signed for {} days what it knows of this site's ledger", OLD_AFTER.whole_days()),
-            "ask the peers' operators whether their workers run; if they do, the server withholds what they know",
+            format!("no peer has signed a position of this site's ledger for {} days", OLD_AFTER.whole_days()),
+            "ask the peers' operators whether their workers are running; if they are, the server withholds these positions",
         ),
         Ok((None, (all, old))) => {
-            found.ok("positions", format!("{} peers know of no receipt that the ledger lacks", all - old));
+            results.ok("positions", format!("{} peers know no receipt that the ledger lacks", all - old));
         }
     }
 }
@@ -64,8 +64,8 @@ fn ledgers(store: &Store, now: OffsetDateTime, found: &mut Findings) {
 mod tests {
     use time::{Duration, OffsetDateTime};
 
-    use super::look;
-    use crate::cli::doctor::Findings;
+    use super::check_peers;
+    use crate::cli::doctor::CheckResults;
     use crate::site::store::Store;
     use crate::site::witness::peers::insert_in_test;
 
@@ -74,9 +74,9 @@ mod tests {
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let now = OffsetDateTime::UNIX_EPOCH + Duration::days(100);
         insert_in_test(&store, "ward", now - age, conflict).expect("a row");
-        let mut found = Findings::default();
-        look(&store, now, &mut found);
-        format!("{found:?}")
+        let mut results = CheckResults::default();
+        check_peers(&store, now, &mut results);
+        format!("{results:?}")
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Release clocks of the site's parts: reports late releases.
 
-use super::Findings;
+use super::CheckResults;
 use crate::daemon::ClockRecord;
 use crate::site::folder::Folder;
 
 const CHECK: &str = "release clock";
 
-pub(super) fn look(folder: &Folder, found: &mut Findings) {
+pub(super) fn check_release_clocks(folder: &Folder, results: &mut CheckResults) {
     let parts =
         |path: std::path::PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|item| item.path());
     let records = parts(folder.all_work()).flat_map(|job| {
@@ -22,16 +22,16 @@ pub(super) fn look(folder: &Folder, found: &mut Findings) {
         }
     }
     if late.is_empty() {
-        return found.ok(CHECK, if count == 0 { "none was needed" } else { "no release missed its first tick" });
+        return results.ok(CHECK, if count == 0 { "no job has used one" } else { "no release missed its first tick" });
     }
     for (job, record) in late {
-        let said = format!(
-            "job {job}: {} of at least {} releases missed the first tick of {} s, which others can see",
+        let problem = format!(
+            "job {job}: {} of at least {} releases missed the first tick of {} s, and other participants can see this",
             record.late,
             record.releases,
             record.period_millis as f64 / 1_000.0
         );
         let remedy = "raise jobs.release_period_seconds in policy.toml, or run fewer jobs at a time";
-        found.warn(CHECK, said, remedy);
+        results.warn(CHECK, problem, remedy);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use time::OffsetDateTime;
 use undertone_api::problem::Code;
 
-use super::Findings;
+use super::CheckResults;
 use crate::config::Config;
 use crate::gateway::{Gateway, GatewayError};
 use crate::site::clock::Clock;
@@ -19,99 +19,108 @@ pub(super) const SKEW: i64 = 5;
 /// The largest difference of clocks, seconds, at which deadlines and dates have a meaning.
 pub(super) const FAR: i64 = 120;
 
-pub(super) async fn all(
+pub(super) async fn check_server(
     folder: &Folder,
     config: &Config,
     key: SiteKey,
     store: Option<&Store>,
     clock: &Clock,
-    found: &mut Findings,
+    results: &mut CheckResults,
 ) {
     let address = config.server.address();
-    let gateway = match Gateway::of(config, folder, key) {
+    let gateway = match Gateway::for_site(config, folder, key) {
         Ok(gateway) => gateway,
-        Err(error) => return found.fail("server", error.to_string(), "`undertone-worker config check`"),
+        Err(error) => return results.fail("server", error.to_string(), "`undertone-worker config check`"),
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     match gateway.time().await {
-        Ok(theirs) => {
-            found.ok(
+        Ok(server_time) => {
+            results.ok(
                 "server",
-                format!("{address} knows this worker; it answered after {} ms", begun.elapsed().as_millis()),
+                format!("{address} accepts this worker; it answered after {} ms", start.elapsed().as_millis()),
             );
-            skew(theirs - clock().unix_timestamp(), found);
+            check_skew(server_time - clock().unix_timestamp(), results);
         }
-        Err(error) => return unreachable(address, &error, found),
+        Err(error) => return report_unreachable(address, &error, results),
     }
-    certificate(&gateway, config, clock(), found).await;
+    check_certificate(&gateway, config, clock(), results).await;
     if let Some(store) = store {
-        receipts(&gateway, store, found).await;
+        check_receipts(&gateway, store, results).await;
     }
 }
 
-fn unreachable(address: &str, error: &GatewayError, found: &mut Findings) {
+fn report_unreachable(address: &str, error: &GatewayError, results: &mut CheckResults) {
     let remedy = match error {
         GatewayError::Problem(problem) if problem.code == Code::Unauthenticated => {
-            "the server does not believe this site's key: was the site restored from before `rotate-key`, or the worker removed?"
+            "the server rejects this site's key: check whether the site was restored from a backup older than `rotate-key`, or the worker was removed"
         }
-        GatewayError::Later { .. } => "the server has more to do than it takes: try again in a moment",
-        GatewayError::Problem(_) => "the server says no: ask its operator",
-        GatewayError::Protocol(_) => {
-            "another program, or another version, answers at this address: ask the server's operator"
-        }
-        _ => {
-            "is the address right, the server up, the port open outwards, the certificate the server's own? `curl -v` tells more"
-        }
+        GatewayError::Later { .. } => "the server is overloaded: try again later",
+        GatewayError::Problem(_) => "the server refuses the call: ask its operator",
+        GatewayError::Protocol(_) => "another program or version answers at this address: ask the server's operator",
+        _ => "check the address, the server, the outbound port and the server's certificate; `curl -v` shows details",
     };
-    found.fail("server", format!("{address}: {error}"), remedy);
+    results.fail("server", format!("{address}: {error}"), remedy);
 }
 
 /// Judges a difference of clocks, in seconds.
-pub(super) fn skew(seconds: i64, found: &mut Findings) {
-    let said = match seconds {
-        0 => "agrees with the server's to the second".to_owned(),
-        behind if behind > 0 => format!("{behind} s behind the server's"),
-        ahead => format!("{} s ahead of the server's", -ahead),
+pub(super) fn check_skew(seconds: i64, results: &mut CheckResults) {
+    let message = match seconds {
+        0 => "equals the server's clock to the second".to_owned(),
+        behind if behind > 0 => format!("{behind} s behind the server's clock"),
+        ahead => format!("{} s ahead of the server's clock", -ahead),
     };
-    let remedy = "set this machine's clock by NTP (`timedatectl set-ntp true`)";
+    let remedy = "synchronize this machine's clock by NTP (`timedatectl set-ntp true`)";
     match seconds.abs() {
-        0..=SKEW => found.ok("clock", said),
-        _ if seconds.abs() <= FAR => found.warn("clock", said, remedy),
-        _ => found.fail("clock", said, remedy),
+        0..=SKEW => results.ok("clock", message),
+        _ if seconds.abs() <= FAR => results.warn("clock", message, remedy),
+        _ => results.fail("clock", message, remedy),
     }
 }
 
-async fn certificate(gateway: &Gateway, config: &Config, now: OffsetDateTime, found: &mut Findings) {
+async fn check_certificate(gateway: &Gateway, config: &Config, now: OffsetDateTime, results: &mut CheckResults) {
     if config.server.certificate().is_none() {
-        return found.ok("certificate", "none: the server is on this machine, and nothing leaves it");
+        return results.ok("certificate", "none: the server is on this machine");
     }
     match gateway.pins().await {
         Ok(Some(pins)) => {
             let mut all = pins.certificates.iter();
             let Some(present) = all.next() else {
-                return found.warn("certificate", "the server says none", "ask the server's operator who does its TLS");
+                return results.warn(
+                    "certificate",
+                    "the server announces none",
+                    "ask the server's operator which program terminates TLS",
+                );
             };
             let short = present.sha256.get(..16).unwrap_or_default();
             let until = present.until.map_or_else(String::new, |until| {
                 format!(", until {} ({} days)", until.date(), (until - now).whole_days())
             });
-            let next = all.next().map_or("the next is not made yet", |_| "the next is known here");
-            found.ok("certificate", format!("{short}… is pinned{until}; {next}"));
+            let next = all.next().map_or("the next one does not exist yet", |_| "the next one is known here");
+            results.ok("certificate", format!("{short}… is pinned{until}; {next}"));
         }
-        Ok(None) => found.warn("certificate", "nobody may say others", "enrol again with a new token"),
-        Err(error) => found.warn("certificate", error.to_string(), "the running worker asks again"),
+        Ok(None) => results.warn(
+            "certificate",
+            "no key of the server can announce other certificates",
+            "enrol again with a new token",
+        ),
+        Err(error) => results.warn("certificate", error.to_string(), "the running worker repeats this"),
     }
 }
 
-async fn receipts(gateway: &Gateway, store: &Store, found: &mut Findings) {
-    let Ok(ours) = length(store) else { return };
-    match gateway.receipts(ours).await {
-        Ok(more) if more.is_empty() => found.ok("copy", "the server has no receipt that this ledger lacks"),
-        Ok(more) => found.fail(
+async fn check_receipts(gateway: &Gateway, store: &Store, results: &mut CheckResults) {
+    let Ok(count) = length(store) else { return };
+    match gateway.receipts(count).await {
+        Ok(more) if more.is_empty() => results.ok("copy", "the server has no receipt that this ledger lacks"),
+        Ok(more) => results.fail(
             "copy",
-            format!("the server has {} receipts or more that this ledger lacks: it is an older copy", more.len()),
-            "start the worker: it takes them in as spent before anything may leave; find out who put the copy here",
+            format!(
+                "the server has at least {} receipts that this ledger lacks: the ledger is an older copy",
+                more.len()
+            ),
+            "start the worker: it imports them as spent before anything leaves; find out how the older copy came here",
         ),
-        Err(error) => found.warn("copy", error.to_string(), "the running worker compares them before anything leaves"),
+        Err(error) => {
+            results.warn("copy", error.to_string(), "the running worker compares them before anything leaves")
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use time::{Duration, OffsetDateTime};
 
-use super::super::chain;
-use super::Findings;
+use super::super::format_error;
+use super::CheckResults;
 use crate::cli::ledger::restoration_text;
 use crate::config::Config;
 use crate::site::folder::{Folder, FolderError};
@@ -17,38 +17,42 @@ use crate::site::{consent, restore, rotation};
 /// The period in which a change of a steward's credentials is reported.
 const NEWS: Duration = Duration::days(7);
 
-pub(super) fn policy(folder: &Folder, found: &mut Findings) {
+pub(super) fn check_policy(folder: &Folder, results: &mut CheckResults) {
     match Policy::load(&folder.policy()) {
-        Ok(policy) => found.ok("policy", format!("{} kinds may run", policy.rules("").kinds.len())),
+        Ok(policy) => results.ok("policy", format!("{} job kinds are allowed", policy.rules("").kinds.len())),
         Err(error) => {
-            found.fail("policy", chain(&error), "nothing runs until it is mended: `undertone-worker policy show`");
+            results.fail(
+                "policy",
+                format_error(&error),
+                "no job runs until the policy is corrected: `undertone-worker policy show`",
+            );
         }
     }
 }
 
-pub(super) fn folder(folder: &Folder, found: &mut Findings) {
+pub(super) fn check_folder(folder: &Folder, results: &mut CheckResults) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         match std::fs::metadata(folder.root()).map(|it| it.permissions().mode() & 0o777) {
-            Ok(mode) if mode.trailing_zeros() >= 6 => found.ok("folder", format!("{}", folder.root().display())),
-            Ok(mode) => found.warn(
+            Ok(mode) if mode.trailing_zeros() >= 6 => results.ok("folder", format!("{}", folder.root().display())),
+            Ok(mode) => results.warn(
                 "folder",
-                format!("{} may be entered by others (mode {mode:o})", folder.root().display()),
+                format!("{} is accessible to other users (mode {mode:o})", folder.root().display()),
                 format!("chmod 700 {}", folder.root().display()),
             ),
-            Err(error) => found.fail("folder", error.to_string(), "name the site's folder with --site"),
+            Err(error) => results.fail("folder", error.to_string(), "name the site's folder with --site"),
         }
     }
     #[cfg(not(unix))]
-    found.ok("folder", format!("{}", folder.root().display()));
+    results.ok("folder", format!("{}", folder.root().display()));
 }
 
-pub(super) fn key(
+pub(super) fn check_key(
     folder: &Folder,
     config: Option<&Config>,
     now: OffsetDateTime,
-    found: &mut Findings,
+    results: &mut CheckResults,
 ) -> Option<SiteKey> {
     let key = match SiteKey::load(&folder.key()) {
         Ok(key) => key,
@@ -56,22 +60,22 @@ pub(super) fn key(
             let remedy = match &error {
                 KeyError::Exposed { path, .. } => {
                     format!(
-                        "chmod 600 {}; if it may have been copied, run `undertone-worker rotate-key` then",
+                        "chmod 600 {}; if it may have been copied, then run `undertone-worker rotate-key`",
                         path.display()
                     )
                 }
-                _ => "restore it from a backup, or enrol a new worker".to_owned(),
+                _ => "restore the key from a backup, or enrol a new worker".to_owned(),
             };
-            found.fail("key", chain(&error), remedy);
+            results.fail("key", format_error(&error), remedy);
             return None;
         }
     };
     let public = key.public_hex();
     if rotation::is_pending(folder) {
-        found.warn(
+        results.warn(
             "key",
-            format!("{public} is to be followed by another"),
-            "start the worker, or run `rotate-key` again",
+            format!("a change from {public} to the next key is pending"),
+            "start the worker, or repeat `rotate-key`",
         );
         return Some(key);
     }
@@ -79,46 +83,54 @@ pub(super) fn key(
     let since = std::fs::metadata(folder.key()).and_then(|file| file.modified()).map(OffsetDateTime::from);
     match since {
         Ok(since) if days > 0 && now - since > Duration::days(days) => {
-            let remedy = "it changes by itself between two jobs while the worker runs; `rotate-key` does it now";
-            found.warn("key", format!("{public} is in force since {}", since.date()), remedy);
+            let remedy = "a running worker replaces it between two jobs; `rotate-key` replaces it now";
+            results.warn("key", format!("{public} is in force since {}", since.date()), remedy);
         }
-        _ => found.ok("key", public),
+        _ => results.ok("key", public),
     }
     Some(key)
 }
 
-pub(super) fn ledger(
+pub(super) fn check_ledger(
     folder: &Folder,
     key: Option<&SiteKey>,
     config: Option<&Config>,
-    found: &mut Findings,
+    results: &mut CheckResults,
 ) -> Option<Store> {
     if !folder.ledger().exists() {
-        found.fail("ledger", "there is no ledger.db", "restore the site from a backup: a ledger is never made twice");
+        results.fail(
+            "ledger",
+            "there is no ledger.db",
+            "restore the site from a backup: a ledger is never created twice",
+        );
         return None;
     }
     match Store::is_older(&folder.ledger()) {
         Ok(false) => {}
         Ok(true) => {
-            found.warn(
+            results.warn(
                 "ledger",
-                "it is of an older version",
-                "start the worker: it keeps a copy and brings it up to date",
+                "its format is of an older version",
+                "start the worker: it keeps a copy and updates the ledger",
             );
             return None;
         }
         Err(error) => {
-            found.fail("ledger", chain(&error), "install the worker that wrote it, or restore the site from a backup");
+            results.fail(
+                "ledger",
+                format_error(&error),
+                "install the worker that wrote it, or restore the site from a backup",
+            );
             return None;
         }
     }
     let store = match Store::open(&folder.ledger()) {
         Ok(store) => store,
         Err(error) => {
-            found.fail(
+            results.fail(
                 "ledger",
-                chain(&error),
-                "look at the disk; nothing is released while the ledger cannot be read",
+                format_error(&error),
+                "check the disk; nothing is released while the ledger cannot be read",
             );
             return None;
         }
@@ -126,45 +138,49 @@ pub(super) fn ledger(
     if let Some(key) = key {
         match store.read(|db| verify(db, &key.public())) {
             Ok(verified) => {
-                found.ok("ledger", format!("{} rows and {} receipts hold", verified.entries, verified.receipts));
+                results.ok("ledger", format!("{} rows and {} receipts are valid", verified.entries, verified.receipts));
             }
             Err(error) => {
-                found.fail("ledger", chain(&error), "nothing may be released: restore the site from a backup");
+                results.fail("ledger", format_error(&error), "nothing can be released: restore the site from a backup");
             }
         }
     }
     if let Some(config) = config {
         match store.read(|db| evidence::verify(db, &config.server_key)) {
             Ok(attested) if attested.open.is_empty() => {
-                found.ok("receipts", format!("all {} are proved to be in the server's log", attested.proved));
+                results.ok("receipts", format!("the server's log provably contains all {}", attested.proved));
             }
-            Ok(attested) => found.warn(
+            Ok(attested) => results.warn(
                 "receipts",
-                format!("{} of them are not proved to be in the server's log", attested.open.len()),
-                "the running worker asks for the proofs; look again when it has reached the server",
+                format!("{} of them have no proof from the server's log", attested.open.len()),
+                "the running worker requests the proofs; repeat this check after it has reached the server",
             ),
             Err(error) => {
-                found.fail("receipts", chain(&error), "restore the site from a backup, and find out who was here");
+                results.fail(
+                    "receipts",
+                    format_error(&error),
+                    "restore the site from a backup, and find out who had access",
+                );
             }
         }
     }
     if let Some(config) = config {
-        anchor(config, &store, found);
+        check_anchor_file(config, &store, results);
     }
     match store.read(alarm::open) {
-        Ok(None) => found.ok("alarm", "none is open"),
-        Ok(Some(open)) => found.fail(
+        Ok(None) => results.ok("alarm", "none is open"),
+        Ok(Some(open)) => results.fail(
             "alarm",
             format!("alarm {} is open since {}: {}", open.id, open.at, open.problem),
-            "nothing leaves: `ledger alarm show`, ask the server's operator, then `ledger alarm clear --reason ...`",
+            "nothing leaves: run `ledger alarm show`, ask the server's operator, then run `ledger alarm clear --reason ...`",
         ),
-        Err(error) => found.fail("alarm", chain(&error), "look at the disk"),
+        Err(error) => results.fail("alarm", format_error(&error), "check the disk"),
     }
-    restorations(&store, found);
+    report_restoration(&store, results);
     if let Ok(Some(backup_at)) = restore::pending_restore(&store) {
-        found.warn(
+        results.warn(
             "restored",
-            format!("the ledger came out of a backup of {backup_at} and was not compared with the server"),
+            format!("the ledger was restored from a backup of {backup_at} and is not yet compared with the server"),
             "start the worker: nothing leaves until it has compared them",
         );
     }
@@ -172,90 +188,92 @@ pub(super) fn ledger(
 }
 
 /// Compares the ledger with its anchor, or warns that there is none.
-fn anchor(config: &Config, store: &Store, found: &mut Findings) {
+fn check_anchor_file(config: &Config, store: &Store, results: &mut CheckResults) {
     let Some(anchor) = config.ledger_anchor() else {
-        return found.warn(
+        return results.warn(
             "anchor",
-            "no file outside of the site's folder holds the number of the newest receipt: a folder that was put back to an older copy \
-             is detected by what the server and the peers show alone",
+            "no file outside of the site's folder holds the number of the newest receipt: only the server and the peers can detect that \
+             the folder was replaced by an older copy",
             "set `anchor` in config.toml to a file on another disk, then `undertone-worker ledger anchor begin`",
         );
     };
     match check_anchor(store, &anchor) {
         Ok(anchored) => {
-            found.ok("anchor", format!("{} holds receipt {}", anchor.path().display(), anchored.receipts));
+            results.ok("anchor", format!("{} holds receipt {}", anchor.path().display(), anchored.receipts));
         }
-        Err(error) => found.fail("anchor", chain(&error), "nothing leaves until the ledger continues its anchor"),
+        Err(error) => {
+            results.fail("anchor", format_error(&error), "nothing leaves until the ledger continues its anchor")
+        }
     }
 }
 
 /// Reports the newest restoration of the server, if any.
-fn restorations(store: &Store, found: &mut Findings) {
+fn report_restoration(store: &Store, results: &mut CheckResults) {
     match store.read(restoration::accepted_restorations) {
         Ok(accepted) => {
             let Some(newest) = accepted.last() else { return };
             let text = restoration_text(newest);
             if newest.finished_at.is_some() {
-                found.ok("restoration", text);
+                results.ok("restoration", text);
             } else {
-                found.warn(
+                results.warn(
                     "restoration",
                     text,
-                    "start the worker: it gives the receipts back, and until then the server offers this site nothing",
+                    "start the worker: it returns the receipts, and until then the server offers this site no job",
                 );
             }
         }
-        Err(error) => found.fail("restoration", chain(&error), "look at the disk"),
+        Err(error) => results.fail("restoration", format_error(&error), "check the disk"),
     }
 }
 
-/// Checks that jobs can be approved here as the policy demands.
-pub(super) fn approval(folder: &Folder, store: &Store, now: OffsetDateTime, found: &mut Findings) {
+/// Checks that jobs can be approved here as the policy requires.
+pub(super) fn check_approval(folder: &Folder, store: &Store, now: OffsetDateTime, results: &mut CheckResults) {
     match consent::notices_since(store, now - NEWS) {
         Ok(notices) => {
             for (day, text) in notices {
-                found.warn(
+                results.warn(
                     "credentials",
                     format!("{day}: {text}"),
                     "ask the steward by telephone whether it was them; if not, `undertone-worker approval-keys list` and `remove`",
                 );
             }
         }
-        Err(error) => found.fail("credentials", chain(&error), "look at the disk"),
+        Err(error) => results.fail("credentials", format_error(&error), "check the disk"),
     }
     let Ok(policy) = Policy::load(&folder.policy()) else { return };
     let names = policy.dataset_names().chain([""]);
     let rules: Vec<RequiredApproval> = names.map(|name| policy.rules(name).approval).collect();
     let pinned = match consent::pinned_keys(store) {
         Ok(pinned) => pinned.len(),
-        Err(error) => return found.fail("approval", chain(&error), "look at the disk"),
+        Err(error) => return results.fail("approval", format_error(&error), "check the disk"),
     };
     if rules.contains(&RequiredApproval::Steward) && pinned == 0 {
-        found.warn(
+        results.warn(
             "approval",
-            "the policy asks for stewards' signatures, and no approval key is pinned: jobs wait",
+            "the policy requires stewards' signatures, but no approval key is pinned: jobs wait",
             "pin a key with `undertone-worker approval-keys add`, or set `approval = \"server\"` in policy.toml to trust the \
-             server's word",
+             server's statement",
         );
     } else if rules.contains(&RequiredApproval::Steward) {
-        found.ok("approval", format!("{pinned} approval keys are pinned"));
+        results.ok("approval", format!("{pinned} approval keys are pinned"));
     } else if rules.contains(&RequiredApproval::Server) {
-        found.ok("approval", "by the server's word: this site verifies no steward's signature");
+        results.ok("approval", "by the server's statement: this site verifies no steward's signature");
     } else {
-        found.ok("approval", "by this site itself");
+        results.ok("approval", "by this site itself");
     }
 }
 
-pub(super) fn daemon(folder: &Folder, found: &mut Findings) {
+pub(super) fn check_daemon(folder: &Folder, results: &mut CheckResults) {
     // Taking the lock would create the folder; a wrong path must not create one.
     if !folder.root().is_dir() {
         return;
     }
     match folder.lock() {
-        Err(FolderError::Locked(_)) => found.ok("worker", "it is running"),
+        Err(FolderError::Locked(_)) => results.ok("worker", "it is running"),
         Ok(_) => {
-            found.warn("worker", "it is not running", "systemctl start undertone-worker, or `undertone-worker run`");
+            results.warn("worker", "it is not running", "systemctl start undertone-worker, or `undertone-worker run`");
         }
-        Err(error) => found.fail("worker", chain(&error), "run this as the worker's user"),
+        Err(error) => results.fail("worker", format_error(&error), "run this command as the worker's user"),
     }
 }

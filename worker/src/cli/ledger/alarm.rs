@@ -5,47 +5,52 @@ use std::io::Write;
 use clap::Subcommand;
 use time::OffsetDateTime;
 
-use crate::cli::Failure;
+use crate::cli::CommandFailure;
 use crate::site::folder::Folder;
 use crate::site::store::Store;
 use crate::site::witness::alarm::{self, ServerAlarm};
 
 pub(super) use crate::site::witness::alarm::open;
 
-/// What the server's log contradicts.
+/// Show and clear alarms about the server's log.
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum Action {
-    /// Show every alarm with the documents that raised it.
+pub(in crate::cli) enum AlarmAction {
+    /// Show every alarm with its evidence.
     Show,
-    /// Let releases go on: the server's log is believed as it is from now on, and every receipt has to be proved to be in it
-    /// again. The alarm and its documents are kept.
+    /// Resume releases: this site accepts the server's present log, and requires a new proof for every receipt. The alarm and
+    /// its evidence are kept.
     Clear {
-        /// What happened, and who vouches for it; kept with the alarm.
+        /// The cause, and the person who vouches for it; stored with the alarm.
         #[arg(long)]
         reason: String,
     },
 }
 
-pub(super) fn run(folder: &Folder, action: &Action, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    folder: &Folder,
+    action: &AlarmAction,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
     let store = Store::open(&folder.ledger())?;
     match action {
-        Action::Show => show(&store, out),
-        Action::Clear { reason } => clear(&store, reason, now, out),
+        AlarmAction::Show => show(&store, out),
+        AlarmAction::Clear { reason } => clear(&store, reason, now, out),
     }
 }
 
 /// Describes an open alarm, with the remedy.
-pub(super) fn words(open: &ServerAlarm) -> String {
+pub(super) fn describe(open: &ServerAlarm) -> String {
     format!(
-        "Alarm {} is open since {}: {}. Nothing leaves this site. Read `ledger alarm show`, ask the server's operator what happened, then `ledger alarm clear --reason ...`",
+        "Alarm {} is open since {}: {}. Nothing leaves this site. Run `ledger alarm show`, ask the server's operator for the cause, then run `ledger alarm clear --reason ...`",
         open.id, open.at, open.problem
     )
 }
 
-fn show(store: &Store, out: &mut dyn Write) -> Result<(), Failure> {
+fn show(store: &Store, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let all = store.read(alarm::all)?;
     if all.is_empty() {
-        writeln!(out, "The server's log never contradicted anything that this site holds.")?;
+        writeln!(out, "The server's log has never contradicted this site's records.")?;
     }
     for alarm in all {
         writeln!(out, "Alarm {}, {}: {}", alarm.id, alarm.at, alarm.problem)?;
@@ -59,13 +64,16 @@ fn show(store: &Store, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-fn clear(store: &Store, reason: &str, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), Failure> {
+fn clear(store: &Store, reason: &str, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let reason = reason.trim();
     if !(1..=1000).contains(&reason.chars().count()) {
-        return Err("--reason: 1 to 1,000 characters: what happened, and who vouches for it".into());
+        return Err("--reason: 1 to 1,000 characters: the cause, and the person who vouches for it".into());
     }
     match alarm::clear(store, reason, now)? {
         0 => Err("no alarm is open".into()),
-        _ => Ok(writeln!(out, "Releases may go on. Every receipt will be proved to be in the server's log again.")?),
+        _ => Ok(writeln!(
+            out,
+            "Releases can continue. The server must prove again that its log contains every receipt."
+        )?),
     }
 }

@@ -14,7 +14,7 @@ use crate::speech::transcribe::recognize::{RecognizerError, SpeechRecognizer};
 /// The configured recognizer of the site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Recognizer {
+pub enum RecognizerSettings {
     /// PocketSphinx, as a Python package.
     Pocketsphinx {
         /// A Python interpreter with that package.
@@ -29,10 +29,10 @@ pub enum Recognizer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language_model: Option<PathBuf>,
         /// The number of concurrent pieces, each in a process, 1 to 64.
-        #[serde(default = "two")]
+        #[serde(default = "default_concurrency")]
         processes: usize,
         /// The longest time for a piece, seconds, 1 to 600.
-        #[serde(default = "minute")]
+        #[serde(default = "default_seconds")]
         seconds: u32,
     },
     /// A server on this machine or in a private network.
@@ -48,17 +48,17 @@ pub enum Recognizer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key_file: Option<PathBuf>,
         /// The number of concurrent requests, 1 to 64.
-        #[serde(default = "two")]
+        #[serde(default = "default_concurrency")]
         requests: usize,
         /// The longest wait for an answer, seconds, 1 to 600.
-        #[serde(default = "minute")]
+        #[serde(default = "default_seconds")]
         seconds: u32,
     },
 }
 
 /// The reason for a missing recognizer.
 #[derive(Debug, thiserror::Error)]
-pub enum EarsError {
+pub enum RecognizerSetupError {
     /// The recognizer does not start.
     #[error("transcription.recognizer: {0}")]
     Recognizer(#[from] RecognizerError),
@@ -66,25 +66,25 @@ pub enum EarsError {
     #[error("transcription.recognizer: {0}")]
     Key(#[from] KeyError),
     /// There are no threads.
-    #[error("this machine cannot wait for a recognizer")]
+    #[error("cannot start a runtime for the recognizer")]
     Runtime(#[source] std::io::Error),
     /// The configured recognizer has no known kind.
-    #[error("the recognizer is neither program nor server")]
+    #[error("the recognizer is neither a program nor a server")]
     Neither,
 }
 
-impl Recognizer {
+impl RecognizerSettings {
     /// Starts the recognizer for speech in `language` (ISO 639-1). It blocks, so call it outside of a runtime's
     /// threads. `site` is the site's folder.
     ///
     /// # Errors
-    /// [`EarsError`] with the remedy.
-    pub fn ears(&self, site: &Path, language: &str) -> Result<RecognizerPool, EarsError> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(EarsError::Runtime)?;
+    /// [`RecognizerSetupError`] with the remedy.
+    pub fn start_pool(&self, site: &Path, language: &str) -> Result<RecognizerPool, RecognizerSetupError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(RecognizerSetupError::Runtime)?;
         let recognizer: Box<dyn SpeechRecognizer> = if let Some((program, processes)) = self.program() {
             Box::new(program.start(processes)?)
         } else {
-            let server = self.server(site, language)?.ok_or(EarsError::Neither)?;
+            let server = self.server(site, language)?.ok_or(RecognizerSetupError::Neither)?;
             Box::new(runtime.block_on(RecognizerServer::find(server))?)
         };
         Ok(RecognizerPool::new(runtime, recognizer, self.at_once()))
@@ -134,10 +134,10 @@ impl Recognizer {
     }
 }
 
-const fn two() -> usize {
+const fn default_concurrency() -> usize {
     2
 }
 
-const fn minute() -> u32 {
+const fn default_seconds() -> u32 {
     60
 }

@@ -17,17 +17,17 @@ pub(crate) const SPEAKING: Duration = Duration::from_mins(2);
 /// The configured source of spoken dummies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Speech {
+pub enum SpeechSource {
     /// espeak-ng.
     Espeak {
         /// One of the voices of espeak-ng.
-        #[serde(default = "american")]
+        #[serde(default = "default_espeak_voice")]
         voice: String,
     },
     /// flite.
     Flite {
         /// One of the voices of flite.
-        #[serde(default = "slt")]
+        #[serde(default = "default_flite_voice")]
         voice: String,
     },
     /// Any program that writes WAV.
@@ -59,30 +59,30 @@ pub enum Speech {
         again: bool,
         /// The engine for words with too few pieces, of another kind; `None` to refuse such a job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        fill: Option<Box<Speech>>,
+        fill: Option<Box<SpeechSource>>,
     },
 }
 
-impl Default for Speech {
+impl Default for SpeechSource {
     fn default() -> Self {
-        Self::Espeak { voice: american() }
+        Self::Espeak { voice: default_espeak_voice() }
     }
 }
 
 /// The configured public recordings for dummies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedSource {
     /// The dataset of the recordings; `None` for those given for indexing.
     pub dataset: Option<String>,
     /// Whether other recognizers may receive a piece again.
     pub again: bool,
 }
 
-impl Speech {
+impl SpeechSource {
     /// Returns the recordings, if dummies are made of them.
-    pub fn recorded(&self) -> Option<Recorded> {
+    pub fn recorded(&self) -> Option<RecordedSource> {
         match self {
-            Self::Recorded { dataset, again, .. } => Some(Recorded { dataset: dataset.clone(), again: *again }),
+            Self::Recorded { dataset, again, .. } => Some(RecordedSource { dataset: dataset.clone(), again: *again }),
             Self::Espeak { .. } | Self::Flite { .. } | Self::Command { .. } | Self::Http { .. } => None,
         }
     }
@@ -112,26 +112,32 @@ impl Speech {
     /// [`ConfigError::Field`] that names the field and the remedy.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let engine = self.engine();
-        if let (Self::Recorded { .. }, Some(filling)) = (self, engine)
-            && (matches!(filling, Self::Recorded { .. }) || self.imitates())
+        if let (Self::Recorded { .. }, Some(filler)) = (self, engine)
+            && (matches!(filler, Self::Recorded { .. }) || self.imitates())
         {
-            let reason = "fill: an engine that speaks in a voice of its own: espeak, flite, command without `{reference}`, or http";
+            let reason = "fill: must be an engine with a voice of its own: espeak, flite, command without `{reference}`, or http";
             return Err(field("transcription.speech", reason));
         }
         if let Self::Recorded { dataset: Some(name), .. } = self
             && check_name(name).is_err()
         {
-            return Err(field("transcription.speech", "dataset: the name of a dataset of recordings of this site"));
+            return Err(field(
+                "transcription.speech",
+                "dataset: must be the name of a dataset of recordings of this site",
+            ));
         }
         if let Some(Self::Command { command }) = engine
             && command.first().is_none_or(String::is_empty)
         {
-            return Err(field("transcription.speech", "command: name a program that writes WAV on its output"));
+            return Err(field(
+                "transcription.speech",
+                "command: must name a program that writes WAV to its standard output",
+            ));
         }
         if let Some(Self::Command { command }) = engine
             && command.first().is_some_and(|program| program.contains(REFERENCE))
         {
-            let reason = "command: `{reference}` is filled in among the arguments, not in the program's name";
+            let reason = "command: `{reference}` can be among the arguments, not in the program's name";
             return Err(field("transcription.speech", reason));
         }
         Ok(())
@@ -172,11 +178,11 @@ pub enum EngineError {
     Key(#[from] KeyError),
 }
 
-fn american() -> String {
+fn default_espeak_voice() -> String {
     "en-us".to_owned()
 }
 
-fn slt() -> String {
+fn default_flite_voice() -> String {
     "slt".to_owned()
 }
 
@@ -186,15 +192,15 @@ mod tests {
 
     use std::path::Path;
 
-    use crate::config::transcription::Transcription;
+    use crate::config::transcription::TranscriptionSettings;
 
-    fn read(text: &str) -> Result<Transcription, String> {
-        let read: Transcription = toml::from_str(text).map_err(|error| error.to_string())?;
-        read.check().map(|()| read).map_err(|error| error.to_string())
+    fn read(text: &str) -> Result<TranscriptionSettings, String> {
+        let settings: TranscriptionSettings = toml::from_str(text).map_err(|error| error.to_string())?;
+        settings.check().map(|()| settings).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn recordings_speak_alone_or_with_an_engine_that_fills_up() {
+    fn recordings_work_alone_or_with_a_fill_engine() {
         let alone = read("[speech]\nkind = \"recorded\"\n").unwrap();
         let recorded = alone.speech.recorded().unwrap();
         assert_eq!((recorded.dataset, recorded.again), (None, false));
@@ -203,7 +209,7 @@ mod tests {
         let filled = read(text).unwrap();
         assert_eq!(filled.speech.recorded().unwrap().dataset.as_deref(), Some("readings"));
         assert!(filled.engine(Path::new("."), &[]).unwrap().is_some());
-        assert_eq!(toml::from_str::<Transcription>(&toml::to_string(&filled).unwrap()).unwrap(), filled);
-        assert!(Transcription::default().speech.recorded().is_none());
+        assert_eq!(toml::from_str::<TranscriptionSettings>(&toml::to_string(&filled).unwrap()).unwrap(), filled);
+        assert!(TranscriptionSettings::default().speech.recorded().is_none());
     }
 }

@@ -13,11 +13,11 @@ use crate::speech::transcribe::provider::line::ProviderLine;
 
 impl SiteExchange {
     /// Returns this site's transcription settings.
-    pub(super) fn at_this_site(&self) -> TranscriptionSite {
+    pub(super) fn transcription_settings(&self) -> TranscriptionSite {
         TranscriptionSite {
             settings: self.site.transcription.clone(),
             site: self.site.folder.root().to_owned(),
-            results: self.site.folder.transcripts(self.errand.examined().manifest.job),
+            results: self.site.folder.transcripts(self.session.examined().manifest.job),
             environment: |name| std::env::var_os(name),
             clock: Arc::clone(&self.site.clock),
         }
@@ -32,7 +32,7 @@ impl SiteExchange {
         batch: &Arc<SealedSounds>,
         lines: &[ProviderLine],
     ) -> Result<Vec<Result<DeliveryResult, OutboundError>>, RunError> {
-        self.enter(series, round);
+        self.enter_round(series, round);
         if self.is_stopped() {
             return Err(RunError::Stopped(self.lease.reason().into()));
         }
@@ -41,20 +41,20 @@ impl SiteExchange {
             self.wait_for_tick(series, round)?;
         }
         self.site.ledger.check_quiet().map_err(RunError::refused)?;
-        self.errand.pay_batch(&self.site, series, round, batch)?;
+        self.session.pay_batch(&self.site, series, round, batch)?;
         self.countersign(series, round)?;
-        let departure = self.errand.departure(&self.site, series, round, batch)?;
+        let departure = self.session.permit_departure(&self.site, series, round, batch)?;
         let stop = &self.lease.stop;
         let parts = lines.iter().zip(0_u32..).map(|(line, provider)| deliver(batch, provider, line, stop, &departure));
-        let delivered = self.handle.block_on(join_all(parts));
-        if self.is_stopped() { Err(RunError::Stopped(self.lease.reason().into())) } else { Ok(delivered) }
+        let results = self.handle.block_on(join_all(parts));
+        if self.is_stopped() { Err(RunError::Stopped(self.lease.reason().into())) } else { Ok(results) }
     }
 
     /// Returns whether a report follows from the manifest alone. Then it uses no recording, and may leave for any data.
     pub(super) fn follows_from_manifest(&self, report: &Report) -> bool {
-        match (report, &self.errand.examined().manifest.spec) {
-            (Report::Transcription(told), Spec::Transcription(spec)) => {
-                transcription::Report::from_plan(spec).is_ok_and(|planned| planned == *told)
+        match (report, &self.session.examined().manifest.spec) {
+            (Report::Transcription(report), Spec::Transcription(spec)) => {
+                transcription::Report::from_plan(spec).is_ok_and(|planned_report| planned_report == *report)
             }
             _ => false,
         }

@@ -13,7 +13,7 @@ use crate::site::folder::write_durably;
 use crate::site::policy::{LONGEST_PERIOD, ReleasePeriod, is_exact, judge_period};
 
 /// The size of a test file for the disk's speed, bytes: a vector of a million numbers.
-const WRITTEN: usize = 4 << 20;
+const TEST_BYTES: usize = 4 << 20;
 /// The factor between the measured writing time and its share of a period.
 const MARGIN: u32 = 2;
 /// The name of the test file.
@@ -22,10 +22,10 @@ const FILE: &str = "release_clock.test";
 impl SiteExchange {
     /// Returns whether a series releases private data, so that the release time must not depend on them.
     pub(super) fn is_paced(&self, series: &str) -> bool {
-        let examined = self.errand.examined();
+        let examined = self.session.examined();
         // An exact release reveals more than its time.
-        let exact = || examined.release(series).is_some_and(|event| is_exact(&event));
-        examined.local.visibility != Visibility::Public && !exact()
+        let is_exact_release = || examined.release(series).is_some_and(|event| is_exact(&event));
+        examined.local.visibility != Visibility::Public && !is_exact_release()
     }
 
     /// Waits until a release of a round may leave. Its bytes are on disk; the payment follows the wait.
@@ -35,13 +35,13 @@ impl SiteExchange {
         }
         let tick = self.handle.block_on(self.release_clock.wait(&self.lease.stop));
         let tick = tick.ok_or_else(|| RunError::Stopped(self.lease.reason().into()))?;
-        self.errand.set_tick(ReleaseTick {
+        self.session.set_tick(ReleaseTick {
             period_millis: self.release_clock.next_period().as_millis().try_into().unwrap_or(u64::MAX),
             number: tick.number,
         });
         if tick.is_late() {
             tracing::warn!(
-                job.id = %self.errand.examined().manifest.job,
+                job.id = %self.session.examined().manifest.job,
                 series,
                 round,
                 tick.number,
@@ -53,7 +53,7 @@ impl SiteExchange {
 
     /// Returns the public length in frames to which units of private data are cut.
     pub(super) fn public_length(&self, unit: PrivacyUnit) -> Option<usize> {
-        let local = &self.errand.examined().local;
+        let local = &self.session.examined().local;
         if local.visibility == Visibility::Public {
             return None;
         }
@@ -71,17 +71,17 @@ impl SiteExchange {
         &mut self,
         measure: &mut dyn FnMut() -> Result<Duration, RunError>,
     ) -> Result<(), RunError> {
-        let examined = self.errand.examined();
+        let examined = self.session.examined();
         if examined.local.visibility == Visibility::Public {
             return Ok(());
         }
         let spec = &examined.manifest.spec;
         let rules = self.site.policy().map(|policy| policy.rules(&examined.local.name));
-        let declared = rules.ok().and_then(|rules| rules.release_periods.of_kind(spec.kind()));
-        let (period, source) = match (declared, self.release_clock.measured_before()) {
+        let policy_period = rules.ok().and_then(|rules| rules.release_periods.of_kind(spec.kind()));
+        let (period, source) = match (policy_period, self.release_clock.measured_before()) {
             (Some(period), _) => (period, "policy"),
-            (None, Some(period)) => (period, "an earlier life"),
-            (None, None) => (self.measured(measure()?)?, "measurement"),
+            (None, Some(period)) => (period, "an earlier process"),
+            (None, None) => (self.cover_duration(measure()?)?, "measurement"),
         };
         judge_period(spec, period).map_err(RunError::refused)?;
         self.release_clock.set_period(period).map_err(RunError::from_failure)?;
@@ -89,20 +89,20 @@ impl SiteExchange {
             job.id = %examined.manifest.job,
             period_ms = period.as_millis(),
             source,
-            "releases leave on a public clock"
+            "the part's releases leave on a public clock"
         );
         Ok(())
     }
 
     /// Returns a period that covers a computation of this duration and storing its result.
-    fn measured(&self, computing: Duration) -> Result<ReleasePeriod, RunError> {
-        let path = self.errand.folder().join(FILE);
-        let began = Instant::now();
-        write_durably(&path, &vec![1; WRITTEN]).map_err(RunError::from_failure)?;
-        let writing = began.elapsed();
+    fn cover_duration(&self, computation: Duration) -> Result<ReleasePeriod, RunError> {
+        let path = self.session.folder().join(FILE);
+        let start = Instant::now();
+        write_durably(&path, &vec![1; TEST_BYTES]).map_err(RunError::from_failure)?;
+        let write_time = start.elapsed();
         // A remaining test file is harmless.
         drop(std::fs::remove_file(&path));
-        let time = computing.saturating_add(writing.saturating_mul(MARGIN));
+        let time = computation.saturating_add(write_time.saturating_mul(MARGIN));
         ReleasePeriod::covering(time).ok_or_else(|| {
             RunError::refused(format!(
                 "a round of the job may take {} s at this site, and releases leave after at most {} s: propose it with a smaller \

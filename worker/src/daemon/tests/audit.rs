@@ -11,7 +11,7 @@ use crate::site::audits;
 
 const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 500, guesses: 200 };
 
-fn audited() -> Spec {
+fn audited_spec() -> Spec {
     Spec::DpSgd(undertone_api::job::dp_sgd::Spec {
         audit: Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 }),
         ..dp_sgd()
@@ -23,7 +23,7 @@ fn finding(correct: u32) -> AuditFinding {
 }
 
 /// Returns whether a command at the site's terminal succeeds.
-fn terminal(place: &Place, args: &[&str]) -> bool {
+fn run_at_terminal(place: &TestSite, args: &[&str]) -> bool {
     let site = place.dir.path().display().to_string();
     let all = ["undertone-worker", "--site", &site].into_iter().chain(args.iter().copied());
     let code = cli::main(all.map(std::ffi::OsString::from));
@@ -31,45 +31,48 @@ fn terminal(place: &Place, args: &[&str]) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disproved_claim_is_stated_and_nothing_more_is_paid_until_the_terminal_clears_it() {
+async fn disproved_claim_stops_payments_until_the_terminal_clears_it() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    let site = place.site();
-    let manifest = honest(audited(), Visibility::Private);
-    let mut exchange = exchange(&site, &manifest, Visibility::Private);
+    let place = TestSite::new(&server, TEMPLATE);
+    let site = place.open();
+    let manifest = honest_manifest(audited_spec(), Visibility::Private);
+    let mut exchange = open_exchange(&site, &manifest, Visibility::Private);
     let key = site.key.public();
-    let exchange = beside(move || {
+    let exchange = run_blocking(move || {
         assert_eq!(exchange.promised_audit().expect("the manifest promises it").trials, [TRIAL]);
         for round in 1..=9 {
             // A payment without a submission still counts in the ledger.
             let vector = super::fault::release(&mut exchange, round);
-            exchange.pay_only("private", round, &vector).expect("the disk has room");
+            exchange.pay_unsent("private", round, &vector).expect("the disk has room");
         }
         let other = AuditFinding { trials: Vec::new(), attacks: Vec::new() };
-        assert!(matches!(exchange.submit_finding(other), Err(RunError::Failed(_))), "not what was promised");
+        assert!(
+            matches!(exchange.submit_finding(other), Err(RunError::Failed(_))),
+            "another audit than the promised one"
+        );
         exchange.submit_finding(finding(200)).expect("the disk has room");
-        let refused = exchange.clear(RoundKey::new("private", 10)).map(drop);
-        assert!(matches!(&refused, Err(RunError::Refused(text)) if text.to_string().contains("frozen")), "{refused:?}");
+        let answer = exchange.clear(RoundKey::new("private", 10)).map(drop);
+        assert!(matches!(&answer, Err(RunError::Refused(text)) if text.to_string().contains("frozen")), "{answer:?}");
         exchange
     })
     .await;
-    let handed = exchange.into_handed().audit.expect("it travels with the end of the part");
-    let statement: AuditStatement = handed.open(&key).expect("the site signed it");
+    let signed = exchange.into_results().audit.expect("it travels with the end of the part");
+    let statement: AuditStatement = signed.open(&key).expect("the site signed it");
     assert_eq!((statement.releases, statement.assessment.verdict), (9, AuditVerdict::Disproved));
     assert_eq!(statement.manifest, sign(&manifest).digest());
     drop(site);
 
-    let mut next = honest(spec(), Visibility::Private);
+    let mut next = honest_manifest(spec(), Visibility::Private);
     next.job = undertone_api::id::JobId(uuid::Uuid::from_u128(700));
     let proposal = v1::Proposal { manifest: Some(sign(&next).into()), dataset_id: OURS.to_string() };
     offer(&server, Offer::Proposal(proposal));
     run_until(&place, &server, |state| !state.decisions.is_empty()).await;
-    let decision = decided(&server, &place);
+    let decision = first_decision(&server, &place);
     assert!(!decision.approve && decision.reason.contains("frozen"), "{}", decision.reason);
 
-    assert!(!terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", " "]));
+    assert!(!run_at_terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", " "]));
     let store = Store::create(&place.folder().ledger()).expect("it is there");
     assert!(audits::current_freeze(&store, LINEAGE).expect("it is open").is_some(), "a reason is needed");
-    assert!(terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", "mended"]));
+    assert!(run_at_terminal(&place, &["ledger", "unfreeze", "ward-7", "--reason", "mended"]));
     assert_eq!(audits::current_freeze(&store, LINEAGE).expect("it is open"), None);
 }

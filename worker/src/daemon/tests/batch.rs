@@ -11,13 +11,13 @@ use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::signed::{JobLimits, Manifest};
 use undertone_privacy::PrivacyUnit;
 
-use super::fault::paid;
-use super::{Place, beside, sign};
+use super::fault::count_paid;
+use super::{TestSite, run_blocking, sign};
 use crate::daemon::Site;
-use crate::daemon::desk::{Verdict, judge};
+use crate::daemon::decisions::{ProposalVerdict, judge};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
-use crate::daemon::part::end_is_told;
+use crate::daemon::part::acknowledge_end;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
 use crate::run::{Outbound as _, RoundKey, RoundProgress, RunContext as _, RunError};
@@ -68,13 +68,13 @@ pub(super) fn job() -> Manifest {
 }
 
 /// Opens the exchange of the admitted and reserved part, as one process does.
-fn exchange(site: &Arc<Site>) -> SiteExchange {
-    exchange_of(site, recordings())
+fn open_exchange(site: &Arc<Site>) -> SiteExchange {
+    open_exchange_for(site, recordings())
 }
 
-fn exchange_of(site: &Arc<Site>, local: LocalDataset) -> SiteExchange {
-    let known = [local];
-    let examined = examine(&sign(&job()), OURS, &site.identity, &known, (site.clock)()).expect("it is honest");
+fn open_exchange_for(site: &Arc<Site>, local: LocalDataset) -> SiteExchange {
+    let datasets = [local];
+    let examined = examine(&sign(&job()), OURS, &site.identity, &datasets, (site.clock)()).expect("it is honest");
     let under = examined.release_context().expect("it is charged");
     site.ledger.reserve(&under, &limit(8.0)).expect("there is room");
     let lease = Arc::new(Lease::new("lease".to_owned(), CancellationToken::new()));
@@ -95,12 +95,12 @@ fn clear(exchange: &mut SiteExchange) -> Clearance {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment() {
+async fn batch_is_recorded_first_and_no_other_leaves_for_its_payment() {
     let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let site = place.site();
-    let mut first = exchange(&site);
-    let batch = beside(move || {
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
+    let mut first = open_exchange(&site);
+    let batch = run_blocking(move || {
         let batch = seal(&first.folder().join("out"), 800, clear(&mut first));
         assert_eq!(
             first.round_progress(RoundKey::new(HISTOGRAM, 1)).expect("the disk works"),
@@ -116,44 +116,44 @@ async fn a_batch_is_noted_before_it_leaves_and_no_other_leaves_for_its_payment()
         batch
     })
     .await;
-    let mut next = exchange(&site);
-    beside(move || {
-        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("the same bits, in a later life");
+    let mut next = open_exchange(&site);
+    run_blocking(move || {
+        next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("the same bits, in a later process");
         let other = seal(&next.folder().join("other"), 801, Clearance::Public(PublicProof::in_test()));
         assert!(matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &other, &[]), Err(RunError::Refused(_))));
     })
     .await;
-    assert_eq!(paid(&site), 1);
+    assert_eq!(count_paid(&site), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_may_cost_more_than_the_site_allows_is_refused_and_not_paid() {
+async fn batch_above_the_cost_limit_is_refused_without_payment() {
     let server = start(false).await;
-    let mut place = Place::new(&server, &policy());
+    let mut place = TestSite::new(&server, &policy());
     let provider = json!({
         "name": "one", "protocol": "deepgram", "url": "https://one.example",
         "price": { "currency": "USD", "per_minute": "0.0077" },
     });
     place.config.transcription.providers = vec![serde_json::from_value(provider).expect("it is a provider")];
-    let site = place.site();
-    site.hold(vec![recordings()]);
+    let site = place.open();
+    site.set_datasets(vec![recordings()]);
     // The policy is read again before each decision.
     let path = place.folder().policy();
     let limit = |amount: &str| {
         let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{amount}\" }}\n");
         std::fs::write(&path, policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");
     };
-    let judged = || judge(&site, &sign(&job()), OURS).expect("the disk works");
+    let judge_job = || judge(&site, &sign(&job()), OURS).expect("the disk works");
     limit("0.01");
-    let Verdict::Refused(said) = judged() else { panic!("a cent is not enough") };
-    assert!(said.contains("`jobs.most_cost_per_job`"), "{said}");
+    let ProposalVerdict::Refused(reason) = judge_job() else { panic!("a cent is not enough") };
+    assert!(reason.contains("`jobs.most_cost_per_job`"), "{reason}");
     limit("1000");
-    if let Verdict::Refused(said) = judged() {
-        panic!("it is enough: {said}");
+    if let ProposalVerdict::Refused(reason) = judge_job() {
+        panic!("it is enough: {reason}");
     }
-    let mut first = exchange(&site);
+    let mut first = open_exchange(&site);
     limit("0.01");
-    let mut first = beside(move || {
+    let mut first = run_blocking(move || {
         let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
             panic!("a cent is not enough")
         };
@@ -161,41 +161,49 @@ async fn a_batch_that_may_cost_more_than_the_site_allows_is_refused_and_not_paid
         first
     })
     .await;
-    assert_eq!(paid(&site), 0);
+    assert_eq!(count_paid(&site), 0);
     limit("1000");
-    beside(move || drop(clear(&mut first))).await;
-    assert_eq!(paid(&site), 0, "it may be made, and is not paid before");
+    run_blocking(move || drop(clear(&mut first))).await;
+    assert_eq!(count_paid(&site), 0, "it may be made, and is not paid before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now() {
+async fn grown_recordings_are_judged_by_their_current_length() {
     let server = start(false).await;
-    let mut place = Place::new(&server, &policy());
+    let mut place = TestSite::new(&server, &policy());
     let provider = json!({
         "name": "one", "protocol": "deepgram", "url": "https://one.example",
         "price": { "currency": "USD", "per_minute": "0.0077" },
     });
     let providers: Vec<ProviderSettings> = vec![serde_json::from_value(provider).expect("it is a provider")];
     place.config.transcription.providers.clone_from(&providers);
-    let site = place.site();
-    let (input, output) = (place.dir.path().join("in"), site.folder.datasets().join("ward-7"));
+    let site = place.open();
+    let input = place.dir.path().join("in");
+    let output = site.folder.datasets().join("ward-7");
     std::fs::create_dir(&input).expect("the disk has room");
-    let put = |seconds: usize| {
+    let write_recording = |seconds: usize| {
         std::fs::write(input.join("a.wav"), wav::write(&vec![0.25; 16_000 * seconds])).expect("the disk has room");
-        let (input, output, name) = (input.clone(), output.clone(), "ward-7".to_owned());
-        add(&Options { input, output, name, replace: true, created: String::new() }).expect("they are recordings");
+        let options = Options {
+            input: input.clone(),
+            output: output.clone(),
+            name: "ward-7".to_owned(),
+            replace: true,
+            created: String::new(),
+        };
+        add(&options).expect("they are recordings");
     };
-    put(1);
+    write_recording(1);
     // The part was admitted with a registered length of one hour.
     let local = LocalDataset { folder: output.clone(), ..recordings() };
-    let now = LocalDataset { records: 1, seconds: Some(1), ..local.clone() };
-    let most = most_cost(&spec(), &now.to_dataset(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
-    let (whole, part) = (most[0].nanos / 1_000_000_000, most[0].nanos % 1_000_000_000);
-    let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{whole}.{part:09}\" }}\n");
+    let current = LocalDataset { records: 1, seconds: Some(1), ..local.clone() };
+    let most = most_cost(&spec(), &current.to_dataset(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
+    let dollars = most[0].nanos / 1_000_000_000;
+    let nanos = most[0].nanos % 1_000_000_000;
+    let line = format!("[jobs]\nmost_cost_per_job = {{ USD = \"{dollars}.{nanos:09}\" }}\n");
     std::fs::write(place.folder().policy(), policy().replacen("[jobs]\n", &line, 1)).expect("the folder is writable");
-    let mut first = exchange_of(&site, local);
-    put(100);
-    let mut first = beside(move || {
+    let mut first = open_exchange_for(&site, local);
+    write_recording(100);
+    let mut first = run_blocking(move || {
         let Err(RunError::Refused(problem)) = first.clear(RoundKey::new(HISTOGRAM, 1)) else {
             panic!("a hundred times as long")
         };
@@ -203,21 +211,21 @@ async fn recordings_that_grew_while_a_job_waited_are_judged_by_what_they_are_now
         first
     })
     .await;
-    assert_eq!(paid(&site), 0);
-    put(1);
-    beside(move || drop(clear(&mut first))).await;
-    assert_eq!(paid(&site), 0, "it may be made, and is not paid before");
+    assert_eq!(count_paid(&site), 0);
+    write_recording(1);
+    run_blocking(move || drop(clear(&mut first))).await;
+    assert_eq!(count_paid(&site), 0, "it may be made, and is not paid before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batch_that_a_dead_life_sealed_is_paid_when_it_leaves() {
+async fn batch_of_a_crashed_process_is_paid_when_it_leaves() {
     let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let site = place.site();
-    let mut first = exchange(&site);
-    let batch = beside(move || seal(&first.folder().join("out"), 800, clear(&mut first))).await;
-    let mut next = exchange(&site);
-    beside(move || {
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
+    let mut first = open_exchange(&site);
+    let batch = run_blocking(move || seal(&first.folder().join("out"), 800, clear(&mut first))).await;
+    let mut next = open_exchange(&site);
+    run_blocking(move || {
         let unpaid = seal(&next.folder().join("other"), 800, Clearance::Public(PublicProof::in_test()));
         assert!(
             matches!(next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &unpaid, &[]), Err(RunError::Refused(_))),
@@ -226,60 +234,60 @@ async fn batch_that_a_dead_life_sealed_is_paid_when_it_leaves() {
         next.dispatch_batch(RoundKey::new(HISTOGRAM, 1), &batch, &[]).expect("it is what the job reserved for");
     })
     .await;
-    assert_eq!(paid(&site), 1);
+    assert_eq!(count_paid(&site), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_leaves_for_another_round_and_of_private_recordings_the_plan_alone_is_told() {
+async fn private_recordings_report_the_plan_only() {
     let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let site = place.site();
-    let mut exchange = exchange(&site);
-    beside(move || {
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
+    let mut exchange = open_exchange(&site);
+    run_blocking(move || {
         for (series, round) in [(HISTOGRAM, 0), (HISTOGRAM, 2), ("pool", 1)] {
             assert!(
                 matches!(exchange.clear(RoundKey::new(series, round)), Err(RunError::Refused(_))),
                 "{series}/{round}"
             );
         }
-        let planned = Report::from_plan(&spec()).expect("it has noise");
-        let more = planned.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
+        let plan = Report::from_plan(&spec()).expect("it has noise");
+        let more = plan.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
         assert!(matches!(exchange.submit_report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
-        let other = Report { words: planned.words + 1, ..planned.clone() };
+        let other = Report { words: plan.words + 1, ..plan.clone() };
         assert!(matches!(exchange.submit_report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));
-        exchange.submit_report(AnyReport::Transcription(planned)).expect("everybody knows it");
+        exchange.submit_report(AnyReport::Transcription(plan)).expect("the plan is public");
     })
     .await;
-    assert_eq!(paid(&site), 0);
+    assert_eq!(count_paid(&site), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_run_kept_of_recordings_goes_when_its_part_is_over_however_it_ended() {
+async fn recordings_of_a_run_are_removed_at_the_end_of_its_part() {
     let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let site = place.site();
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
     let folder = site.folder.work(JOB, OURS);
-    let kept = folder.join("transcription/out/sounds-0");
-    write_durably(&kept, b"a voice").expect("the disk has room");
-    end_is_told(&site, JOB, OURS, &[]).expect("the disk works");
+    let sounds = folder.join("transcription/out/sounds-0");
+    write_durably(&sounds, b"a voice").expect("the disk has room");
+    acknowledge_end(&site, JOB, OURS, &[]).expect("the disk works");
     assert!(!folder.join("transcription").exists() && folder.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_cannot_be_read_lets_nothing_leave_and_where_it_lies_is_not_told() {
+async fn unreadable_policy_stops_releases_without_naming_its_path() {
     let server = start(false).await;
-    let place = Place::new(&server, &policy());
-    let site = place.site();
-    let mut exchange = exchange(&site);
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
+    let mut exchange = open_exchange(&site);
     std::fs::write(site.folder.policy(), "kinds = [").expect("the folder is writable");
     let root = site.folder.root().display().to_string();
-    beside(move || {
+    run_blocking(move || {
         let Err(RunError::Refused(problem)) = exchange.clear(RoundKey::new(HISTOGRAM, 1)) else {
             panic!("nothing may leave")
         };
-        let text = problem.to_string();
-        assert!(text.contains("policy cannot be read") && !text.contains(&root), "{text}");
+        let reason = problem.to_string();
+        assert!(reason.contains("policy cannot be read") && !reason.contains(&root), "{reason}");
     })
     .await;
-    assert_eq!(paid(&site), 0);
+    assert_eq!(count_paid(&site), 0);
 }

@@ -6,12 +6,13 @@ use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 use undertone_proto::{question, v1};
 
-use super::Fake;
+use super::FakeGateway;
 
-impl Fake {
+impl FakeGateway {
     pub(super) async fn take_pool(&self, mut chunks: Streaming<v1::AskChunk>) -> Result<v1::AskReply, Status> {
         use v1::ask_chunk::Part;
-        let (mut header, mut bytes) = (v1::AskHeader::default(), Vec::new());
+        let mut header = v1::AskHeader::default();
+        let mut bytes = Vec::new();
         while let Some(chunk) = chunks.next().await {
             match chunk?.part {
                 Some(Part::Header(first)) => header = first,

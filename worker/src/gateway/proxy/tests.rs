@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{ProxyServer, Server};
+use crate::config::{ProxyServer, ServerEndpoint};
 use crate::fixture::WORKER;
 use crate::gateway::fake::start;
 use crate::gateway::{Gateway, GatewayError};
@@ -19,10 +19,10 @@ async fn proxy(status: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let heads = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&heads);
+    let record = Arc::clone(&heads);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            tokio::spawn(tunnel(client, status, Arc::clone(&recorded)));
+            tokio::spawn(tunnel(client, status, Arc::clone(&record)));
         }
     });
     (address, heads)
@@ -42,13 +42,14 @@ async fn https_proxy() -> (String, Arc<Mutex<Vec<String>>>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let heads = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&heads);
+    let record = Arc::clone(&heads);
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            let (acceptor, recorded) = (acceptor.clone(), Arc::clone(&recorded));
+            let acceptor = acceptor.clone();
+            let record = Arc::clone(&record);
             tokio::spawn(async move {
                 if let Ok(client) = acceptor.accept(client).await {
-                    tunnel(client, "200 OK", recorded).await;
+                    tunnel(client, "200 OK", record).await;
                 }
             });
         }
@@ -86,11 +87,11 @@ async fn sign_in(proxy: &str, tls: bool) -> Result<(), GatewayError> {
 async fn sign_in_by(proxy: ProxyServer, tls: bool) -> Result<(), GatewayError> {
     let server = start(tls).await;
     let certificate = server.certificate.map(hex::encode);
-    let way = Server::new(&server.address, certificate.as_deref()).expect("on loopback");
-    let way = way.with_proxy(Some(proxy));
+    let endpoint = ServerEndpoint::new(&server.address, certificate.as_deref()).expect("on loopback");
+    let endpoint = endpoint.with_proxy(Some(proxy));
     let key = site_key();
     server.state.lock().expect("not poisoned").public_key = key.public_hex();
-    let gateway = Gateway::new(&way, WORKER, key)?;
+    let gateway = Gateway::new(&endpoint, WORKER, key)?;
     gateway.time().await.map(drop)
 }
 
@@ -109,8 +110,8 @@ async fn calls_travel_through_the_proxy() {
 #[tokio::test]
 async fn refusal_of_the_proxy_is_reported() {
     let (address, heads) = proxy("407 Proxy Authentication Required").await;
-    let refused = sign_in(&format!("http://{address}"), false).await.expect_err("the proxy refuses");
-    assert!(matches!(refused, GatewayError::Unreachable(_)), "{refused:?}");
+    let error = sign_in(&format!("http://{address}"), false).await.expect_err("the proxy refuses");
+    assert!(matches!(error, GatewayError::Unreachable(_)), "{error:?}");
     assert_eq!(heads.lock().expect("not poisoned").len(), 1);
 }
 
@@ -122,8 +123,8 @@ async fn https_proxy_is_recognized_by_the_configured_authority() {
     std::fs::write(&path, certificate).expect("the folder is writable");
     let proxy = || ProxyServer::parse(&format!("https://ward:secret@{address}")).expect("a proxy");
     for tls in [false, true] {
-        let known = proxy().with_authorities(Some(path.clone())).expect("it has a certificate");
-        sign_in_by(known, tls).await.expect("the server answers");
+        let trusted = proxy().with_authorities(Some(path.clone())).expect("it has a certificate");
+        sign_in_by(trusted, tls).await.expect("the server answers");
     }
     let requests = heads.lock().expect("not poisoned").clone();
     assert_eq!(requests.len(), 2, "one connection each: {requests:?}");
@@ -139,8 +140,8 @@ async fn https_proxy_of_another_authority_gets_no_request() {
     std::fs::write(&path, other).expect("the folder is writable");
     let proxy = ProxyServer::parse(&format!("https://ward:secret@{address}")).expect("a proxy");
     let proxy = proxy.with_authorities(Some(path)).expect("it has a certificate");
-    let refused = sign_in_by(proxy, true).await.expect_err("another certificate");
-    assert!(matches!(refused, GatewayError::Unreachable(_)), "{refused:?}");
+    let error = sign_in_by(proxy, true).await.expect_err("another certificate");
+    assert!(matches!(error, GatewayError::Unreachable(_)), "{error:?}");
     assert_eq!(heads.lock().expect("not poisoned").len(), 0, "no credentials were sent");
 }
 
@@ -151,6 +152,6 @@ async fn file_without_certificates_is_named() {
     std::fs::write(&path, "").expect("the folder is writable");
     let proxy = ProxyServer::parse("https://127.0.0.1:1").expect("a proxy");
     let proxy = proxy.with_authorities(Some(path)).expect("it has a certificate");
-    let refused = sign_in_by(proxy, true).await.expect_err("no certificate").to_string();
-    assert!(refused.contains("empty.pem"), "{refused}");
+    let error = sign_in_by(proxy, true).await.expect_err("no certificate").to_string();
+    assert!(error.contains("empty.pem"), "{error}");
 }

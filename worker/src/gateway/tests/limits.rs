@@ -15,17 +15,17 @@ use undertone_proto::v1;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
 use super::gateway;
-use crate::config::Server;
+use crate::config::ServerEndpoint;
 use crate::gateway::fake::start;
-use crate::gateway::{CONNECT, KEEP_ALIVE, MESSAGE, endpoint};
+use crate::gateway::{CONNECT, KEEP_ALIVE, MESSAGE, build_endpoint};
 
 /// A connector to a server in memory that opens after some time.
-struct Way {
+struct TestConnector {
     after: Duration,
     line: Option<DuplexStream>,
 }
 
-impl Service<Uri> for Way {
+impl Service<Uri> for TestConnector {
     type Response = TokioIo<DuplexStream>;
     type Error = std::io::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
@@ -35,50 +35,53 @@ impl Service<Uri> for Way {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let (after, line) = (self.after, self.line.take());
+        let after = self.after;
+        let line = self.line.take();
         Box::pin(async move {
             tokio::time::sleep(after).await;
-            line.map(TokioIo::new).ok_or_else(|| std::io::Error::other("the way was taken before"))
+            line.map(TokioIo::new).ok_or_else(|| std::io::Error::other("the connector was used before"))
         })
     }
 }
 
 /// Starts a server that accepts everything and never answers, and returns its connector.
-fn silent(after: Duration) -> Way {
+fn silent_connector(after: Duration) -> TestConnector {
     let (near, mut far) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move { tokio::io::copy(&mut far, &mut tokio::io::sink()).await });
-    Way { after, line: Some(near) }
+    TestConnector { after, line: Some(near) }
 }
 
-fn server() -> Server {
-    Server::new("http://127.0.0.1:9", None).expect("it is on loopback")
+fn server() -> ServerEndpoint {
+    ServerEndpoint::new("http://127.0.0.1:9", None).expect("it is on loopback")
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_has_its_time_to_be_made_and_no_more() {
+async fn connection_attempt_has_a_time_limit() {
     let instant = Duration::from_millis(1);
-    for (after, in_time) in [(CONNECT.saturating_sub(instant), true), (CONNECT + 2 * instant, false)] {
-        let (way, began) = (silent(after), Instant::now());
-        let made = endpoint(&server()).expect("the address is good").connect_with_connector(way).await;
-        assert_eq!(made.is_ok(), in_time, "a connection after {after:?}");
-        assert!(began.elapsed() <= CONNECT + instant, "{:?}", began.elapsed());
+    for (after, is_in_time) in [(CONNECT.saturating_sub(instant), true), (CONNECT + 2 * instant, false)] {
+        let connector = silent_connector(after);
+        let start = Instant::now();
+        let channel = build_endpoint(&server()).expect("the address is good").connect_with_connector(connector).await;
+        assert_eq!(channel.is_ok(), is_in_time, "a connection after {after:?}");
+        assert!(start.elapsed() <= CONNECT + instant, "{:?}", start.elapsed());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_silent_is_probed_and_given_up_after_as_long_again() {
-    let way = silent(Duration::ZERO);
-    let channel = endpoint(&server()).expect("the address is good").connect_with_connector(way).await;
-    let mut client = WorkerGatewayClient::new(channel.expect("the way is open"));
-    let began = Instant::now();
-    let unanswered = client.renew(v1::RenewRequest { lease: "a lease".to_owned() }).await;
-    assert!(unanswered.is_err(), "nobody said a word");
-    let (given_up, expected) = (began.elapsed(), 2 * KEEP_ALIVE);
-    assert!((expected..expected + Duration::from_secs(1)).contains(&given_up), "{given_up:?}");
+async fn silent_connection_is_probed_and_given_up() {
+    let connector = silent_connector(Duration::ZERO);
+    let channel = build_endpoint(&server()).expect("the address is good").connect_with_connector(connector).await;
+    let mut client = WorkerGatewayClient::new(channel.expect("the connection is open"));
+    let start = Instant::now();
+    let answer = client.renew(v1::RenewRequest { lease: "a lease".to_owned() }).await;
+    assert!(answer.is_err(), "there is no answer");
+    let duration = start.elapsed();
+    let expected = 2 * KEEP_ALIVE;
+    assert!((expected..expected + Duration::from_secs(1)).contains(&duration), "{duration:?}");
 }
 
 #[tokio::test]
-async fn a_message_of_the_largest_size_goes_and_comes_and_no_larger_one() {
+async fn messages_above_the_size_limit_fail() {
     let server = start(false).await;
     let (_dir, gateway) = gateway(&server).await;
     // A text of this length is preceded by a tag of one byte and a length of four.

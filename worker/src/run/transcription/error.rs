@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_privacy::histogram::HistogramError;
 
-use crate::config::transcription::{EarsError, EngineError};
+use crate::config::transcription::{EngineError, RecognizerSetupError};
 use crate::run::RunError;
 use crate::site::speech::SpeechError;
 use crate::speech::audio::AudioError;
@@ -193,7 +193,7 @@ pub enum TranscriptionError {
     Settings(#[from] SettingsError),
     /// The recognizer does not start.
     #[error(transparent)]
-    RecognizerStart(#[from] EarsError),
+    RecognizerStart(#[from] RecognizerSetupError),
     /// The speech engine does not start.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -326,7 +326,7 @@ macro_rules! convert_to_run_error {
 }
 
 convert_to_run_error! {
-    AudioError, CutError, DummyError, EarsError, EngineError, HistogramError, LimitError, NoiseError, OutboundError,
-    PlanError, RecognizerError, RecordedError, RecordingError, SettingsError, SpeakError, SpeechError, VocabularyError,
-    VoiceError,
+    AudioError, CutError, DummyError, EngineError, HistogramError, LimitError, NoiseError, OutboundError, PlanError,
+    RecognizerError, RecognizerSetupError, RecordedError, RecordingError, SettingsError, SpeakError, SpeechError,
+    VocabularyError, VoiceError,
 }

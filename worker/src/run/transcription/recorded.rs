@@ -19,7 +19,7 @@ use super::TranscriptionError;
 use super::batch::{BatchInputs, BatchPlaces, add, for_each_part, write_file};
 use super::dummies::make_mechanism;
 use super::tools::{self, JobTools};
-use crate::config::transcription::Recorded;
+use crate::config::transcription::RecordedSource;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{Outbound, RunContext, RunError, TranscriptionSite, check_cancelled};
 use crate::site::folder::Folder;
@@ -103,7 +103,7 @@ impl SpeechRequest<'_> {
 
     fn find(
         &self,
-        recorded: &Recorded,
+        recorded: &RecordedSource,
         vocabulary: &Vocabulary,
         used: &UsedPieces,
         most: u32,
@@ -162,7 +162,7 @@ struct OfferCriteria<'a> {
 impl RecordedSpeech {
     /// Opens the recorded speech; `recognizer` names the required recognizer of the index, if any.
     fn open(
-        recorded: &Recorded,
+        recorded: &RecordedSource,
         site: &TranscriptionSite,
         language: StemmingLanguage,
         recognizer: Option<&str>,

@@ -9,7 +9,7 @@ use undertone_api::job::transcription::{
 use url::Url;
 
 use super::TranscriptionError;
-use crate::config::transcription::{Recognizer, Recorded, Transcription};
+use crate::config::transcription::{RecognizerSettings, RecordedSource, TranscriptionSettings};
 use crate::run::TranscriptionSite;
 use crate::speech::transcribe::dummy::ngram::{MOST_BYTES, TextCorpus};
 use crate::speech::transcribe::provider::line::ProviderLine;
@@ -32,7 +32,7 @@ pub(super) struct JobTools {
     pub(super) baseline: BaselineCounts,
     pub(super) corpus: TextCorpus,
     /// Public recordings for dummies, if the site has them.
-    pub(super) recorded: Option<Recorded>,
+    pub(super) recorded: Option<RecordedSource>,
     /// The engine for dummies; `None` if all are recorded.
     pub(super) engine: Option<SpeechEngine>,
     pub(super) voice: Box<dyn OneVoice>,
@@ -112,13 +112,13 @@ fn start_recognizer(spec: &Spec, site: &TranscriptionSite) -> Result<RecognizerP
     let configured = site.settings.recognizer.as_ref().ok_or(TranscriptionError::NoRecognizer)?;
     let is_permitted = match spec.recognizer {
         RecognizerSpec::Site => true,
-        RecognizerSpec::Pocketsphinx => matches!(configured, Recognizer::Pocketsphinx { .. }),
-        RecognizerSpec::Server => matches!(configured, Recognizer::Server { .. }),
+        RecognizerSpec::Pocketsphinx => matches!(configured, RecognizerSettings::Pocketsphinx { .. }),
+        RecognizerSpec::Server => matches!(configured, RecognizerSettings::Server { .. }),
     };
     if !is_permitted {
         return Err(TranscriptionError::OtherRecognizer(spec.recognizer.word()));
     }
-    Ok(configured.ears(&site.site, &spec.language)?)
+    Ok(configured.start_pool(&site.site, &spec.language)?)
 }
 
 /// Reads a text that the configuration names, below the site's folder.
@@ -199,7 +199,7 @@ fn load_corpus(corpus: CorpusSpec, site: &TranscriptionSite) -> Result<TextCorpu
     }
 }
 
-fn start_voice(spec: &Spec, settings: &Transcription) -> Result<Box<dyn OneVoice>, TranscriptionError> {
+fn start_voice(spec: &Spec, settings: &TranscriptionSettings) -> Result<Box<dyn OneVoice>, TranscriptionError> {
     let configured = match (spec.voice, &settings.voice) {
         (VoiceSpec::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
         (VoiceSpec::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
@@ -227,7 +227,7 @@ mod tests {
     fn text_of_the_configuration_above_its_size_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let site = TranscriptionSite {
-            settings: crate::config::transcription::Transcription::default(),
+            settings: crate::config::transcription::TranscriptionSettings::default(),
             site: folder.path().to_owned(),
             results: folder.path().join("results"),
             environment: |_| None,

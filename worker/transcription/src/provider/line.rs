@@ -6,10 +6,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use backon::{ExponentialBuilder, Retryable as _};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
-use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime};
+use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::outbound::OutgoingSound;
 use crate::piece::Recognition;
 use crate::wav;
 use crate::web::{self, WebAddress, WebError};
-use undertone_worker_site::clock::{self, Clock};
+use undertone_worker_site::clock::Clock;
 
 /// Largest accepted answer, in bytes: 1 MiB.
 pub const LARGEST: usize = 1 << 20;
@@ -180,19 +180,19 @@ impl ProviderLine {
         if seconds > f64::from(self.bounds.longest) {
             return Err(LineError::TooLong { seconds, longest: self.bounds.longest });
         }
-        let mut attempt = 1;
-        loop {
-            let error = match self.ask(sound, seconds).await {
-                Err(error) if error.is_transient() => error,
-                settled => return settled,
-            };
-            if attempt >= self.bounds.attempts {
-                return Err(LineError::Exhausted { attempts: attempt, last: Box::new(error) });
-            }
-            let pause = pause(self.first, attempt);
-            tracing::warn!(provider = self.recipient, attempt, pause_ms = pause.as_millis() as u64, error = %error, "retrying a request to a provider");
-            tokio::time::sleep(pause).await;
-            attempt += 1;
+        let attempts = self.bounds.attempts;
+        let mut attempt = 0;
+        let answer = (|| self.ask(sound, seconds))
+            .retry(backoff(self.first, attempts))
+            .when(|error: &LineError| error.is_transient())
+            .notify(|error: &LineError, pause: Duration| {
+                attempt += 1;
+                tracing::warn!(provider = self.recipient, attempt, pause_ms = pause.as_millis() as u64, error = %error, "retrying a request to a provider");
+            })
+            .await;
+        match answer {
+            Err(error) if error.is_transient() => Err(LineError::Exhausted { attempts, last: Box::new(error) }),
+            settled => settled,
         }
     }
 
@@ -236,12 +236,14 @@ fn is_busy(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::REQUEST_TIMEOUT
 }
 
-/// Returns the pause after an attempt (from 1), shortened by up to half at random.
-fn pause(first: Duration, attempt: u32) -> Duration {
-    let whole = first.saturating_mul(1 << (attempt - 1).min(16)).min(LONGEST);
-    // Without randomness the pause is not shortened; nothing depends on it.
-    let random = clock::entropy::<4>().map_or(0.0, |bytes| f64::from(u32::from_le_bytes(bytes)) / 4_294_967_296.0);
-    whole.mul_f64(1.0 - random / 2.0)
+/// Returns the pauses between attempts: at first `first`, then doubled, up to [`LONGEST`], and each shortened by up to
+/// half at random. The jitter adds up to the whole delay, so the delays are half as long.
+fn backoff(first: Duration, attempts: u32) -> ExponentialBuilder {
+    ExponentialBuilder::new()
+        .with_jitter()
+        .with_min_delay(first / 2)
+        .with_max_delay(LONGEST / 2)
+        .with_max_times(attempts.saturating_sub(1) as usize)
 }
 
 /// Returns the pause that a provider requests: seconds, or a date (RFC 9110, 10.2.3).
@@ -250,9 +252,7 @@ fn retry_after(headers: &HeaderMap, now: OffsetDateTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let form =
-        format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
-    let at = PrimitiveDateTime::parse(text, form).ok()?.assume_utc();
+    let at = OffsetDateTime::from(httpdate::parse_http_date(text).ok()?);
     Some((at - now).try_into().unwrap_or(Duration::ZERO))
 }
 

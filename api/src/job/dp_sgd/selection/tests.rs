@@ -97,5 +97,5 @@ fn candidates_change_no_price() {
     let mut other = selection(0.0, 0.1, 20);
     other.candidates.push(SelectionCandidate { learning_rate: 5.0, clip: 0.01 });
     other.development = 1000;
-    assert_eq!(selected_event(&base, one), charged(&base, other));
+    assert_eq!(selected_event(&base, one), selected_event(&base, other));
 }

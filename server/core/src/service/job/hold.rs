@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::service::audit_log::{Act, AuditAction, By, record};
 use crate::service::code::{from_word, word};
 use crate::service::entity::{job, job_hold, participant, worker};
-use crate::service::{certificate, round};
+use crate::service::react;
 
 /// The length limit of a site's reason, in characters.
 const LONGEST_REASON: usize = 500;
@@ -130,7 +130,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
             Ok(said.job)
         })
         .await?;
-    moved(ctx, id).await;
+    react::after_job_change(ctx, id).await;
     Ok(())
 }
 
@@ -217,7 +217,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>) -> Result
             lift(ctx, tx, row, open, grip).await
         })
         .await?;
-    moved(ctx, id).await;
+    react::after_job_change(ctx, id).await;
     let row = state::row(ctx.db.read(), JobId(row.id)).await?;
     shown(ctx, actor, row).await
 }
@@ -240,13 +240,6 @@ pub(crate) async fn lift_dataset(
         }
     }
     Ok(())
-}
-
-/// Runs the reactions outside the transaction to a change of a job that its workers did not cause.
-async fn moved(ctx: &Ctx, id: JobId) {
-    round::clear(ctx, id).await;
-    certificate::issue_if_due(ctx, id).await;
-    ctx.wake().ring();
 }
 
 async fn place(

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::service::audit_log::{AuditAction, By};
 use crate::service::code::word;
 use crate::service::entity::job;
-use crate::service::{certificate, round};
+use crate::service::react;
 
 /// Returns the deadline for the answers to a job that is proposed now.
 pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
@@ -40,9 +40,7 @@ pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
                 one(ctx, tx, row, now).await
             })
             .await?;
-        round::clear(ctx, id).await;
-        certificate::issue_if_due(ctx, id).await;
-        ctx.wake().ring();
+        react::after_job_change(ctx, id).await;
     }
     Ok(())
 }

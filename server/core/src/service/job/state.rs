@@ -22,7 +22,7 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, Ask};
-use crate::service::{audit, dataset, job_log, notification, restoration};
+use crate::service::{audit, dataset, job_log, notification, react, restoration};
 
 /// Returns the job's row.
 pub async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
@@ -226,8 +226,7 @@ pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
                     finish_if_done(ctx, tx, By::System, row).await
                 })
                 .await?;
-            crate::service::round::clear(ctx, JobId(found.id)).await;
-            ctx.wake().ring();
+            react::after_job_change(ctx, JobId(found.id)).await;
         }
     }
     Ok(())

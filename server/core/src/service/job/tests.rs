@@ -18,11 +18,11 @@ use uuid::Uuid;
 use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{Outcome, finish};
-use crate::service::lease;
 use crate::service::measurement::measure;
 use crate::service::offer::{self, Asking, Offer};
 use crate::service::plan::plan;
 use crate::service::world::{World, row};
+use crate::service::{certificate, lease};
 use crate::testing::on_both;
 
 fn report() -> Report {
@@ -101,6 +101,8 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
         offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
+        let certificate = certificate::existing(&app.ctx, job.summary.id).await.unwrap();
+        assert!(certificate.is_some(), "the certificate of a finished job waits for no request");
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[]).await.unwrap();
         let account = world.account(2).await;
         assert_eq!(account.committed, account.spent, "it settles when it comes back");

@@ -24,7 +24,7 @@ use crate::service::audit_log::By;
 use crate::service::code::word;
 use crate::service::entity::{dataset, job, membership, organization, participant, worker};
 use crate::service::job::{hold, state};
-use crate::service::{certificate, finish, round};
+use crate::service::{finish, react};
 
 /// The owner of the parts that end.
 #[derive(Debug, Clone, Copy)]
@@ -84,8 +84,7 @@ pub(super) async fn withdraw(ctx: &Ctx, tx: &Tx, by: By, of: PartsOf, reason: &s
 /// Runs the reactions after the transaction of [`withdraw`].
 pub(super) async fn clean_up(ctx: &Ctx, jobs: &BTreeSet<JobId>) {
     for id in jobs {
-        round::clear(ctx, *id).await;
-        certificate::issue_if_due(ctx, *id).await;
+        react::after_job_change(ctx, *id).await;
     }
 }
 

@@ -14,7 +14,7 @@ use undertone_api::dataset::{DatasetRegistration, SizeClass};
 use undertone_api::id::LineageId;
 use undertone_privacy::PrivacyUnit;
 
-use super::super::prepare::Prepare;
+use super::super::prepare::PrepareCommand;
 use super::data_at;
 use crate::site::datasets::scan;
 use crate::site::folder::Folder;
@@ -40,7 +40,7 @@ const SHARED: [&str; 6] = ["continues", "hold-out", "name", "output", "replace",
 const OF_A_SITE: [&str; 3] = ["--continues", "--replace", "--visibility"];
 
 /// A unit, with the folders of the data without it and of its data alone.
-struct Neighbour {
+struct NeighbourData {
     unit: PrivacyUnit,
     name: String,
     without: PathBuf,
@@ -51,12 +51,12 @@ struct Neighbour {
 type UnitName<S> = fn(&S) -> String;
 
 /// The data of a site, with their neighbours.
-struct Neighbourhood {
+struct NeighbourSet {
     whole: PathBuf,
-    neighbours: Vec<Neighbour>,
+    neighbours: Vec<NeighbourData>,
 }
 
-impl Neighbourhood {
+impl NeighbourSet {
     /// Writes `samples` below `dir`, whole and for each unit; `unit_of` names the unit of a sample, if it has one.
     fn new<S>(dir: &Path, samples: &[S], units: &[(PrivacyUnit, UnitName<S>)], write: fn(&Path, &[&S])) -> Self {
         let whole = dir.join("whole");
@@ -71,7 +71,7 @@ impl Neighbourhood {
                 let alone = dir.join(format!("alone-{number}"));
                 write(&without, &others);
                 write(&alone, &of_unit);
-                neighbours.push(Neighbour { unit: *unit, name, without, alone });
+                neighbours.push(NeighbourData { unit: *unit, name, without, alone });
             }
         }
         Self { whole, neighbours }
@@ -86,7 +86,7 @@ struct PreparedRows<R> {
 }
 
 /// A kind of data with its neighbours.
-trait Kind: Sync {
+trait DataKind: Sync {
     /// A row, compared bit by bit.
     type Row: Ord + Clone + std::fmt::Debug + Send;
 
@@ -101,21 +101,24 @@ trait Kind: Sync {
 }
 
 /// Returns the site of a variant. Each variant has its own, because the same data have one lineage at a site.
-fn site(folder: &Path, name: &str) -> PathBuf {
+fn site_folder(folder: &Path, name: &str) -> PathBuf {
     folder.join("sites").join(name)
 }
 
 /// Prepares the dataset `name` in a neighbour's folder, and reads it.
-fn prepare<K: Kind>(kind: &K, folder: &Path, name: &str, arguments: &str) -> Result<PreparedRows<K::Row>, String> {
-    let site = site(folder, name);
+fn prepare<K: DataKind>(kind: &K, folder: &Path, name: &str, arguments: &str) -> Result<PreparedRows<K::Row>, String> {
+    let site = site_folder(folder, name);
     let run = |name: &str, arguments: &str| {
         data_at(&site, folder, &format!("prepare --name {name} {}", kind.command(arguments)))
     };
     if !OF_A_SITE.iter().any(|option| arguments.contains(option)) {
         std::fs::create_dir_all(folder.join("elsewhere")).unwrap();
         let output = format!("elsewhere/{name}");
-        let named = if arguments.contains("--output") { arguments.replace("{name}", &output) } else { String::new() };
-        let arguments = if named.is_empty() { format!("{arguments} --output {{}}/{output}") } else { named };
+        let arguments = if arguments.contains("--output") {
+            arguments.replace("{name}", &output)
+        } else {
+            format!("{arguments} --output {{}}/{output}")
+        };
         run(name, &arguments)?;
         return Ok(kind.read(&folder.join(output)));
     }
@@ -134,23 +137,23 @@ fn prepare<K: Kind>(kind: &K, folder: &Path, name: &str, arguments: &str) -> Res
 
 /// Returns whether the message reports a missing unit by its name. A missing unit must not stop a preparation for any
 /// other reason.
-fn names_the_missing(message: &str) -> bool {
+fn names_missing_unit(message: &str) -> bool {
     ["no speaker ", "no utterance ", "no subset "].iter().any(|beginning| message.starts_with(beginning))
 }
 
 /// Prepares one variant with every neighbour and compares them. Returns the number of compared neighbours.
-fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str) -> usize {
-    let whole =
-        prepare(kind, &hood.whole, name, arguments).unwrap_or_else(|error| panic!("{arguments:?} is refused: {error}"));
+fn compare<K: DataKind>(kind: &K, neighbours: &NeighbourSet, name: &str, arguments: &str) -> usize {
+    let whole = prepare(kind, &neighbours.whole, name, arguments)
+        .unwrap_or_else(|error| panic!("{arguments:?} is refused: {error}"));
     assert!(!whole.units.is_empty() && !whole.rows.is_empty(), "{arguments:?} claims no unit");
-    let facts = declared_facts(&hood.whole, name);
+    let facts = declared_facts(&neighbours.whole, name);
     assert_eq!(facts.is_empty(), !OF_A_SITE.iter().any(|option| arguments.contains(option)));
     let mut compared = 0;
-    for neighbour in hood.neighbours.iter().filter(|neighbour| whole.units.contains(&neighbour.unit)) {
-        let Neighbour { unit, name: removed, without, alone } = neighbour;
+    for neighbour in neighbours.neighbours.iter().filter(|neighbour| whole.units.contains(&neighbour.unit)) {
+        let NeighbourData { unit, name: removed, without, alone } = neighbour;
         let mut both = match prepare(kind, without, name, arguments) {
             Ok(without) => without,
-            Err(error) if names_the_missing(&error) => continue,
+            Err(error) if names_missing_unit(&error) => continue,
             // All usable rows belonged to the unit.
             Err(error) if error.starts_with("none of the ") => {
                 PreparedRows { rows: Vec::new(), units: whole.units.clone() }
@@ -160,7 +163,7 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
         assert_eq!(both.units, whole.units, "{arguments:?} without {unit:?} {removed}");
         match prepare(kind, alone, name, arguments) {
             Ok(alone) => both.rows.extend(alone.rows),
-            Err(error) if names_the_missing(&error) => {
+            Err(error) if names_missing_unit(&error) => {
                 both.rows.extend(whole.rows.iter().filter(|row| kind.is_of(row, *unit, removed)).cloned());
             }
             // A unit without usable rows makes no dataset alone.
@@ -176,26 +179,26 @@ fn compare<K: Kind>(kind: &K, hood: &Neighbourhood, name: &str, arguments: &str)
 
 /// Returns the registrations of a variant's site, without the sizes that may differ; an empty list without a site.
 fn declared_facts(folder: &Path, name: &str) -> Vec<DatasetRegistration> {
-    let folder = Folder::new(site(folder, name));
+    let folder = Folder::new(site_folder(folder, name));
     if !folder.ledger().exists() {
         return Vec::new();
     }
     let store = Store::create(&folder.ledger()).unwrap();
-    let (found, unusable) = scan(&folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
+    let (datasets, unusable) = scan(&folder, &store, &Policy::load(&folder.policy()).unwrap()).unwrap();
     assert!(unusable.is_empty(), "{unusable:?}");
-    let declared = |told: DatasetRegistration| DatasetRegistration {
+    let strip_sizes = |registration: DatasetRegistration| DatasetRegistration {
         lineage: LineageId(uuid::Uuid::nil()),
         records: SizeClass(1),
         speakers: SizeClass(1),
         test_records: 0,
-        users: told.users.map(|_| SizeClass(1)),
-        ..told
+        users: registration.users.map(|_| SizeClass(1)),
+        ..registration
     };
-    found.iter().map(|local| declared(local.registration())).collect()
+    datasets.iter().map(|local| strip_sizes(local.registration())).collect()
 }
 
 /// Runs all cases of a kind on one thread per core.
-fn try_cases<K: Kind>(kind: &K, cases: &[(&'static str, OptionCase)], hood: &Neighbourhood) {
+fn try_cases<K: DataKind>(kind: &K, cases: &[(&'static str, OptionCase)], neighbours: &NeighbourSet) {
     let variants: Vec<(String, &str)> = cases
         .iter()
         .flat_map(|(option, case)| match case {
@@ -210,7 +213,7 @@ fn try_cases<K: Kind>(kind: &K, cases: &[(&'static str, OptionCase)], hood: &Nei
         let work = || {
             let mut compared = 0;
             while let Some((name, arguments)) = variants.get(next.fetch_add(1, Ordering::Relaxed)) {
-                compared += compare(kind, hood, name, arguments);
+                compared += compare(kind, neighbours, name, arguments);
             }
             compared
         };
@@ -224,21 +227,22 @@ fn try_cases<K: Kind>(kind: &K, cases: &[(&'static str, OptionCase)], hood: &Nei
     assert!(compared > 3 * variants.len(), "{compared} neighbours of {} variants", variants.len());
     for (option, case) in cases {
         let Refused(arguments, remedy) = case else { continue };
-        let error = prepare(kind, &hood.whole, "refused", arguments).unwrap_err();
+        let error = prepare(kind, &neighbours.whole, "refused", arguments).unwrap_err();
         assert!(error.contains(&format!("--{option}")) && error.contains(remedy), "{option}: {error}");
-        assert!(!hood.whole.join("elsewhere/refused").exists(), "{option} left something");
+        assert!(!neighbours.whole.join("elsewhere/refused").exists(), "{option} left something");
     }
 }
 
 /// Every option of clap has an entry, every entry an option, and every value of a fixed list is tried.
 #[test]
 fn every_option_of_prepare_has_a_case() {
-    let command = Prepare::augment_args(clap::Command::new("prepare"));
+    let command = PrepareCommand::augment_args(clap::Command::new("prepare"));
     let options: BTreeSet<&str> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
-    let (speech, queries) = (speech::CASES, queries::CASES);
+    let speech = speech::CASES;
+    let queries = queries::CASES;
     let names = |cases: &[(&'static str, OptionCase)]| cases.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>();
-    let known: BTreeSet<&str> = names(speech).union(&names(queries)).copied().collect();
-    assert_eq!(options, known, "each option of `data prepare` needs a case here");
+    let cases: BTreeSet<&str> = names(speech).union(&names(queries)).copied().collect();
+    assert_eq!(options, cases, "each option of `data prepare` needs a case here");
     let both: Vec<&str> = names(speech).intersection(&names(queries)).copied().collect();
     assert_eq!(both, SHARED);
     for (option, case) in speech.iter().chain(queries) {
@@ -256,8 +260,8 @@ fn every_option_of_prepare_has_a_case() {
         // Data prepared as public are not private.
         let values = argument.get_possible_values().into_iter().map(|value| value.get_name().to_owned());
         for value in values.filter(|value| !["public", "true", "false"].contains(&value.as_str())) {
-            let tried = variants.iter().any(|arguments| arguments.contains(&format!("--{option} {value}")));
-            assert!(tried, "--{option} {value} is not tried");
+            let is_tried = variants.iter().any(|arguments| arguments.contains(&format!("--{option} {value}")));
+            assert!(is_tried, "--{option} {value} is not tried");
         }
     }
 }
@@ -265,11 +269,11 @@ fn every_option_of_prepare_has_a_case() {
 #[test]
 fn speech_units_do_not_change_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    try_cases(&speech::Speech, speech::CASES, &speech::neighbourhood(dir.path()));
+    try_cases(&speech::SpeechData, speech::CASES, &speech::write_neighbours(dir.path()));
 }
 
 #[test]
 fn query_units_do_not_change_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    try_cases(&queries::Queries, queries::CASES, &queries::neighbourhood(dir.path()));
+    try_cases(&queries::QueryData, queries::CASES, &queries::write_neighbours(dir.path()));
 }

@@ -77,7 +77,7 @@ fn recorded_job(speech: &'static str, words: &'static [&'static str], each: u32)
         sound.resize(sound.len() + 12_000, 0.000_1);
         std::fs::write(input.join(format!("{number:04}.wav")), wav::write(&sound)).unwrap();
     }
-    let output = speech::given(&site);
+    let output = speech::input_folder(&site);
     add(&Options { input, output, name: "recordings".to_owned(), replace: false, created: String::new() }).unwrap();
     index_speech(&job, words);
     Some(job)
@@ -87,7 +87,7 @@ fn recorded_job(speech: &'static str, words: &'static [&'static str], each: u32)
 fn index_speech(job: &TestTranscription, words: &'static [&'static str]) {
     let site = job.site_folder();
     let settings = job.transcription_site().settings;
-    let name = settings.recognizer.unwrap().ears(site.root(), "en").unwrap().name().to_owned();
+    let name = settings.recognizer.unwrap().start_pool(site.root(), "en").unwrap().name().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let recognizer =
         RecognizerPool::new(runtime, Box::new(WordRecognizer { name, words, next: AtomicUsize::new(0) }), 1);

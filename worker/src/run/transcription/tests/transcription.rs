@@ -20,7 +20,7 @@ use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::sound::{loud_samples, samples};
 use crate::clouds::{Cloud, Ear, Fault, KEY};
-use crate::config::transcription::Transcription;
+use crate::config::transcription::TranscriptionSettings;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::fake::{CrashPoint, FakeServer};
 use crate::run::transcription::run;
@@ -153,7 +153,7 @@ impl TestTranscription {
 
     /// Returns its transcription settings.
     pub(super) fn transcription_site(&self) -> TranscriptionSite {
-        let settings: Transcription = toml::from_str(&self.settings()).unwrap();
+        let settings: TranscriptionSettings = toml::from_str(&self.settings()).unwrap();
         settings.check().unwrap();
         TranscriptionSite {
             settings,

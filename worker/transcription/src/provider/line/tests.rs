@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use backon::BackoffBuilder as _;
 use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use time::macros::datetime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{FIRST, LONGEST, LineError, ProviderLine, pause, retry_after};
+use super::{FIRST, LONGEST, LineError, ProviderLine, backoff, retry_after};
 use crate::outbound::OutgoingSound;
 use crate::provider::loopback::{Cloud, Ear, Fault, KEY};
 use crate::provider::settings::ProviderSettings;
@@ -193,7 +194,7 @@ async fn retry_after_is_capped_at_ten_minutes() {
 
 #[test]
 fn pauses_grow_to_half_a_minute() {
-    let pauses: Vec<Duration> = (1..=20).map(|attempt| pause(FIRST, attempt)).collect();
+    let pauses: Vec<Duration> = backoff(FIRST, 21).build().collect();
     assert!(pauses[0] <= FIRST && pauses.iter().all(|pause| *pause <= LONGEST), "{pauses:?}");
     assert!(pauses[10..].iter().all(|pause| *pause >= LONGEST / 2), "{pauses:?}");
 }

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use undertone_privacy::PrivacyUnit;
 
-use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};
+use super::{DataKind, NeighbourSet, OptionCase, PreparedRows, Refused, Tried};
 use crate::queries::dataset::user::{KEY, UserHasher};
 use crate::queries::dataset::{KEY_FILE, Reader, Subset};
 
@@ -48,28 +48,28 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
 ];
 
 /// A row: its user, its text, its count and its subset. The text identifies the row.
-struct Sample(&'static str, &'static str, &'static str, &'static str);
+struct QuerySample(&'static str, &'static str, &'static str, &'static str);
 
 /// Odd rows stand between the others: no user, no text, no count, too long, characters merged by normalization.
-const SAMPLES: [Sample; 13] = [
-    Sample("u1", "Where is my card?", "1", "train"),
-    Sample("u1", "\u{feff}line\u{200b}", "2", "test"),
-    Sample("", "nobody asked", "1", "train"),
-    Sample("u2", "card 17", "3", "train"),
-    Sample("u2", "  ", "1", "train"),
-    Sample("u2", "caf\u{e9} 5\" pipe", "1", "train"),
-    Sample("u3", "a query that is longer than most", "1", "other"),
-    Sample("u3", "no count", "many", "train"),
-    Sample("u4", "half a row", "", ""),
-    Sample("u5", "ＷＩＤＥ letters", "1000000000", "test"),
-    Sample("u5", "tab, comma", "1", "train"),
-    Sample("u6", "loan 18", "1", "train"),
-    Sample("u6", "last", "2", "train"),
+const SAMPLES: [QuerySample; 13] = [
+    QuerySample("u1", "Where is my card?", "1", "train"),
+    QuerySample("u1", "\u{feff}line\u{200b}", "2", "test"),
+    QuerySample("", "no user", "1", "train"),
+    QuerySample("u2", "card 17", "3", "train"),
+    QuerySample("u2", "  ", "1", "train"),
+    QuerySample("u2", "caf\u{e9} 5\" pipe", "1", "train"),
+    QuerySample("u3", "a query that is longer than most", "1", "other"),
+    QuerySample("u3", "no count", "many", "train"),
+    QuerySample("u4", "half a row", "", ""),
+    QuerySample("u5", "ＷＩＤＥ letters", "1000000000", "test"),
+    QuerySample("u5", "tab, comma", "1", "train"),
+    QuerySample("u6", "loan 18", "1", "train"),
+    QuerySample("u6", "last", "2", "train"),
 ];
 
 /// Makes the data with and without each row and user.
-pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
-    Neighbourhood::new(
+pub(super) fn write_neighbours(dir: &Path) -> NeighbourSet {
+    NeighbourSet::new(
         dir,
         &SAMPLES,
         &[(PrivacyUnit::Record, |sample| sample.1.to_owned()), (PrivacyUnit::User, |sample| sample.0.to_owned())],
@@ -78,18 +78,18 @@ pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
 }
 
 /// Writes the log in every format.
-fn write(dir: &Path, samples: &[&Sample]) {
+fn write(dir: &Path, samples: &[&QuerySample]) {
     fs::create_dir_all(dir).unwrap();
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let separated = |separator: &str| {
-        let row = |Sample(user, text, count, subset): &&Sample| match *count {
+        let row = |QuerySample(user, text, count, subset): &&QuerySample| match *count {
             // One field is missing.
             "" => [&quoted(text), *user].join(separator) + "\n",
             _ => [&quoted(text), *user, count, subset].join(separator) + "\n",
         };
         samples.iter().map(row).collect::<String>()
     };
-    let object = |Sample(user, text, count, subset): &&Sample| match *count {
+    let object = |QuerySample(user, text, count, subset): &&QuerySample| match *count {
         "" => "{\"text\":\"half\n".to_owned(),
         _ => serde_json::json!({ "text": text, "user": user, "count": count, "subset": subset }).to_string() + "\n",
     };
@@ -104,7 +104,7 @@ fn write(dir: &Path, samples: &[&Sample]) {
     ] {
         fs::write(dir.join(name), text).unwrap();
     }
-    let texts = |field: fn(&Sample) -> &str| {
+    let texts = |field: fn(&QuerySample) -> &str| {
         Arc::new(samples.iter().map(|sample| Some(field(sample))).collect::<StringArray>()) as ArrayRef
     };
     let counts: UInt64Array = samples.iter().map(|sample| sample.2.parse::<u64>().ok()).collect();
@@ -122,26 +122,26 @@ fn write(dir: &Path, samples: &[&Sample]) {
 }
 
 /// A row: its text, count, user and part. Users are identified by name, independent of the dataset's key.
-type Row = (String, u64, Option<&'static str>, bool);
+type QueryRow = (String, u64, Option<&'static str>, bool);
 
-pub(super) struct Queries;
+pub(super) struct QueryData;
 
-impl Kind for Queries {
-    type Row = Row;
+impl DataKind for QueryData {
+    type Row = QueryRow;
 
     fn command(&self, arguments: &str) -> String {
         let log = if arguments.contains("--queries") { "" } else { "--queries {}/log.csv" };
         format!("{log} {arguments}")
     }
 
-    fn read(&self, dataset: &Path) -> PreparedRows<Row> {
+    fn read(&self, dataset: &Path) -> PreparedRows<QueryRow> {
         let reader = Reader::open(dataset).unwrap();
         let key = fs::read_to_string(dataset.join(KEY_FILE)).ok();
         let key = key.map(|key| <[u8; KEY]>::try_from(hex::decode(key.trim()).unwrap()).unwrap());
         let users = key.map(|key| UserHasher::new(&key));
         let name = |hash: u128| {
             let users = users.as_ref().unwrap();
-            SAMPLES.iter().map(|sample| sample.0).find(|name| users.hash_id(name) == hash).unwrap_or("nobody known")
+            SAMPLES.iter().map(|sample| sample.0).find(|name| users.hash_id(name) == hash).unwrap_or("unknown")
         };
         let mut rows = Vec::new();
         for subset in [Subset::Train, Subset::Test] {
@@ -155,7 +155,7 @@ impl Kind for Queries {
     }
 
     /// No option names a row or a user.
-    fn is_of(&self, _row: &Row, _unit: PrivacyUnit, _name: &str) -> bool {
+    fn is_of(&self, _row: &QueryRow, _unit: PrivacyUnit, _name: &str) -> bool {
         false
     }
 }
@@ -163,7 +163,7 @@ impl Kind for Queries {
 /// One user's row leaves a quote open, and another user's row begins with a quote. Under RFC 4180 both are one row, of
 /// the second user. In private logs such a line is refused; in public logs it is read by that rule.
 #[test]
-fn an_open_quote_takes_in_nothing_private() {
+fn unclosed_quote_in_a_private_log_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let log = "text,user\nplain,u0\n\"open,u1\n\"theirs\",u2\nmore,u3\n";
     fs::write(dir.path().join("log.csv"), log).unwrap();
@@ -175,11 +175,11 @@ fn an_open_quote_takes_in_nothing_private() {
             &format!("prepare {log} --name {name} --output {{}}/{name} {arguments}"),
         )
     };
-    let refused = prepare("ward", "").unwrap_err();
-    assert!(refused.contains("1 rows") && refused.contains("line 3") && refused.contains("JSON Lines"), "{refused}");
+    let message = prepare("ward", "").unwrap_err();
+    assert!(message.contains("1 rows") && message.contains("line 3") && message.contains("JSON Lines"), "{message}");
     assert!(!dir.path().join("ward").exists());
     prepare("public", "--visibility public").unwrap();
-    let rows = Queries.read(&dir.path().join("public")).rows;
+    let rows = QueryData.read(&dir.path().join("public")).rows;
     assert!(rows.iter().any(|row| row.0.starts_with("open,u1")), "{rows:?}");
     // Without the open quote all rows are read, and the second user's row is separate.
     fs::write(dir.path().join("log.csv"), log.replace("\"open,u1\n", "")).unwrap();

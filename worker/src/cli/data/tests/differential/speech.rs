@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use undertone_privacy::PrivacyUnit;
 
-use super::{Kind, Neighbourhood, OptionCase, PreparedRows, Refused, Tried};
+use super::{DataKind, NeighbourSet, OptionCase, PreparedRows, Refused, Tried};
 use crate::speech::dataset::{Dataset, Split};
 
 /// Labels of class numbers, declared.
@@ -73,16 +73,16 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
 ];
 
 /// A recording with its properties.
-struct Sample {
+struct SpeechSample {
     speaker: &'static str,
     number: usize,
     user: &'static str,
     seconds: f64,
-    oddity: Oddity,
+    oddity: SampleOddity,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Oddity {
+enum SampleOddity {
     None,
     /// Not a WAV file.
     Broken,
@@ -94,7 +94,7 @@ enum Oddity {
     Fails,
 }
 
-impl Sample {
+impl SpeechSample {
     fn id(&self) -> String {
         format!("{}-{}", self.speaker, self.number)
     }
@@ -105,32 +105,32 @@ impl Sample {
 }
 
 /// Odd recordings come first, where they could affect others; users share speakers, and speakers share users.
-const SAMPLES: [Sample; 11] = {
-    const fn sample(speaker: &'static str, number: usize, user: &'static str, oddity: Oddity) -> Sample {
-        Sample { speaker, number, user, seconds: 0.25 + 0.03 * number as f64, oddity }
+const SAMPLES: [SpeechSample; 11] = {
+    const fn sample(speaker: &'static str, number: usize, user: &'static str, oddity: SampleOddity) -> SpeechSample {
+        SpeechSample { speaker, number, user, seconds: 0.25 + 0.03 * number as f64, oddity }
     }
     [
-        sample("abel", 0, "p1", Oddity::Form),
-        sample("abel", 1, "p2", Oddity::Label),
-        sample("abel", 2, "p2", Oddity::Broken),
-        sample("ben", 0, "p1", Oddity::None),
-        sample("ben", 1, "p2", Oddity::None),
-        sample("ben", 2, "p1", Oddity::None),
-        sample("cleo", 0, "p2", Oddity::None),
-        sample("cleo", 1, "p3", Oddity::Fails),
-        sample("dora", 0, "p4", Oddity::None),
-        sample("dora", 1, "p4", Oddity::None),
-        Sample { speaker: "dora", number: 2, user: "p4", seconds: 0.5, oddity: Oddity::None },
+        sample("abel", 0, "p1", SampleOddity::Form),
+        sample("abel", 1, "p2", SampleOddity::Label),
+        sample("abel", 2, "p2", SampleOddity::Broken),
+        sample("ben", 0, "p1", SampleOddity::None),
+        sample("ben", 1, "p2", SampleOddity::None),
+        sample("ben", 2, "p1", SampleOddity::None),
+        sample("cleo", 0, "p2", SampleOddity::None),
+        sample("cleo", 1, "p3", SampleOddity::Fails),
+        sample("dora", 0, "p4", SampleOddity::None),
+        sample("dora", 1, "p4", SampleOddity::None),
+        SpeechSample { speaker: "dora", number: 2, user: "p4", seconds: 0.5, oddity: SampleOddity::None },
     ]
 };
 
 /// Makes the data with and without each record, speaker and user.
-pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
-    Neighbourhood::new(
+pub(super) fn write_neighbours(dir: &Path) -> NeighbourSet {
+    NeighbourSet::new(
         dir,
         &SAMPLES,
         &[
-            (PrivacyUnit::Record, Sample::id),
+            (PrivacyUnit::Record, SpeechSample::id),
             (PrivacyUnit::Speaker, |sample| sample.speaker.to_owned()),
             (PrivacyUnit::User, |sample| sample.user.to_owned()),
         ],
@@ -139,21 +139,23 @@ pub(super) fn neighbourhood(dir: &Path) -> Neighbourhood {
 }
 
 /// Writes recordings, labels in every form, transcripts and the table of users.
-fn write(dir: &Path, samples: &[&Sample]) {
+fn write(dir: &Path, samples: &[&SpeechSample]) {
     fs::create_dir_all(dir.join("grids")).unwrap();
-    let (mut runs, mut kaldi, mut ctm) = (String::new(), String::new(), String::new());
+    let mut runs = String::new();
+    let mut kaldi = String::new();
+    let mut ctm = String::new();
     let mut units = "id,patient\n".to_owned();
     for (place, sample) in SAMPLES.iter().enumerate() {
-        if !samples.iter().any(|kept| kept.id() == sample.id()) {
+        if !samples.iter().any(|other| other.id() == sample.id()) {
             continue;
         }
         let id = sample.id();
         let wav = recording(dir, sample, place);
         let frames = (sample.seconds * 100.0) as usize;
-        let class = if sample.oddity == Oddity::Label { 50 } else { place % 5 };
+        let class = if sample.oddity == SampleOddity::Label { 50 } else { place % 5 };
         let as_runs = format!("{{\"u\":\"{id}\",\"frames\":{frames},\"runs\":[[{class},{}],[0,10]]}}\n", frames - 10);
         let as_kaldi = format!("{id}{}\n", format!(" {class}").repeat(frames / 2));
-        let swap = sample.oddity == Oddity::Form;
+        let swap = sample.oddity == SampleOddity::Form;
         runs += if swap { &as_kaldi } else { &as_runs };
         kaldi += if swap { &as_runs } else { &as_kaldi };
         let phone = ["AA", "T", "ZH"][place % 3];
@@ -164,8 +166,11 @@ fn write(dir: &Path, samples: &[&Sample]) {
         }
         fs::write(dir.join("grids").join(format!("{id}.TextGrid")), grid(sample.seconds, phone)).unwrap();
         writeln!(units, "{id},{}", sample.user).unwrap();
-        let text =
-            if sample.oddity == Oddity::Fails { "FAIL".to_owned() } else { format!("SAYS {}", "X".repeat(place)) };
+        let text = if sample.oddity == SampleOddity::Fails {
+            "FAIL".to_owned()
+        } else {
+            format!("SAYS {}", "X".repeat(place))
+        };
         let transcripts = wav.with_file_name(format!("{}.trans.txt", sample.speaker));
         // Each file also holds a transcript of another speaker's utterance, in the wrong folder.
         let line = format!("{id} {text}\nben-1 {}OTHERWISE\n", "O".repeat(place));
@@ -191,11 +196,11 @@ fn write(dir: &Path, samples: &[&Sample]) {
 }
 
 /// Writes a tone, different for each sample, as a WAV.
-fn recording(dir: &Path, sample: &Sample, place: usize) -> PathBuf {
+fn recording(dir: &Path, sample: &SpeechSample, place: usize) -> PathBuf {
     let folder = dir.join("corpus").join(sample.subset()).join(sample.speaker).join("1");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join(format!("{}.wav", sample.id()));
-    if sample.oddity == Oddity::Broken {
+    if sample.oddity == SampleOddity::Broken {
         fs::write(&path, b"RIFF\x24\0\0\0WAVEfmt ").unwrap();
         return path;
     }
@@ -229,19 +234,19 @@ done
 "#;
 
 /// A row: its id, speaker, user, part, and its labels and features, compared bit by bit.
-type Row = (String, String, Option<String>, bool, Vec<u16>, Vec<u32>);
+type SpeechRow = (String, String, Option<String>, bool, Vec<u16>, Vec<u32>);
 
-pub(super) struct Speech;
+pub(super) struct SpeechData;
 
-impl Kind for Speech {
-    type Row = Row;
+impl DataKind for SpeechData {
+    type Row = SpeechRow;
 
     fn command(&self, arguments: &str) -> String {
         let labelled = arguments.contains("--align");
         format!("--input {{}}/corpus {arguments} {}", if labelled { "" } else { RUNS })
     }
 
-    fn read(&self, dataset: &Path) -> PreparedRows<Row> {
+    fn read(&self, dataset: &Path) -> PreparedRows<SpeechRow> {
         let dataset = Dataset::open(dataset).unwrap();
         let row = |place: usize| {
             let utterance = dataset.utterance(place);
@@ -251,12 +256,12 @@ impl Kind for Speech {
             let held_out = utterance.split == Split::Test;
             (utterance.id.to_owned(), speaker, user, held_out, utterance.labels.to_vec(), features)
         };
-        let mut rows: Vec<Row> = (0..dataset.len()).map(row).collect();
+        let mut rows: Vec<SpeechRow> = (0..dataset.len()).map(row).collect();
         rows.sort();
         PreparedRows { rows, units: dataset.meta().units.clone() }
     }
 
-    fn is_of(&self, row: &Row, unit: PrivacyUnit, name: &str) -> bool {
+    fn is_of(&self, row: &SpeechRow, unit: PrivacyUnit, name: &str) -> bool {
         match unit {
             PrivacyUnit::Record => row.0 == name,
             PrivacyUnit::Speaker => row.1 == name,
@@ -267,12 +272,14 @@ impl Kind for Speech {
 
 /// An option removes exactly the expected units.
 #[test]
-fn options_claim_only_the_units_they_keep() {
+fn options_claim_the_units_they_preserve() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     write(folder, &SAMPLES.iter().collect::<Vec<_>>());
     let users = "--units {}/units.csv --unit-column patient";
-    let (record, speaker, user) = (PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User);
+    let record = PrivacyUnit::Record;
+    let speaker = PrivacyUnit::Speaker;
+    let user = PrivacyUnit::User;
     for (number, (arguments, expected)) in [
         (String::new(), vec![record, speaker]),
         (users.to_owned(), vec![record, speaker, user]),
@@ -285,15 +292,15 @@ fn options_claim_only_the_units_they_keep() {
     .into_iter()
     .enumerate()
     {
-        let prepared = super::prepare(&Speech, folder, &format!("v{number}"), &arguments).unwrap();
-        assert_eq!(prepared.units, expected, "{arguments}");
+        let dataset = super::prepare(&SpeechData, folder, &format!("v{number}"), &arguments).unwrap();
+        assert_eq!(dataset.units, expected, "{arguments}");
     }
 }
 
 /// If two recordings share an id, each decides on the other, kept or not; classes must be declared. Public data may
 /// have both.
 #[test]
-fn repeated_ids_and_counted_classes_are_refused() {
+fn repeated_ids_and_undeclared_classes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     write(folder, &SAMPLES.iter().collect::<Vec<_>>());
@@ -305,13 +312,13 @@ fn repeated_ids_and_counted_classes_are_refused() {
             &format!("prepare {labels} --name {name} --output {{}}/{name} {arguments}"),
         )
     };
-    let undeclared = prepare("ward", "").unwrap_err();
-    assert!(undeclared.contains("--classes N") && undeclared.contains("--visibility public"), "{undeclared}");
+    let message = prepare("ward", "").unwrap_err();
+    assert!(message.contains("--classes N") && message.contains("--visibility public"), "{message}");
     assert!(prepare("counted", "--visibility public").unwrap().contains("51 classes"));
     fs::create_dir_all(folder.join("corpus/b/eve/1")).unwrap();
     fs::copy(folder.join("corpus/a/ben/1/ben-0.wav"), folder.join("corpus/b/eve/1/ben-0.wav")).unwrap();
-    let repeated = prepare("ward", "--classes 40").unwrap_err();
-    assert!(repeated.contains("a/ben/1/ben-0.wav") && repeated.contains("b/eve/1/ben-0.wav"), "{repeated}");
+    let message = prepare("ward", "--classes 40").unwrap_err();
+    assert!(message.contains("a/ben/1/ben-0.wav") && message.contains("b/eve/1/ben-0.wav"), "{message}");
     assert!(!folder.join("ward").exists());
     prepare("ward", "--classes 40 --speakers ben,cleo").unwrap();
     assert!(prepare("repeated", "--visibility public").unwrap().contains("1 of an id seen before"));

@@ -3,9 +3,9 @@
 //! returns; between any two of them the process may crash. This module does not contact the server: the daemon sends
 //! submissions, in the simulation over a bad network.
 //!
-//! The order is that of `privacy.md`, 14.6: [`clear`](Errand::clear), make, store and [`pay`](Errand::pay_vector), have
-//! the payment countersigned ([`charge`](Errand::charge)), send ([`letter`](Errand::letter),
-//! [`departure`](Errand::departure)).
+//! The order is that of `privacy.md`, 14.6: [`clear`](PartSession::clear), make, store and
+//! [`pay`](PartSession::pay_vector), have the payment countersigned ([`charge`](PartSession::charge)), send
+//! ([`submission`](PartSession::submission), [`permit_departure`](PartSession::permit_departure)).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ use crate::run::{RoundProgress, RunError};
 use crate::site::admission::ExaminedManifest;
 use crate::site::audits::{self, AssessmentBasis, AuditsError};
 use crate::site::clearance::{Clearance, DepartureProof, GrantId};
-use crate::site::datasets::Described;
+use crate::site::datasets::DatasetMeta;
 use crate::site::folder::create_private;
 use crate::site::gate::{self, GateError};
 use crate::site::holds;
@@ -40,11 +40,11 @@ use crate::site::witness;
 use crate::speech::transcribe::outbound::SealedSounds;
 
 /// The reason why a release can no longer be made or sent.
-const LOST: &str = "it was paid for, and its bytes are not at this site any more: the ledger was restored from an older copy, or the \
-                    disk lost them. It is never made a second time; propose a new job";
+const LOST: &str = "it is paid, but this site no longer has its bytes: the ledger was restored from an older copy, or the disk lost \
+                    them. The site never makes it a second time; propose a new job";
 
 /// A granted, unused clearance.
-struct Pending {
+struct UnusedClearance {
     series: String,
     round: u32,
     /// The grant that the release must carry; `None` for public data.
@@ -52,19 +52,19 @@ struct Pending {
 }
 
 /// The state of one part.
-pub struct Errand {
+pub struct PartSession {
     examined: ExaminedManifest,
     folder: PathBuf,
     outbox: ReleaseOutbox,
-    pending: Option<Pending>,
+    clearance: Option<UnusedClearance>,
     /// The vector that this process stored and has not sent yet: it need not be read again.
-    fresh: Mutex<Option<Fresh>>,
+    unsent: Mutex<Option<UnsentVector>>,
     /// The tick of the release clock at which the part's next release is paid.
     tick: Mutex<Option<ReleaseTick>>,
 }
 
 /// A vector that is on disk and paid, as it was written.
-struct Fresh {
+struct UnsentVector {
     series: String,
     round: u32,
     parcel: StoredVector,
@@ -72,7 +72,7 @@ struct Fresh {
 
 /// A stored vector or pool to send, with every receipt that the server lacks up to the one that pays for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Letter {
+pub struct Submission {
     /// The stored bytes.
     pub parcel: StoredVector,
     /// The receipts, oldest first.
@@ -83,7 +83,7 @@ pub struct Letter {
 
 /// Receipts that the server has to countersign before a release leaves, oldest first; the last one pays for it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Uncountersigned {
+pub struct UncountersignedReceipts {
     /// The receipts.
     pub receipts: Vec<Signed>,
     /// Their numbers at this site.
@@ -91,18 +91,18 @@ pub struct Uncountersigned {
 }
 
 /// Separates a refusal by the rules from a failing disk: after a disk failure the same job may continue.
-fn refused(error: GateError) -> RunError {
+fn gate_failure(error: GateError) -> RunError {
     match error {
         GateError::Ledger(error @ (LedgerError::Store(_) | LedgerError::Books(_))) => RunError::from_failure(error),
         refusal => RunError::refused(refusal),
     }
 }
 
-fn lost(series: &str, round: u32) -> RunError {
+fn lost_release(series: &str, round: u32) -> RunError {
     RunError::refused(format!("{series}/{round}: {LOST}"))
 }
 
-impl Errand {
+impl PartSession {
     /// Makes the state of an admitted part, with its folder.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Errand {
         let folder = site.folder.work(examined.manifest.job, examined.dataset.id);
         create_private(&folder).map_err(RunError::from_failure)?;
         let outbox = ReleaseOutbox::new(examined.manifest.job, examined.dataset.id, &folder);
-        Ok(Self { examined, folder, outbox, pending: None, fresh: Mutex::default(), tick: Mutex::default() })
+        Ok(Self { examined, folder, outbox, clearance: None, unsent: Mutex::default(), tick: Mutex::default() })
     }
 
     /// Returns the manifest and this site's knowledge about it.
@@ -166,25 +166,26 @@ impl Errand {
         match self.past(site, series, round)? {
             RoundProgress::Untouched => {}
             RoundProgress::Stored | RoundProgress::Accepted => {
-                return Err(RunError::failed(format!("{series}/{round} was released already: send it again instead")));
+                return Err(RunError::failed(format!("{series}/{round} is released already: resend it")));
             }
-            RoundProgress::Lost => return Err(lost(series, round)),
+            RoundProgress::Lost => return Err(lost_release(series, round)),
         }
         // Nothing is made that may not leave; the run resumes when the site releases the hold.
-        self.is_free(site)?;
-        let rules = self.rules(site)?;
+        self.check_hold(site)?;
+        let rules = self.current_rules(site)?;
         let clearance = gate::clear(&site.ledger, &rules, &self.examined, series, round, (site.clock)());
-        let clearance = clearance.map_err(refused)?;
-        self.pending = Some(Pending { series: series.to_owned(), round, grant: clearance.grant().cloned() });
+        let clearance = clearance.map_err(gate_failure)?;
+        let grant = clearance.grant().cloned();
+        self.clearance = Some(UnusedClearance { series: series.to_owned(), round, grant });
         Ok(clearance)
     }
 
     /// Returns the current rules for the dataset, if they allow the part's highest cost in money.
-    fn rules(&self, site: &Site) -> Result<DatasetRules, RunError> {
+    fn current_rules(&self, site: &Site) -> Result<DatasetRules, RunError> {
         let policy = site.policy().map_err(|error| {
             // The path of the file is for this site's log only; the proposer reads the refusal.
-            tracing::error!(error = %error, "the policy cannot be read: nothing may leave");
-            RunError::refused("this site's policy cannot be read, so nothing may leave here")
+            tracing::error!(error = %error, "the policy cannot be read: nothing can leave");
+            RunError::refused("this site's policy cannot be read, so nothing can leave here")
         })?;
         let units = units_of(&self.examined.local, &site.datasets());
         let rules = policy.rules(&self.examined.local.name).for_units(&units);
@@ -194,11 +195,11 @@ impl Errand {
 
     /// Pays for a stored release by its digest; returns the number of the receipt, `None` for public data.
     fn pay(&self, site: &Site, release: &StoredRelease) -> Result<Option<u64>, RunError> {
-        self.is_free(site)?;
-        let rules = self.rules(site)?;
+        self.check_hold(site)?;
+        let rules = self.current_rules(site)?;
         let tick = *self.tick.lock().unwrap_or_else(PoisonError::into_inner);
         let release = release.clone().with_tick(tick);
-        gate::pay(&site.ledger, &rules, &self.examined, &release, (site.clock)()).map_err(refused)
+        gate::pay(&site.ledger, &rules, &self.examined, &release, (site.clock)()).map_err(gate_failure)
     }
 
     /// Judges the part's highest cost in money. Longer recordings may have replaced those of the admission, so the
@@ -209,9 +210,10 @@ impl Errand {
         if !matches!(spec, Spec::Transcription(_)) {
             return Ok(());
         }
-        let now =
-            local.rescan::<Described>().map(|now| now.to_dataset(dataset.id, dataset.organization, dataset.worker));
-        rules.judge_cost(spec, now.as_ref().unwrap_or(dataset), &site.transcription.providers)
+        let current = local
+            .rescan::<DatasetMeta>()
+            .map(|current| current.to_dataset(dataset.id, dataset.organization, dataset.worker));
+        rules.judge_cost(spec, current.as_ref().unwrap_or(dataset), &site.transcription.providers)
     }
 
     /// Stores a vector that was made for this round, then pays for it. It may be sent once the server has countersigned
@@ -221,25 +223,25 @@ impl Errand {
     /// [`RunError::Refused`] when it was not cleared for this round, or policy or ledger refuse now;
     /// [`RunError::Failed`] when the disk fails.
     pub fn pay_vector(&mut self, site: &Site, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        let bytes = self.packed(series, round, vector)?;
+        let bytes = self.encode(series, round, vector)?;
         self.store_and_pay(site, series, round, bytes, vector.vector().len() as u64)
     }
 
-    /// Stores a vector that was made for this round. [`Errand::charge`] pays for it when it may leave.
+    /// Stores a vector that was made for this round. [`PartSession::charge`] pays for it when it may leave.
     ///
     /// # Errors
     /// [`RunError::Refused`] when it was not cleared for this round, [`RunError::Failed`] when the disk fails.
     pub fn store_vector(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<(), RunError> {
-        let bytes = self.packed(series, round, vector)?;
+        let bytes = self.encode(series, round, vector)?;
         self.store(series, round, &bytes, vector.vector().len() as u64).map(|_| ())
     }
 
-    /// Stores a pool of questions that was made for this round. [`Errand::charge`] pays for it when it may leave.
+    /// Stores a pool of questions that was made for this round. [`PartSession::charge`] pays for it when it may leave.
     ///
     /// # Errors
-    /// As [`Errand::store_vector`].
+    /// As [`PartSession::store_vector`].
     pub fn store_pool(&mut self, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
-        self.cleared("pool", series, round, pool.grant())?;
+        self.consume_clearance("pool", series, round, pool.grant())?;
         self.store(series, round, pool.bytes(), pool.questions()).map(|_| ())
     }
 
@@ -249,11 +251,11 @@ impl Errand {
     }
 
     /// Encodes a vector that was cleared for this round, in its wire form.
-    fn packed(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<Vec<u8>, RunError> {
-        self.cleared("vector", series, round, vector.grant())?;
+    fn encode(&mut self, series: &str, round: u32, vector: &Outgoing) -> Result<Vec<u8>, RunError> {
+        self.consume_clearance("vector", series, round, vector.grant())?;
         // The vector is rounded and packed once: every transmission sends the bytes on disk.
-        let mut chance = Randomness::from_os(Purpose::Rounding).stream(0);
-        vector::write(vector.vector(), self.precision(series), || chance.next_u32()).map_err(RunError::from_failure)
+        let mut rng = Randomness::from_os(Purpose::Rounding).stream(0);
+        vector::write(vector.vector(), self.precision(series), || rng.next_u32()).map_err(RunError::from_failure)
     }
 
     fn store(&self, series: &str, round: u32, bytes: &[u8], length: u64) -> Result<StoredRelease, RunError> {
@@ -267,9 +269,9 @@ impl Errand {
     /// payment, exactly these bytes may be sent any number of times.
     ///
     /// # Errors
-    /// As [`Errand::pay_vector`].
+    /// As [`PartSession::pay_vector`].
     pub fn pay_pool(&mut self, site: &Site, series: &str, round: u32, pool: &OutgoingPool) -> Result<(), RunError> {
-        self.cleared("pool", series, round, pool.grant())?;
+        self.consume_clearance("pool", series, round, pool.grant())?;
         self.store_and_pay(site, series, round, pool.bytes().to_vec(), pool.questions())
     }
 
@@ -284,7 +286,7 @@ impl Errand {
         let release = self.store(series, round, &bytes, length)?;
         let receipt = self.pay(site, &release)?;
         let parcel = StoredVector { bytes, length, digest: release.digest().to_owned(), receipt };
-        self.fresh = Mutex::new(Some(Fresh { series: series.to_owned(), round, parcel }));
+        self.unsent = Mutex::new(Some(UnsentVector { series: series.to_owned(), round, parcel }));
         Ok(())
     }
 
@@ -295,35 +297,42 @@ impl Errand {
     /// [`RunError::Refused`] when policy or ledger refuse, it is another release than the job's, or another batch was
     /// paid; [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when the disk fails.
     pub fn pay_batch(&self, site: &Site, series: &str, round: u32, batch: &SealedSounds) -> Result<(), RunError> {
-        self.is_free(site)?;
+        self.check_hold(site)?;
         let release = self.outbox.batch(series, round, batch);
         match self.outbox.batch_state(&site.store, &release).map_err(RunError::from_failure)? {
             ReleaseProgress::Nothing | ReleaseProgress::Unpaid(_) => {}
             ReleaseProgress::Stored | ReleaseProgress::Accepted => return Ok(()),
             ReleaseProgress::Gone => {
-                return Err(RunError::refused(format!("another batch was paid for under {series}/{round}")));
+                return Err(RunError::refused(format!("another batch is paid under {series}/{round}")));
             }
-            ReleaseProgress::Lost => return Err(lost(series, round)),
+            ReleaseProgress::Lost => return Err(lost_release(series, round)),
         }
-        let made = batch.event();
-        if self.examined.local.visibility != Visibility::Public && made != self.examined.release(series).as_ref() {
-            return Err(RunError::refused(format!("the batch is another release than that of {series}/{round}")));
+        let event = batch.event();
+        if self.examined.local.visibility != Visibility::Public && event != self.examined.release(series).as_ref() {
+            return Err(RunError::refused(format!("the batch is not the release of {series}/{round}")));
         }
         self.pay(site, &release).map(|_| ())
     }
 
     /// Checks that a release carries the current clearance, and that this is for the round; consumes the clearance.
-    fn cleared(&mut self, what: &str, series: &str, round: u32, grant: Option<&GrantId>) -> Result<(), RunError> {
-        let same = |pending: &Pending| match (&pending.grant, grant) {
+    fn consume_clearance(
+        &mut self,
+        release: &str,
+        series: &str,
+        round: u32,
+        grant: Option<&GrantId>,
+    ) -> Result<(), RunError> {
+        let has_grant = |clearance: &UnusedClearance| match (&clearance.grant, grant) {
             (None, None) => true,
             (Some(one), Some(other)) => one.is_same(other),
             _ => false,
         };
-        let pending = self.pending.take();
-        let cleared =
-            pending.filter(|pending| (pending.series.as_str(), pending.round) == (series, round) && same(pending));
-        let refused = || RunError::refused(format!("the {what} was not cleared for {series}/{round}"));
-        cleared.map(|_| ()).ok_or_else(refused)
+        let clearance = self.clearance.take();
+        let clearance = clearance.filter(|clearance| {
+            (clearance.series.as_str(), clearance.round) == (series, round) && has_grant(clearance)
+        });
+        let refusal = || RunError::refused(format!("the {release} has no clearance for {series}/{round}"));
+        clearance.map(|_| ()).ok_or_else(refusal)
     }
 
     /// Pays for the stored release of a round, unless it is paid, and returns the receipts that the server has to
@@ -332,14 +341,14 @@ impl Errand {
     /// # Errors
     /// [`RunError::Stopped`] while the site holds the job, [`RunError::Refused`] when policy or ledger refuse,
     /// [`RunError::Failed`] when nothing is stored, or the disk fails.
-    pub fn charge(&self, site: &Site, series: &str, round: u32) -> Result<Option<Uncountersigned>, RunError> {
+    pub fn charge(&self, site: &Site, series: &str, round: u32) -> Result<Option<UncountersignedReceipts>, RunError> {
         // A paid release waits on disk as well.
-        self.is_free(site)?;
-        let fresh = {
-            let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
-            fresh.as_ref().is_some_and(|fresh| (fresh.series.as_str(), fresh.round) == (series, round))
+        self.check_hold(site)?;
+        let is_unsent = {
+            let unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+            unsent.as_ref().is_some_and(|unsent| (unsent.series.as_str(), unsent.round) == (series, round))
         };
-        if !fresh
+        if !is_unsent
             && let ReleaseProgress::Unpaid(release) =
                 self.outbox.state(&site.store, series, round).map_err(RunError::from_failure)?
         {
@@ -351,29 +360,35 @@ impl Errand {
         if witness::is_countersigned(&site.store, number).map_err(RunError::from_failure)? {
             return Ok(None);
         }
-        let waiting = receipts_to_send(&site.store, number, Some(number)).map_err(RunError::from_failure)?;
-        let (numbers, receipts) = waiting.into_iter().unzip();
-        Ok(Some(Uncountersigned { receipts, numbers }))
+        let pending = receipts_to_send(&site.store, number, Some(number)).map_err(RunError::from_failure)?;
+        let (numbers, receipts) = pending.into_iter().unzip();
+        Ok(Some(UncountersignedReceipts { receipts, numbers }))
     }
 
-    /// Stores the server's countersignatures of the receipts from [`Errand::charge`]; they are on disk when this
+    /// Stores the server's countersignatures of the receipts from [`PartSession::charge`]; they are on disk when this
     /// returns.
     ///
     /// # Errors
     /// [`RunError::Refused`] when they are invalid, which raises an alarm; [`RunError::Failed`] when some are missing,
     /// or the disk fails.
-    pub fn countersigned(&self, site: &Site, asked: &Uncountersigned, answer: &[Signed]) -> Result<(), RunError> {
+    pub fn store_countersignatures(
+        &self,
+        site: &Site,
+        request: &UncountersignedReceipts,
+        answer: &[Signed],
+    ) -> Result<(), RunError> {
         let key = &site.identity.server_key;
-        let found = witness::record_countersignatures(&site.store, key, &asked.receipts, answer, (site.clock)())
-            .map_err(RunError::from_failure)?;
-        if let Some(contradiction) = found {
+        let contradiction =
+            witness::record_countersignatures(&site.store, key, &request.receipts, answer, (site.clock)())
+                .map_err(RunError::from_failure)?;
+        if let Some(contradiction) = contradiction {
             tracing::error!(problem = %contradiction, "ALARM: the server's countersignature contradicts this site's ledger. Nothing leaves this site from now on");
             return Err(RunError::refused(contradiction.to_string()));
         }
-        if answer.len() < asked.receipts.len() {
-            return Err(RunError::failed("the server has not countersigned every receipt that it was given"));
+        if answer.len() < request.receipts.len() {
+            return Err(RunError::failed("the server has not countersigned every submitted receipt"));
         }
-        acknowledge(&site.store, &asked.numbers).map_err(RunError::from_failure)
+        acknowledge(&site.store, &request.numbers).map_err(RunError::from_failure)
     }
 
     /// Returns the permission for a sealed batch to leave for recipients other than the server: it is paid, and the
@@ -381,14 +396,14 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Refused`] otherwise, [`RunError::Failed`] when the disk fails.
-    pub fn departure(
+    pub fn permit_departure(
         &self,
         site: &Site,
         series: &str,
         round: u32,
         batch: &SealedSounds,
     ) -> Result<DepartureProof, RunError> {
-        self.is_free(site)?;
+        self.check_hold(site)?;
         self.outbox.departure(&site.store, series, round, batch).map_err(|error| match error {
             refusal @ (OutboxError::Missing { .. } | OutboxError::NotCountersigned { .. }) => {
                 RunError::refused(refusal)
@@ -402,35 +417,35 @@ impl Errand {
     /// # Errors
     /// [`RunError::Stopped`] while the site holds the job, [`RunError::Failed`] when nothing is stored for it, its
     /// payment is not countersigned, or the disk fails.
-    pub fn letter(&self, site: &Site, series: &str, round: u32) -> Result<Letter, RunError> {
+    pub fn submission(&self, site: &Site, series: &str, round: u32) -> Result<Submission, RunError> {
         // A paid release waits on disk as well.
-        self.is_free(site)?;
-        let fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let parcel = match fresh.filter(|fresh| (fresh.series.as_str(), fresh.round) == (series, round)) {
-            Some(fresh) => {
+        self.check_hold(site)?;
+        let unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parcel = match unsent.filter(|unsent| (unsent.series.as_str(), unsent.round) == (series, round)) {
+            Some(unsent) => {
                 self.outbox
-                    .check_countersigned(&site.store, series, round, fresh.parcel.receipt)
+                    .check_countersigned(&site.store, series, round, unsent.parcel.receipt)
                     .map_err(RunError::from_failure)?;
-                fresh.parcel
+                unsent.parcel
             }
             None => self.outbox.parcel(&site.store, series, round).map_err(RunError::from_failure)?,
         };
-        let waiting = match parcel.receipt {
+        let pending = match parcel.receipt {
             Some(receipt) => receipts_to_send(&site.store, receipt, Some(receipt)).map_err(RunError::from_failure)?,
             None => Vec::new(),
         };
-        let (numbers, receipts) = waiting.into_iter().unzip();
-        Ok(Letter { parcel, receipts, numbers })
+        let (numbers, receipts) = pending.into_iter().unzip();
+        Ok(Submission { parcel, receipts, numbers })
     }
 
     /// Checks that the site does not hold the job.
-    fn is_free(&self, site: &Site) -> Result<(), RunError> {
-        let held = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
+    fn check_hold(&self, site: &Site) -> Result<(), RunError> {
+        let hold = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
-        let stopped = |held: holds::StoredHold| {
-            RunError::Stopped(format!("this site holds the job: {}", held.word.reason).into())
+        let stop = |hold: holds::StoredHold| {
+            RunError::Stopped(format!("this site holds the job: {}", hold.word.reason).into())
         };
-        held.map_or(Ok(()), |held| Err(stopped(held)))
+        hold.map_or(Ok(()), |hold| Err(stop(hold)))
     }
 
     /// Signs the finding of the promised audit as the site's statement, and freezes the account when it disproves the
@@ -438,7 +453,7 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when it is not the promised audit, or the disk fails.
-    pub fn state(&self, site: &Site, finding: &AuditFinding) -> Result<Signed, RunError> {
+    pub fn sign_finding(&self, site: &Site, finding: &AuditFinding) -> Result<Signed, RunError> {
         let under = self.examined.release_context().ok_or_else(|| RunError::failed(AuditsError::NotPromised))?;
         let delta = site
             .ledger
@@ -455,7 +470,13 @@ impl Errand {
     ///
     /// # Errors
     /// [`RunError::Failed`] when the disk fails; the same submission is sent again then.
-    pub fn arrived(&self, site: &Site, series: &str, round: u32, letter: &Letter) -> Result<(), RunError> {
-        self.outbox.mark_accepted(&site.store, series, round, &letter.numbers).map_err(RunError::from_failure)
+    pub fn mark_received(
+        &self,
+        site: &Site,
+        series: &str,
+        round: u32,
+        submission: &Submission,
+    ) -> Result<(), RunError> {
+        self.outbox.mark_accepted(&site.store, series, round, &submission.numbers).map_err(RunError::from_failure)
     }
 }

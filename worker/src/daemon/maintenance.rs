@@ -7,7 +7,7 @@ use undertone_api::signed::{Receipt, Signed};
 
 use super::{DaemonError, Site};
 use crate::config::Config;
-use crate::gateway::{self, GatewayError, Patience};
+use crate::gateway::{self, GatewayError, retry_call};
 use crate::site::clock;
 use crate::site::consent::{self, MOST_NOTICES, NoticeOutcome};
 use crate::site::folder::Folder;
@@ -26,32 +26,32 @@ pub(crate) const MOST_SHOWN_BYTES: usize = 512 << 20;
 /// Most changes of credentials that are taken from one answer; the next ones are asked for a minute later.
 const NOTICES_AT_ONCE: usize = 100;
 
-/// Compares the ledger with the server's receipts, and takes missing ones in as spent. Contradicting receipts raise an
+/// Compares the ledger with the server's receipts, and imports missing ones as spent. Contradicting receipts raise an
 /// alarm.
 ///
 /// # Errors
 /// [`DaemonError`] when the server cannot be asked or the disk fails: nothing has changed then, and no offer should be
 /// requested.
-pub(super) async fn compare(site: &Site) -> Result<(), DaemonError> {
+pub(super) async fn compare_ledgers(site: &Site) -> Result<(), DaemonError> {
     // The page includes the last receipt of this ledger: another receipt under its number is a fork.
     let mut after = length(&site.store)?.saturating_sub(1);
-    let mut shown = ShownReceipts::new();
+    let mut missing = ShownReceipts::new();
     loop {
         let page = site.gateway.receipts(after).await?;
         let Some(last) = page.last() else { break };
         if !has_signed(site, &page)? {
-            // No page that anybody else made is collected beside another one; `take_in` raises the alarm.
-            return take_in(site, &page);
+            // A page with foreign receipts is not collected; `import_receipts` raises the alarm.
+            return import_receipts(site, &page);
         }
         let last: Receipt = serde_json::from_str(&last.payload)
             .map_err(|error| GatewayError::Protocol(format!("a receipt of this site: {error}")))?;
         if last.sequence <= after {
-            return Err(GatewayError::Protocol("receipts that were not asked for".to_owned()).into());
+            return Err(GatewayError::Protocol("the server sent other receipts than requested".to_owned()).into());
         }
         after = last.sequence;
-        shown.add(page)?;
+        missing.add(page)?;
     }
-    take_in(site, &shown.receipts)
+    import_receipts(site, &missing.receipts)
 }
 
 /// Returns true if this site's keys have signed all of these receipts.
@@ -80,12 +80,12 @@ impl ShownReceipts {
     /// Adds a page, or refuses all of it where it exceeds a limit.
     fn add(&mut self, page: Vec<Signed>) -> Result<(), GatewayError> {
         let receipts = self.receipts.len() + page.len();
-        let of_page: usize = page.iter().map(|signed| signed.payload.len() + signed.signature.len()).sum();
-        let bytes = self.bytes.saturating_add(of_page);
+        let page_bytes: usize = page.iter().map(|signed| signed.payload.len() + signed.signature.len()).sum();
+        let bytes = self.bytes.saturating_add(page_bytes);
         if receipts > self.most || bytes > self.most_bytes {
             return Err(GatewayError::Protocol(format!(
-                "it shows {receipts} receipts of {bytes} bytes that this site's ledger lacks, and at most {} of {} bytes are \
-                 taken: put the newest copy of the ledger back, or ask the server's operator who signed them",
+                "the server shows {receipts} receipts of {bytes} bytes that this site's ledger lacks, and the site imports at most {} \
+                 of {} bytes: restore the newest copy of the ledger, or ask the server's operator who signed them",
                 self.most, self.most_bytes
             )));
         }
@@ -95,31 +95,31 @@ impl ShownReceipts {
     }
 }
 
-/// Takes receipts of the server that the ledger lacks in as spent; they continue from some number without gaps.
+/// Imports the server's receipts that the ledger lacks as spent; they continue from some number without gaps.
 /// Receipts that contradict the ledger raise an alarm.
 ///
 /// # Errors
 /// [`DaemonError`] when the disk fails: nothing has changed then, and no offer should be requested.
-pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
-    match site.ledger.import(shown, usual(site)?) {
-        Ok(imported) if imported.missing > 0 => {
+pub fn import_receipts(site: &Site, receipts: &[Signed]) -> Result<(), DaemonError> {
+    match site.ledger.import(receipts, default_budget(site)?) {
+        Ok(summary) if summary.missing > 0 => {
             tracing::error!(
-                receipts = imported.before,
-                receipts.missing = imported.missing,
-                jobs = ?imported.jobs,
-                "this site's ledger was an OLDER COPY: the server has receipts of it that the ledger lacked. They were taken in as spent. Nothing is ever sent by them again, the jobs they belong to that the ledger did not know are over at this site, and what its other open jobs reserved is never given back. Find out who put the copy here"
+                receipts = summary.before,
+                receipts.missing = summary.missing,
+                jobs = ?summary.jobs,
+                "this site's ledger was an OLDER COPY: the server has receipts that the ledger lacked, and the worker imported them as spent. The site never sends their releases again, ends their jobs if the ledger did not know them, and never returns the reservations of its other open jobs. Find out how the older copy came here"
             );
             Ok(())
         }
         Ok(_) => Ok(()),
         Err(LedgerError::Import(error)) => {
             if site.store.read(alarm::open)?.is_none() {
-                let evidence = serde_json::json!({ "shown": shown }).to_string();
+                let evidence = serde_json::json!({ "shown": receipts }).to_string();
                 alarm::raise(&site.store, &error.to_string(), &evidence, (site.clock)())?;
             }
             tracing::error!(
                 error = %error,
-                "ALARM: the receipts that the server has are not those of this ledger. Nothing leaves this site. Read `undertone-worker ledger alarm show`; put the newest copy of the ledger back, or ask who signed them"
+                "ALARM: the server has other receipts than this ledger. Nothing leaves this site. Read `undertone-worker ledger alarm show`; restore the newest copy of the ledger, or ask the server's operator who signed them"
             );
             Ok(())
         }
@@ -128,15 +128,15 @@ pub fn take_in(site: &Site, shown: &[Signed]) -> Result<(), DaemonError> {
 }
 
 /// Returns the initial budget of an account with unknown limits and known expenses: any budget of the policy.
-fn usual(site: &Site) -> Result<Option<LifetimeLimit>, DaemonError> {
+fn default_budget(site: &Site) -> Result<Option<LifetimeLimit>, DaemonError> {
     let limits = site.policy()?.rules("").limits;
     Ok(limits.record.or(limits.speaker).or(limits.user).or(limits.words))
 }
 
 /// Asks the server for its valid certificates.
-pub(super) async fn recognize(site: &Site) {
+pub(super) async fn refresh_certificates(site: &Site) {
     if let Err(error) = site.gateway.pins().await {
-        tracing::warn!(error = %error, "the server does not say by which certificates it is recognized; it is asked again");
+        tracing::warn!(error = %error, "the server does not announce its certificates; the worker asks again");
     }
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn recognize(site: &Site) {
 ///
 /// # Errors
 /// [`DaemonError`] when that cannot be read.
-pub(super) fn key_is_due(
+pub(super) fn is_key_due(
     folder: &Folder,
     store: &Store,
     config: &Config,
@@ -171,40 +171,39 @@ pub(super) async fn change_key(
     let lock = folder.lock()?;
     let now = clock::system()();
     let store = Store::open(&folder.ledger())?;
-    if !(rotation::is_pending(folder) || may_begin && key_is_due(folder, &store, config, now)?) {
+    if !(rotation::is_pending(folder) || may_begin && is_key_due(folder, &store, config, now)?) {
         return Ok(true);
     }
     let change = rotation::prepare(folder, &store, config.worker, now)?;
-    let told =
-        Patience::default().keep_trying("rotate key", stop, || gateway::rotate_key(config, folder, &change)).await;
-    let done = match told {
+    let answer = retry_call("rotate key", stop, || gateway::rotate_key(config, folder, &change)).await;
+    let is_done = match answer {
         // Interrupted: the change continues at the next start.
         None => true,
         Some(Ok(())) => {
             let change = rotation::finish(folder, &store, &change)?;
-            tracing::info!(key.number = change.number, key.public = change.new, "the site has another key from now on");
+            tracing::info!(key.number = change.number, key.public = change.new, "the site's next key is in force");
             true
         }
         Some(Err(error)) => {
             rotation::discard(folder)?;
-            tracing::error!(error = %error, "the server does not take the site's next key; the present one stays");
+            tracing::error!(error = %error, "the server rejects the site's next key; the present key stays in force");
             false
         }
     };
     drop(lock);
-    Ok(done)
+    Ok(is_done)
 }
 
 /// Fetches changes of stewards' credentials, and logs and stores them. A server that conceals one can be detected by
 /// the member and the organization's admins, who are also notified.
-pub(super) async fn take_credential_notices(site: &Site) {
+pub(super) async fn fetch_credential_notices(site: &Site) {
     let after = match consent::last_notice(&site.store) {
         Ok(after) => after,
-        Err(error) => return tracing::error!(error = %error, "notices could not be read"),
+        Err(error) => return tracing::error!(error = %error, "cannot read the notices"),
     };
     let notices = match site.gateway.credential_notices(&after).await {
         Ok(notices) => notices,
-        Err(error) => return tracing::debug!(error = %error, "no notices of credentials were fetched"),
+        Err(error) => return tracing::debug!(error = %error, "cannot fetch notices of credentials"),
     };
     for notice in notices.into_iter().take(NOTICES_AT_ONCE) {
         match consent::keep_notice(&site.store, &notice, (site.clock)()) {
@@ -215,10 +214,10 @@ pub(super) async fn take_credential_notices(site: &Site) {
             Ok(NoticeOutcome::Full) => {
                 return tracing::error!(
                     notices = MOST_NOTICES,
-                    "the server announces changes of stewards' credentials without end; no more of them are kept: ask its operator"
+                    "the server announces too many changes of stewards' credentials; the site stores no more of them: ask its operator"
                 );
             }
-            Err(error) => return tracing::error!(error = %error, "a notice could not be kept"),
+            Err(error) => return tracing::error!(error = %error, "cannot store a notice"),
         }
     }
 }
@@ -233,27 +232,27 @@ mod tests {
         Signed { payload: "{}".to_owned(), signature: "123".to_owned() }
     }
 
-    fn shown(most: usize, most_bytes: usize) -> ShownReceipts {
+    fn receipts_up_to(most: usize, most_bytes: usize) -> ShownReceipts {
         ShownReceipts { most, most_bytes, ..ShownReceipts::new() }
     }
 
     #[test]
     fn receipts_beyond_the_limit_are_refused() {
-        let mut shown = shown(3, 1_000);
-        shown.add(vec![receipt(); 2]).expect("two of three");
-        shown.add(vec![receipt()]).expect("the third");
-        let refused = shown.add(vec![receipt()]).expect_err("one more").to_string();
-        assert!(refused.contains("4 receipts of 20 bytes") && refused.contains("at most 3 of"), "{refused}");
-        assert_eq!(shown.receipts.len(), 3);
+        let mut receipts = receipts_up_to(3, 1_000);
+        receipts.add(vec![receipt(); 2]).expect("two of three");
+        receipts.add(vec![receipt()]).expect("the third");
+        let error = receipts.add(vec![receipt()]).expect_err("one more").to_string();
+        assert!(error.contains("4 receipts of 20 bytes") && error.contains("at most 3 of"), "{error}");
+        assert_eq!(receipts.receipts.len(), 3);
     }
 
     #[test]
     fn bytes_beyond_the_limit_are_refused() {
-        let mut shown = shown(1_000, 14);
-        shown.add(vec![receipt(); 2]).expect("ten bytes");
+        let mut receipts = receipts_up_to(1_000, 14);
+        receipts.add(vec![receipt(); 2]).expect("ten bytes");
         let large = Signed { payload: "x".repeat(5), ..receipt() };
-        let refused = shown.add(vec![large]).expect_err("eight bytes more").to_string();
-        assert!(refused.contains("3 receipts of 18 bytes"), "{refused}");
-        assert_eq!((shown.receipts.len(), shown.bytes), (2, 10));
+        let error = receipts.add(vec![large]).expect_err("eight bytes more").to_string();
+        assert!(error.contains("3 receipts of 18 bytes"), "{error}");
+        assert_eq!((receipts.receipts.len(), receipts.bytes), (2, 10));
     }
 }

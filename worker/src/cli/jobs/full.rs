@@ -1,4 +1,4 @@
-//! `jobs JOB`: everything that a steward at the terminal decides by. It is read from the signed manifest and from this
+//! `jobs JOB`: everything that a steward at the terminal needs for a decision, from the signed manifest and from this
 //! site's own ledger and policy; the server's statements are not used.
 
 use std::io::Write;
@@ -6,9 +6,9 @@ use std::io::Write;
 use undertone_api::job::Spec;
 use undertone_api::signed::{Manifest, ManifestParticipant};
 
-use super::super::Failure;
-use super::super::table::table;
-use super::{decided, ended, manifest};
+use super::super::CommandFailure;
+use super::super::table::format_table;
+use super::{describe_decision, describe_run, parse_manifest};
 use crate::config::Config;
 use crate::site::books::LedgerBooks;
 use crate::site::consent;
@@ -24,27 +24,27 @@ pub(super) fn show<'a>(
     store: &Store,
     parts: impl Iterator<Item = &'a JobRecord>,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut first = true;
+) -> Result<(), CommandFailure> {
+    let mut is_first = true;
     for part in parts {
-        let manifest = manifest(part)?;
-        if first {
-            head(&manifest, &part.digest, out)?;
-            first = false;
+        let manifest = parse_manifest(part)?;
+        if is_first {
+            write_head(&manifest, &part.digest, out)?;
+            is_first = false;
         }
-        own(folder, store, part, &manifest, out)?;
+        write_part(folder, store, part, &manifest, out)?;
     }
     Ok(())
 }
 
 /// Writes the parts of a job that all datasets here share.
-pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), Failure> {
+pub(in crate::cli) fn write_head(manifest: &Manifest, digest: &str, out: &mut dyn Write) -> Result<(), CommandFailure> {
     writeln!(out, "{}, proposed by {}", manifest.title, manifest.proposed_by)?;
     writeln!(out, "Job {}, {}, manifest {digest}", manifest.job, manifest.spec.kind())?;
     if let Some(limits) = &manifest.limits {
         writeln!(
             out,
-            "At most {} rounds, {} releases a party, {} seconds a round; nothing runs after {}.",
+            "At most {} rounds, {} releases of each participant, {} seconds a round; the job ends by {}.",
             limits.rounds,
             limits.releases,
             limits.round_seconds,
@@ -64,72 +64,74 @@ pub(in crate::cli) fn head(manifest: &Manifest, digest: &str, out: &mut dyn Writ
             ]
         })
         .collect();
-    write!(out, "\nWho takes part\n{}", table(&["DATASET", "OWNER", "PURPOSE", "UNITS", "RELEASES"], &rows))?;
+    write!(out, "\nParticipants\n{}", format_table(&["DATASET", "OWNER", "PURPOSE", "UNITS", "RELEASES"], &rows))?;
     let spec = serde_json::to_string_pretty(&manifest.spec)?;
-    writeln!(out, "\nWhat is to be done, as it is signed\n{spec}")?;
+    writeln!(out, "\nThe signed job\n{spec}")?;
     Ok(())
 }
 
 /// Writes the part of one dataset of this site.
-fn own(
+fn write_part(
     folder: &Folder,
     store: &Store,
     part: &JobRecord,
     manifest: &Manifest,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
-    writeln!(out, "\nFor `{}` of this site", party.dataset_name)?;
+    writeln!(out, "\nDataset `{}` of this site", party.dataset_name)?;
     review(folder, store, manifest, party, out)?;
     let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
-    let affordable = money(folder, store, &policy, manifest, party, out)?;
-    let allowed = rules(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());
-    match allowed.and(affordable) {
-        Ok(()) => writeln!(out, "This site's policy allows it.")?,
-        Err(refusal) => writeln!(out, "This site's policy refuses it: {refusal}")?,
+    let cost_refusal = write_cost(folder, store, &policy, manifest, party, out)?;
+    let verdict = rules_for(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());
+    match verdict.err().or(cost_refusal) {
+        None => writeln!(out, "This site's policy allows the job.")?,
+        Some(refusal) => writeln!(out, "This site's policy refuses the job: {refusal}")?,
     }
-    writeln!(out, "Decided: {}", decided(part))?;
+    writeln!(out, "Decided: {}", describe_decision(part))?;
     if let Some(key) = consent::approved_with(store, &part.digest, part.job, part.dataset)? {
         writeln!(out, "A steward signed its approval; this site verified the signature with the key {key}.")?;
     }
     match holds::current_hold(store, part.job, part.dataset)? {
-        Some(held) => writeln!(out, "Held by the {}: {}", held.by, held.word.reason)?,
-        None => writeln!(out, "Run: {}", ended(part))?,
+        Some(hold) => writeln!(out, "Held by the {}: {}", hold.by, hold.word.reason)?,
+        None => writeln!(out, "Run: {}", describe_run(part))?,
     }
     Ok(())
 }
 
-/// Writes the highest cost in money, if there is one, by this site's own prices; returns whether the policy allows it.
-fn money(
+/// Writes the highest cost in money, if there is one, by this site's own prices; returns the policy's refusal of it.
+fn write_cost(
     folder: &Folder,
     store: &Store,
     policy: &Policy,
     manifest: &Manifest,
     party: &ManifestParticipant,
     out: &mut dyn Write,
-) -> Result<Result<(), PolicyRefusal>, Failure> {
-    let Spec::Transcription(spec) = &manifest.spec else { return Ok(Ok(())) };
-    let (config, (known, _)) = (Config::load(folder)?, scan(folder, store, policy)?);
-    let Some(local) = known.into_iter().find(|local| local.id == Some(party.dataset)) else { return Ok(Ok(())) };
+) -> Result<Option<PolicyRefusal>, CommandFailure> {
+    let Spec::Transcription(spec) = &manifest.spec else { return Ok(None) };
+    let config = Config::load(folder)?;
+    let (datasets, _) = scan(folder, store, policy)?;
+    let Some(local) = datasets.into_iter().find(|local| local.id == Some(party.dataset)) else { return Ok(None) };
     let dataset = local.to_dataset(party.dataset, config.organization, config.worker);
     let providers = &config.transcription.providers;
     if let Ok(most) = most_cost(spec, &dataset, providers) {
         let most: Vec<String> = most.iter().map(ToString::to_string).collect();
-        writeln!(out, "By this site's own prices it costs at most {} at recognizers outside.", most.join(" and "))?;
+        writeln!(out, "By this site's own prices, external recognizers cost at most {}.", most.join(" and "))?;
     }
-    Ok(policy.rules(&party.dataset_name).judge_cost(&manifest.spec, &dataset, providers))
+    Ok(policy.rules(&party.dataset_name).judge_cost(&manifest.spec, &dataset, providers).err())
 }
 
 /// Returns the rules for a participant's data, without the limits of units that the data do not distinguish.
-fn rules(
+fn rules_for(
     folder: &Folder,
     store: &Store,
     policy: &Policy,
     party: &ManifestParticipant,
-) -> Result<DatasetRules, Failure> {
-    let (known, rules) = (scan(folder, store, policy)?.0, policy.rules(&party.dataset_name));
-    let local = known.iter().find(|local| local.id == Some(party.dataset));
-    Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &known))))
+) -> Result<DatasetRules, CommandFailure> {
+    let (datasets, _) = scan(folder, store, policy)?;
+    let rules = policy.rules(&party.dataset_name);
+    let local = datasets.iter().find(|local| local.id == Some(party.dataset));
+    Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &datasets))))
 }
 
 /// Writes the review for an owner: the cost and the disclosures.
@@ -139,31 +141,34 @@ pub(super) fn review(
     manifest: &Manifest,
     party: &ManifestParticipant,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
-    let rules = rules(folder, store, &policy, party)?;
+    let rules = rules_for(folder, store, &policy, party)?;
     let mut epsilon = None;
     match &party.charge {
-        None => writeln!(out, "It charges nothing: nothing of it that is not public leaves.")?,
+        None => writeln!(out, "The job charges nothing: only public data leave.")?,
         Some(charge) => {
             let unit = format!("{:?}", charge.unit).to_lowercase();
             writeln!(
                 out,
-                "It charges {} releases for each {unit}: {}",
+                "The job charges {} releases for each {unit}: {}",
                 charge.releases,
                 serde_json::to_string(&charge.event)?
             )?;
             match rules.unit_limits(charge.unit) {
                 Ok(limits) => {
                     let books: LedgerBooks = store.read(LedgerBooks::read)?;
-                    epsilon = super::review::cost(&books, manifest, party, charge, limits.own, out)?;
+                    epsilon = super::review::write_cost(&books, manifest, party, charge, limits.own, out)?;
                     if !charge.is_in_the_clear() {
-                        super::review::others(&books, manifest, party, charge, &limits, out)?;
+                        super::review::write_other_units(&books, manifest, party, charge, &limits, out)?;
                     }
                 }
-                Err(_) => writeln!(out, "This site's policy sets no limit for each {unit}: it will refuse the job.")?,
+                Err(_) => writeln!(
+                    out,
+                    "This site's policy sets no limit for each {unit}, so this site will refuse the job."
+                )?,
             }
         }
     }
-    super::review::learned(manifest, party, rules.visibility, epsilon, out)
+    super::review::write_disclosures(manifest, party, rules.visibility, epsilon, out)
 }

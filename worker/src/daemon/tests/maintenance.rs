@@ -5,8 +5,8 @@ use undertone_api::dataset::Visibility;
 use undertone_api::signed::Signed;
 use undertone_privacy::Event;
 
-use super::Place;
-use crate::daemon::keeping::{change_key, compare};
+use super::TestSite;
+use crate::daemon::maintenance::{change_key, compare_ledgers};
 use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::gateway::fake::start;
 use crate::site::books;
@@ -19,7 +19,7 @@ use crate::site::witness::alarm;
 
 /// Returns receipts that this site signed while another copy of its ledger was in use: results in the clear in these
 /// rounds.
-fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
+fn receipts_of_another_copy(place: &TestSite, rounds: std::ops::Range<u32>) -> Vec<Signed> {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = Folder::new(dir.path());
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
@@ -38,25 +38,25 @@ fn elsewhere(place: &Place, rounds: std::ops::Range<u32>) -> Vec<Signed> {
 }
 
 #[tokio::test]
-async fn an_older_copy_of_the_ledger_is_noticed_and_made_good_before_anything_is_asked_for() {
+async fn older_copy_of_the_ledger_is_completed_before_any_offer() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    server.state.lock().expect("nobody panicked").signed = elsewhere(&place, 1..511);
-    let site = place.site();
-    compare(&site).await.expect("the server answers, in two pages");
+    let place = TestSite::new(&server, TEMPLATE);
+    server.state.lock().expect("no test panicked").signed = receipts_of_another_copy(&place, 1..511);
+    let site = place.open();
+    compare_ledgers(&site).await.expect("the server answers, in two pages");
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 510);
-    compare(&site).await.expect("the server answers");
+    compare_ledgers(&site).await.expect("the server answers");
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 510, "once");
     assert!(site.store.read(alarm::open).expect("it is open").is_none());
 }
 
 #[tokio::test]
-async fn a_site_with_a_budget_for_words_only_takes_its_receipts_in() {
+async fn site_with_a_budget_for_words_only_imports_its_receipts() {
     let server = start(false).await;
     let policy = TEMPLATE.replacen("\n[budget.speaker]\n", "\n[budget.words]\n", 1);
     let budgets: Vec<_> = policy.lines().filter(|line| line.starts_with("[budget.")).collect();
     assert_eq!(budgets, ["[budget.words]"], "the template has changed");
-    let place = Place::new(&server, &policy);
+    let place = TestSite::new(&server, &policy);
     let dir = tempfile::tempdir().expect("a temporary folder");
     let copy = Folder::new(dir.path());
     std::fs::copy(place.folder().key(), copy.key()).expect("the folder is writable");
@@ -66,19 +66,19 @@ async fn a_site_with_a_budget_for_words_only_takes_its_receipts_in() {
     ledger.reserve(&part, &limit(8.0)).expect("there is room");
     let _ = ledger.commit(&part, &part.charge.event, &stored_release(&part, "words", 1)).expect("it is reserved");
     let receipts = Store::create(&copy.ledger()).expect("it is there").read(books::receipts).expect("it is open");
-    server.state.lock().expect("nobody panicked").signed = receipts;
-    let site = place.site();
-    compare(&site).await.expect("the server answers");
+    server.state.lock().expect("no test panicked").signed = receipts;
+    let site = place.open();
+    compare_ledgers(&site).await.expect("the server answers");
     assert!(site.store.read(alarm::open).expect("it is open").is_none(), "a budget for words is a budget");
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 1);
 }
 
 #[tokio::test]
-async fn receipts_that_contradict_the_ledger_raise_an_alarm_and_nothing_leaves() {
+async fn contradicting_receipts_raise_an_alarm() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    server.state.lock().expect("nobody panicked").signed = elsewhere(&place, 1..4);
-    let site = place.site();
+    let place = TestSite::new(&server, TEMPLATE);
+    server.state.lock().expect("no test panicked").signed = receipts_of_another_copy(&place, 1..4);
+    let site = place.open();
     let release = |round| {
         site.ledger.publish(
             &release_context(gaussian(4.0), 1),
@@ -87,30 +87,31 @@ async fn receipts_that_contradict_the_ledger_raise_an_alarm_and_nothing_leaves()
             &stored_release(&release_context(gaussian(4.0), 1), "open", round),
         )
     };
-    release(9).expect("nobody asked the server");
-    compare(&site).await.expect("the server answers");
+    release(9).expect("the ledgers are not compared yet");
+    compare_ledgers(&site).await.expect("the server answers");
     let open = site.store.read(alarm::open).expect("it is open").expect("it was raised");
     assert!(open.problem.contains("forked") && open.evidence.contains("payload"), "{}", open.problem);
     assert!(matches!(release(10), Err(LedgerError::Alarm { .. })));
-    compare(&site).await.expect("the server answers");
-    assert_eq!(site.store.read(alarm::all).expect("it is open").len(), 1, "one alarm says it");
+    compare_ledgers(&site).await.expect("the server answers");
+    assert_eq!(site.store.read(alarm::all).expect("it is open").len(), 1, "one alarm is enough");
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_lets_the_site_ask_for_nothing() {
+async fn comparison_fails_without_an_answer_of_the_server() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    server.state.lock().expect("nobody panicked").outage = 1;
-    assert!(compare(&place.site()).await.is_err());
+    let place = TestSite::new(&server, TEMPLATE);
+    server.state.lock().expect("no test panicked").outage = 1;
+    assert!(compare_ledgers(&place.open()).await.is_err());
 }
 
 #[tokio::test]
-async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
+async fn due_key_is_replaced_when_no_job_runs() {
     let server = start(false).await;
-    let mut place = Place::new(&server, TEMPLATE);
-    let (folder, stop) = (place.folder(), CancellationToken::new());
+    let mut place = TestSite::new(&server, TEMPLATE);
+    let folder = place.folder();
+    let stop = CancellationToken::new();
     let public = || SiteKey::load(&folder.key()).expect("there is one").public_hex();
-    let rotations = || server.state.lock().expect("nobody panicked").rotations;
+    let rotations = || server.state.lock().expect("no test panicked").rotations;
     let old = public();
     place.config.rotate_key_days = 30;
     change_key(&folder, &place.config, true, &stop).await.expect("there is nothing to do");
@@ -135,15 +136,16 @@ async fn a_key_whose_time_has_come_is_followed_by_another_once_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_key_that_the_server_refuses_is_forgotten() {
+async fn key_that_the_server_refuses_is_discarded() {
     let server = start(false).await;
-    let place = Place::new(&server, TEMPLATE);
-    let (folder, stop) = (place.folder(), CancellationToken::new());
+    let place = TestSite::new(&server, TEMPLATE);
+    let folder = place.folder();
+    let stop = CancellationToken::new();
     let old = SiteKey::load(&folder.key()).expect("there is one").public_hex();
-    server.state.lock().expect("nobody panicked").public_key = "00".repeat(32);
+    server.state.lock().expect("no test panicked").public_key = "00".repeat(32);
     let store = Store::create(&folder.ledger()).expect("it is there");
     crate::site::rotation::prepare(&folder, &store, place.config.worker, (crate::fixture::clock())()).expect("idle");
-    assert!(!change_key(&folder, &place.config, false, &stop).await.expect("it says no"));
+    assert!(!change_key(&folder, &place.config, false, &stop).await.expect("it refuses"));
     assert_eq!(SiteKey::load(&folder.key()).expect("there is one").public_hex(), old);
     assert!(!folder.next_key().exists() && !folder.key_change().exists());
 }

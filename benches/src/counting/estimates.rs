@@ -133,7 +133,7 @@ fn gates(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>) -> O
             let truly = exact.values().filter(|count| **count >= k).count() as u64;
             let (passes, _) = bench::sums(&survivors);
             report.line(json!({ "gate": { "sampling_rate": rate, "k": k }, "shown": passes, "violations": wrong, "truly_k": truly }))?;
-            if rate >= 1.0 && shown != truly {
+            if rate >= 1.0 && passes != truly {
                 return Err(
                     format!("of all rows, the gate shows {passes} queries with {k} occurrences, not {truly}").into()
                 );

@@ -121,9 +121,9 @@ async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
     // No byte contains a secret, packed or not.
     let unpacked = posed.iter().map(|posed| &*posed.text).collect::<Vec<_>>().join("\n");
     let mut everything: Vec<u8> = raw.concat();
-    everything.extend(said.iter().flat_map(|call| call.messages.concat()));
+    everything.extend(all.iter().flat_map(|call| call.messages.concat()));
     everything.extend(
-        said.iter().flat_map(|call| &call.headers).flat_map(|(name, value)| format!("{name}: {value}\n").into_bytes()),
+        all.iter().flat_map(|call| &call.headers).flat_map(|(name, value)| format!("{name}: {value}\n").into_bytes()),
     );
     everything.extend(unpacked.into_bytes());
     assert!(holds(&everything, &log.often[0]), "what is looked for is found where it is");

@@ -89,7 +89,7 @@ pub(super) fn check_final_state(
         return Err(format!("a job is {} for ever", state.label()));
     }
     let receipts = consortium.receipts.get(worker).map_or(0, Vec::len);
-    if known != site.receipts.len() {
+    if receipts != site.receipts.len() {
         return Err(format!("{} receipts of {name} never reach the consortium", site.receipts.len() - receipts));
     }
     let open = |(place, part): &(&(JobId, DatasetId), &sums::ReservationState)| {

@@ -165,11 +165,11 @@ impl ConsortiumAuditor {
                 }
             }
         }
-        if counted.len() != receipts.len() {
+        if used_receipts.len() != receipts.len() {
             return Err(StopReason::Wrong(format!(
                 "{} receipts are kept and {} counted",
                 receipts.len(),
-                counted.len()
+                used_receipts.len()
             )));
         }
         for row in self.rows(ctx, "account", &["id", "balance"], "id").await? {

@@ -7,7 +7,7 @@ use support::stage::{TestDatabase, TestResult};
 use undertone_server::build;
 use undertone_server_core::Config;
 use undertone_server_core::ctx::{Clock, Ctx, Random};
-use undertone_server_core::service::ledger::bench::{Figures, bare, durability, ledger};
+use undertone_server_core::service::ledger::bench::{BenchFigures, bare, durability, ledger};
 
 use crate::report::{Outcome, Report};
 
@@ -64,7 +64,7 @@ async fn once(report: &mut Report, ctx: &Ctx, place: &serde_json::Value, clients
     Ok(())
 }
 
-fn tell(report: &mut Report, place: &serde_json::Value, figures: &Figures, ratio: Option<f64>) -> TestResult<()> {
+fn tell(report: &mut Report, place: &serde_json::Value, figures: &BenchFigures, ratio: Option<f64>) -> TestResult<()> {
     let mut line = place.clone();
     let (Some(line_of), serde_json::Value::Object(more)) = (line.as_object_mut(), serde_json::to_value(figures)?)
     else {

@@ -152,7 +152,7 @@ pub fn write(mut questions: Vec<QuestionLine>) -> Result<Vec<u8>, QuestionError>
 /// [`QuestionError::TooLong`]; each item carries the error of its line.
 pub fn read(bytes: &[u8]) -> Result<impl Iterator<Item = Result<QuestionLine, QuestionError>>, QuestionError> {
     let (mut before, mut failed): (Option<String>, bool) = (None, false);
-    let lines = LineReader::<Posed>::new(bytes)?;
+    let lines = LineReader::<QuestionLine>::new(bytes)?;
     Ok((1_u64..).zip(lines).map_while(move |(line, question)| {
         if failed {
             return None;

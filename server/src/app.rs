@@ -11,7 +11,7 @@ use crate::{dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
 use undertone_server_core::service::{delivery, duty};
-use undertone_server_core::tls::{self, Shown};
+use undertone_server_core::tls::{self, ServedCertificate};
 use undertone_server_core::{StartError, data_folder, open};
 
 /// The time that open requests have to finish after shutdown begins.
@@ -43,7 +43,7 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let tls = Shown::begin(&config, clock.now())?;
+    let tls = ServedCertificate::begin(&config, clock.now())?;
     let (http, grpc) = (listen(config.http)?, listen(config.grpc)?);
     let metrics = config.metrics.map(listen).transpose()?;
     let addresses = Addresses {

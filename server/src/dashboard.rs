@@ -35,7 +35,7 @@ use desk::Desk;
 use files::Files;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 
 /// The largest form of a page, bytes: 1 MiB.
 const LARGEST_FORM: usize = 1 << 20;
@@ -106,7 +106,7 @@ async fn without_nul(request: Request<Body>, next: Next) -> Response {
     // The outer layer limits it as well.
     let Ok(body) = to_bytes(body, LARGEST_FORM).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
     let address = parts.uri.to_string();
-    match nul::refuse_encoded(address.as_bytes()).and_then(|()| nul::refuse_encoded(&body)) {
+    match nul_bytes::refuse_encoded(address.as_bytes()).and_then(|()| nul_bytes::refuse_encoded(&body)) {
         Ok(()) => next.run(Request::from_parts(parts, Body::from(body))).await,
         Err(error) => Rejection::from(error).into_response(),
     }

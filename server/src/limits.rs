@@ -251,7 +251,7 @@ fn rows() -> Vec<(&'static str, String)> {
             "writing transaction",
             format!(
                 "one at a time, on PostgreSQL {} beside it, {} for its turn, there with that of other servers, {} tries",
-                db::BESIDE,
+                db::CONCURRENT_WRITERS,
                 seconds(db::PATIENCE),
                 db::TRIES
             ),
@@ -262,7 +262,7 @@ fn rows() -> Vec<(&'static str, String)> {
         ),
         (
             "connections of a server to PostgreSQL",
-            format!("1 that writes, {} beside it, {} that read", db::BESIDE, db::READERS),
+            format!("1 that writes, {} beside it, {} that read", db::CONCURRENT_WRITERS, db::READERS),
         ),
         (
             "computations of privacy loss: at a time; that wait, of one organization; for a turn; results of each kind that are kept",

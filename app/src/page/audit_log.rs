@@ -121,7 +121,7 @@ async fn build_sheet(desk: &Desk, place: AuditPlace, here: String, lead: String)
     let suffix = filter_query(&form);
     let file = desk.backend.audit_log_file(place);
     let consortium = desk.consortium().ok().map(|consortium| consortium.id);
-    let filtered = wanted != AuditQuery::default();
+    let filtered = filter != AuditQuery::default();
     let list = if entries.items.is_empty() {
         let text = if filtered { "No matching entries. Change the filter." } else { "No entries yet." };
         render_empty(text, ())

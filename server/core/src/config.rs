@@ -312,18 +312,18 @@ impl Config {
             let place = path.display().to_string();
             let file = config::File::from(path).format(config::FileFormat::Toml);
             let values = config::Source::collect(&file)?;
-            if let Some(unknown) = keys::unknown(&values) {
+            if let Some(unknown) = keys::find_unknown(&values) {
                 return Err(ConfigError::Unknown { place, unknown });
             }
             sources = sources.add_source(file);
             of_file = Some((place, values));
         }
         let of_file = of_file.as_ref().map(|(place, values)| (place.as_str(), values));
-        let known = keys::known(environment)?;
-        let of_environment = config::Source::collect(&known)?;
-        let read = sources.add_source(known).build()?.try_deserialize::<Self>();
+        let variables = keys::collect_variables(environment)?;
+        let of_environment = config::Source::collect(&variables)?;
+        let read = sources.add_source(variables).build()?.try_deserialize::<Self>();
         let read = read.map_err(|error| culprit::explain(error, self, of_file, &of_environment))?;
-        read.checked().map_err(|error| match error {
+        read.validate().map_err(|error| match error {
             ConfigError::Value { key, remedy } => match culprit::place_of(key, of_file, &of_environment) {
                 Some(place) => ConfigError::Placed { place, key, remedy },
                 None => error,
@@ -340,7 +340,7 @@ impl Config {
         keys::settings(&self.overlaid(file)?, file, &config::Environment::with_prefix("UNDERTONE"))
     }
 
-    fn checked(self) -> Result<Self, ConfigError> {
+    fn validate(self) -> Result<Self, ConfigError> {
         let wrong = |key, remedy| Err(ConfigError::Value { key, remedy });
         if !(1..=60).contains(&self.access_minutes) {
             return wrong("access_minutes", "use 1 to 60");

@@ -1,12 +1,12 @@
 //! The context of the service layer: database, clock, randomness, keys, files. One value, cheap to clone, made once in
 //! `build`.
 
-mod board;
+mod change_notifier;
 mod clock;
+mod event_hub;
+mod offer_cache;
 mod random;
 mod uploads;
-mod wake;
-mod watchers;
 
 use std::sync::Arc;
 
@@ -24,27 +24,27 @@ use crate::exchange::spool::{SpoolLimits, SpoolSlots};
 use crate::fairness::FairQueue;
 use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 
-pub use board::{Board, Due, Posted};
+pub use change_notifier::{ChangeNotifier, ChangeSubscription};
 pub use clock::{Clock, ManualClock};
+#[cfg(any(test, feature = "testing"))]
+pub use event_hub::LOOKS_AT_A_TIME;
+pub use event_hub::{
+    EventHub, MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, StreamCaller,
+    StreamPermit, StreamRefusal, StreamSubject, SubjectState, UpdateReceiver, UpdateSender,
+};
+pub use offer_cache::{CachedOffer, CachedOffers, OfferCache};
 pub use random::{Random, fingerprint};
 pub use uploads::UploadBytes;
-pub use wake::{Waiter, Wake};
-#[cfg(any(test, feature = "testing"))]
-pub use watchers::LOOKS_AT_A_TIME;
-pub use watchers::{
-    Desk, MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, News, Seat, Seen,
-    StreamCaller, StreamRefusal, Subject, Watchers,
-};
 
 /// The context of the service layer.
 #[derive(Clone)]
 pub struct Ctx(
     Arc<Parts>,
-    Wake,
-    Arc<Watchers>,
-    Arc<Board>,
+    ChangeNotifier,
+    Arc<EventHub>,
+    Arc<OfferCache>,
     Arc<SpoolSlots>,
     Arc<UploadBytes>,
     Arc<ComputePool>,
@@ -70,7 +70,7 @@ pub struct Parts {
     /// The store of vectors and files.
     pub store: Store,
     /// The certificate of both listeners, if the server serves TLS itself.
-    pub tls: Option<Shown>,
+    pub tls: Option<ServedCertificate>,
     /// Counters and timings.
     pub metrics: Metrics,
     /// The addresses by which people and workers reach the server.
@@ -96,23 +96,23 @@ impl Ctx {
         let spools = SpoolSlots::new(SpoolLimits::default(), parts.metrics.clone());
         let compute = Arc::new(ComputePool::new(parts.metrics.queues()));
         let uploads = Arc::new(UploadBytes::new(parts.metrics.queues()));
-        let watchers = Arc::new(Watchers::new(parts.metrics.queues()));
+        let event_hub = Arc::new(EventHub::new(parts.metrics.queues()));
         let readings = Arc::new(FairQueue::new(READING, parts.metrics.queues()));
-        Self(Arc::new(parts), Wake::new(), watchers, Arc::default(), spools, uploads, compute, readings)
+        Self(Arc::new(parts), ChangeNotifier::new(), event_hub, Arc::default(), spools, uploads, compute, readings)
     }
 
     /// Returns the notifier of changes.
-    pub const fn wake(&self) -> &Wake {
+    pub const fn changes(&self) -> &ChangeNotifier {
         &self.1
     }
 
     /// Returns the registry of event streams.
-    pub const fn watchers(&self) -> &Arc<Watchers> {
+    pub const fn event_hub(&self) -> &Arc<EventHub> {
         &self.2
     }
 
     /// Returns the cache of offers to workers.
-    pub const fn board(&self) -> &Arc<Board> {
+    pub const fn offer_cache(&self) -> &Arc<OfferCache> {
         &self.3
     }
 

@@ -1,4 +1,4 @@
-//! The database. Only [`Db::write`] and [`Db::beside`] open transactions that write.
+//! The database. Only [`Db::write`] and [`Db::write_concurrent`] open transactions that write.
 //!
 //! Writers run one at a time, on both databases: on SQLite by `BEGIN IMMEDIATE`, on PostgreSQL by one advisory lock
 //! that is taken before the first read. So a rule may read, decide and write without regard to concurrency, and means
@@ -6,7 +6,7 @@
 //! reservations on one account retry one another.) Readers never wait for writers.
 //!
 //! Writes on which no rule depends need not wait for that turn: heartbeats, lease times and lines of a job's log use
-//! [`Db::beside`], which states the conditions. Every charge, count, grant or refusal uses [`Db::write`].
+//! [`Db::write_concurrent`], which states the conditions. Every charge, count, grant or refusal uses [`Db::write`].
 //!
 //! Within the process, writers queue for the single writing connection, which goes to the organization that was served
 //! least (`FairQueue`); there is no busy waiting. So a transaction must never wait for another: do not call `write`
@@ -15,7 +15,7 @@
 
 mod address;
 #[cfg(test)]
-mod beside;
+mod concurrent_writes;
 #[cfg(any(test, feature = "testing"))]
 mod counted;
 mod examine;
@@ -77,10 +77,11 @@ const WRITER_TURNS: QueueLimits = QueueLimits {
     patience: PATIENCE,
 };
 /// The queue of transactions concurrent with the writer.
-const BESIDE_TURNS: QueueLimits = QueueLimits { name: "beside", at_a_time: BESIDE as usize, ..WRITER_TURNS };
+const CONCURRENT_TURNS: QueueLimits =
+    QueueLimits { name: "beside", at_a_time: CONCURRENT_WRITERS as usize, ..WRITER_TURNS };
 
-/// Connections besides the writer's, to PostgreSQL: the number of concurrent transactions of [`Db::beside`].
-pub const BESIDE: u32 = 4;
+/// Connections besides the writer's, to PostgreSQL: the number of concurrent transactions of [`Db::write_concurrent`].
+pub const CONCURRENT_WRITERS: u32 = 4;
 /// The number of reading connections.
 pub const READERS: u32 = 8;
 
@@ -90,9 +91,9 @@ pub struct Db {
     writer: DatabaseConnection,
     reader: DatabaseConnection,
     /// Present on PostgreSQL.
-    beside: Option<DatabaseConnection>,
+    concurrent_writer: Option<DatabaseConnection>,
     writer_turns: FairQueue,
-    beside_turns: FairQueue,
+    concurrent_turns: FairQueue,
     timings: Transactions,
     #[cfg(any(test, feature = "testing"))]
     statements: counted::Statements,
@@ -105,15 +106,15 @@ impl Db {
     /// If the address is invalid or the database does not answer.
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
         reach::prepare(url).await?;
-        let mut writer = Database::connect(options::writing(url)).await?;
-        let reader = Database::connect(options::reading(url)).await?;
+        let mut writer = Database::connect(options::writer(url)).await?;
+        let reader = Database::connect(options::reader(url)).await?;
         #[cfg(any(test, feature = "testing"))]
-        let (reader, statements) = counted::Statements::of(reader);
+        let (reader, statements) = counted::Statements::start_count(reader);
         writer.set_metric_callback(|_| statements::count());
-        let beside = if writer.get_database_backend() == DbBackend::Postgres {
-            let mut beside = Database::connect(options::beside(url)).await?;
-            beside.set_metric_callback(|_| statements::count());
-            Some(beside)
+        let concurrent_writer = if writer.get_database_backend() == DbBackend::Postgres {
+            let mut connection = Database::connect(options::concurrent_writer(url)).await?;
+            connection.set_metric_callback(|_| statements::count());
+            Some(connection)
         } else {
             None
         };
@@ -121,9 +122,9 @@ impl Db {
         Ok(Self {
             writer,
             reader,
-            beside,
+            concurrent_writer,
             writer_turns: FairQueue::new(WRITER_TURNS, timings.queues().clone()),
-            beside_turns: FairQueue::new(BESIDE_TURNS, timings.queues().clone()),
+            concurrent_turns: FairQueue::new(CONCURRENT_TURNS, timings.queues().clone()),
             timings,
             #[cfg(any(test, feature = "testing"))]
             statements,
@@ -135,20 +136,20 @@ impl Db {
     /// # Errors
     /// As [`Db::connect`].
     pub async fn inspect(url: &str) -> Result<Self, DbErr> {
-        let mut options = options::reading(url);
+        let mut options = options::reader(url);
         options.map_sqlx_sqlite_opts(|sqlite| {
             sqlite.create_if_missing(false).busy_timeout(PATIENCE).pragma("query_only", "ON")
         });
         let reader = Database::connect(options).await?;
         #[cfg(any(test, feature = "testing"))]
-        let (reader, statements) = counted::Statements::of(reader);
+        let (reader, statements) = counted::Statements::start_count(reader);
         let timings = Transactions::default();
         Ok(Self {
             writer: reader.clone(),
             reader,
-            beside: None,
+            concurrent_writer: None,
             writer_turns: FairQueue::new(WRITER_TURNS, timings.queues().clone()),
-            beside_turns: FairQueue::new(BESIDE_TURNS, timings.queues().clone()),
+            concurrent_turns: FairQueue::new(CONCURRENT_TURNS, timings.queues().clone()),
             timings,
             #[cfg(any(test, feature = "testing"))]
             statements,
@@ -195,7 +196,7 @@ impl Db {
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        self.tried(false, name, work).await
+        self.write_with_retries(false, name, work).await
     }
 
     /// Runs like [`Db::write`], but on PostgreSQL it does not wait for the single writer's turn, nor the writer for it.
@@ -210,23 +211,23 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::write`].
-    pub async fn beside<T, F>(&self, name: &'static str, work: F) -> Result<T, Error>
+    pub async fn write_concurrent<T, F>(&self, name: &'static str, work: F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        self.tried(true, name, work).await
+        self.write_with_retries(true, name, work).await
     }
 
-    async fn tried<T, F>(&self, is_beside: bool, name: &'static str, work: F) -> Result<T, Error>
+    async fn write_with_retries<T, F>(&self, is_concurrent: bool, name: &'static str, work: F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
-        let asked = Instant::now();
+        let start = Instant::now();
         for attempt in 1.. {
             let span = tracing::debug_span!("transaction", transaction.name = name);
-            match self.attempt(is_beside, name, asked, &work).instrument(span).await {
+            match self.attempt(is_concurrent, name, start, &work).instrument(span).await {
                 Err(Error::Database(error)) if attempt < TRIES && is_transient(&error) => {
-                    self.timings.retried(name);
+                    self.timings.count_retry(name);
                     tracing::debug!(
                         transaction.name = name,
                         transaction.attempt = attempt,
@@ -240,17 +241,17 @@ impl Db {
         unreachable!("the loop ends by returning")
     }
 
-    async fn attempt<T, F>(&self, is_beside: bool, name: &'static str, asked: Instant, work: &F) -> Result<T, Error>
+    async fn attempt<T, F>(&self, is_concurrent: bool, name: &'static str, start: Instant, work: &F) -> Result<T, Error>
     where
         F: AsyncFn(&Tx) -> Result<T, Error>,
     {
         let owner = WorkOwner::current();
         // The turn ends after the transaction, whatever its outcome.
-        let (_turn, tx) = if is_beside { self.begin_beside(owner).await? } else { self.begin(owner).await? };
+        let (_turn, tx) = if is_concurrent { self.begin_concurrent(owner).await? } else { self.begin(owner).await? };
         let began = Instant::now();
         // A future made by an async closure cannot be shown to be `Send` (its lifetimes are higher-ranked), so it is
         // driven here, on this thread, instead of becoming part of a future that may move between threads. The runtime
-        // moves this thread's other tasks meanwhile. With one writer and `BESIDE` others, the number of such threads is
+        // moves this thread's other tasks meanwhile. With one writer and `CONCURRENT_WRITERS` others, the number of such threads is
         // bounded. A caller that disconnects therefore does not interrupt a transaction either.
         let (result, statements) = block_in_place(|| statements::during(|| Handle::current().block_on(work(&tx))));
         match &result {
@@ -261,8 +262,9 @@ impl Db {
             }
             Err(_) => roll_back(tx).await?,
         }
-        let (waited, took) = (began.duration_since(asked), began.elapsed());
-        self.timings.ended(name, result.is_ok(), waited, took, statements);
+        let waited = began.duration_since(start);
+        let took = began.elapsed();
+        self.timings.record_end(name, result.is_ok(), waited, took, statements);
         tracing::debug!(
             transaction.name = name,
             transaction.committed = result.is_ok(),
@@ -275,24 +277,24 @@ impl Db {
     }
 
     /// Begins a transaction concurrent with the writer; with one connection only, it takes the writer's turn.
-    async fn begin_beside(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
-        let Some(connection) = &self.beside else { return self.begin(owner.liveness()).await };
-        let asked = Instant::now();
-        let turn = self.beside_turns.acquire(owner).await?;
+    async fn begin_concurrent(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
+        let Some(connection) = &self.concurrent_writer else { return self.begin(owner.liveness()).await };
+        let start = Instant::now();
+        let turn = self.concurrent_turns.acquire(owner).await?;
         let tx = open(connection).await?;
         // The connection waits for a row's lock for all of `PATIENCE`, which is right where the turn came soon.
-        if asked.elapsed() >= SOON {
-            tx.execute_unprepared(&format!("SET LOCAL lock_timeout = {}", lock_timeout(asked.elapsed()))).await?;
+        if start.elapsed() >= SOON {
+            tx.execute_unprepared(&format!("SET LOCAL lock_timeout = {}", lock_timeout(start.elapsed()))).await?;
         }
         Ok((turn, tx))
     }
 
     async fn begin(&self, owner: WorkOwner) -> Result<(FairPermit, Tx), Error> {
-        let asked = Instant::now();
+        let start = Instant::now();
         let turn = self.writer_turns.acquire(owner).await?;
         let tx = open(&self.writer).await?;
         if tx.get_database_backend() == DbBackend::Postgres {
-            let wait = lock_timeout(asked.elapsed());
+            let wait = lock_timeout(start.elapsed());
             // Both in one message. The following statements are separate, so they see all that was committed before
             // this turn.
             let advisory = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
@@ -343,8 +345,8 @@ impl Db {
     /// If the database does not answer.
     pub async fn has_no_tables(&self) -> Result<bool, DbErr> {
         let text = "SELECT 1 FROM information_schema.tables WHERE table_name = 'seaql_migrations'";
-        let found = self.reader.query_one_raw(Statement::from_string(self.reader.get_database_backend(), text)).await?;
-        Ok(found.is_none())
+        let row = self.reader.query_one_raw(Statement::from_string(self.reader.get_database_backend(), text)).await?;
+        Ok(row.is_none())
     }
 
     /// Returns the applied migrations.
@@ -356,7 +358,7 @@ impl Db {
     }
 
     /// Returns the migrations that this program knows.
-    pub fn known_migrations() -> Vec<String> {
+    pub fn list_migrations() -> Vec<String> {
         undertone_migrations::list_steps()
     }
 
@@ -365,8 +367,9 @@ impl Db {
     /// # Errors
     /// If the database does not answer.
     pub async fn is_current(&self) -> Result<bool, DbErr> {
-        let (applied, known) = (self.migrations().await?, Self::known_migrations());
-        Ok(applied.len() == known.len() && applied.iter().all(|one| known.contains(one)))
+        let applied = self.migrations().await?;
+        let expected = Self::list_migrations();
+        Ok(applied.len() == expected.len() && applied.iter().all(|one| expected.contains(one)))
     }
 
     /// Closes the connections.
@@ -375,8 +378,8 @@ impl Db {
     /// If a connection does not close cleanly.
     pub async fn close(self) -> Result<(), DbErr> {
         self.reader.close().await?;
-        if let Some(beside) = self.beside {
-            beside.close().await?;
+        if let Some(connection) = self.concurrent_writer {
+            connection.close().await?;
         }
         self.writer.close().await
     }

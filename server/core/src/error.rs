@@ -6,7 +6,7 @@ use sea_orm::DbErr;
 use undertone_api::problem::{Code, Problem, Violation};
 
 use self::outage::Outage;
-use crate::nul;
+use crate::nul_bytes;
 
 /// An error of the service layer.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ impl Error {
         let code = self.code();
         match self {
             Self::Problem(problem) => *problem,
-            Self::Database(error) if holds_nul(&error) => Problem::new(code, nul::REFUSED),
+            Self::Database(error) if holds_nul(&error) => Problem::new(code, nul_bytes::REFUSED),
             failure => {
                 let chain = chain(&failure);
                 tracing::error!(error.chain = chain, error.code = code.slug(), "an operation failed on our side");
@@ -104,9 +104,9 @@ impl From<Problem> for Error {
 /// Returns whether PostgreSQL refused a text with a zero byte (22021, and 22P05 inside JSON): the caller's input, not a
 /// defect.
 fn holds_nul(error: &DbErr) -> bool {
-    let said = error.to_string();
-    said.contains("invalid byte sequence for encoding \"UTF8\": 0x00")
-        || said.contains("unsupported Unicode escape sequence")
+    let message = error.to_string();
+    message.contains("invalid byte sequence for encoding \"UTF8\": 0x00")
+        || message.contains("unsupported Unicode escape sequence")
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -103,7 +103,7 @@ pub fn verifying_key(data_dir: &Path) -> io::Result<Option<VerifyingKey>> {
 ///
 /// # Errors
 /// As [`read_ring`].
-pub fn kept_token_keys(data_dir: &Path) -> io::Result<Option<TokenKeys>> {
+pub fn find_token_keys(data_dir: &Path) -> io::Result<Option<TokenKeys>> {
     Ok(read_ring(&data_dir.join(TOKEN_FILE))?.map(|ring| TokenKeys(ring.into())))
 }
 
@@ -111,7 +111,7 @@ pub fn kept_token_keys(data_dir: &Path) -> io::Result<Option<TokenKeys>> {
 ///
 /// # Errors
 /// As [`read_ring`].
-pub fn kept_factor_keys(data_dir: &Path) -> io::Result<Option<FactorKeys>> {
+pub fn find_factor_keys(data_dir: &Path) -> io::Result<Option<FactorKeys>> {
     Ok(read_ring(&data_dir.join(FACTOR_FILE))?.map(|ring| FactorKeys(ring.into())))
 }
 
@@ -226,8 +226,8 @@ mod tests {
     fn looking_for_a_key_makes_none() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         assert_eq!(verifying_key(dir.path()).expect("looked"), None);
-        let made = signing_key(dir.path(), &Random::seeded(1)).expect("made");
-        assert_eq!(verifying_key(dir.path()).expect("looked"), Some(made.verifying_key()));
+        let key = signing_key(dir.path(), &Random::seeded(1)).expect("made");
+        assert_eq!(verifying_key(dir.path()).expect("looked"), Some(key.verifying_key()));
     }
 
     #[test]
@@ -255,10 +255,10 @@ mod tests {
             let path = dir.path().join(name);
             for (mode, accepted) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o620, false)] {
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("the file is ours");
-                let said = read(name).err().map(|error| error.to_string());
-                assert_eq!(said.is_none(), accepted, "{name} {mode:o}");
+                let refusal = read(name).err().map(|error| error.to_string());
+                assert_eq!(refusal.is_none(), accepted, "{name} {mode:o}");
                 let remedy = format!("chmod 600 {}", path.display());
-                assert!(said.is_none_or(|said| said.contains(&remedy)), "{name} {mode:o}");
+                assert!(refusal.is_none_or(|refusal| refusal.contains(&remedy)), "{name} {mode:o}");
             }
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("the file is ours");
         }

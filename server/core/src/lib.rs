@@ -17,7 +17,7 @@ pub mod fault;
 pub mod keys;
 pub mod metrics;
 pub mod network;
-pub mod nul;
+pub mod nul_bytes;
 mod open;
 pub mod outbound;
 pub mod service;

@@ -38,7 +38,7 @@ fn durations<L: Clone + std::hash::Hash + Eq>() -> Durations<L> {
 
 /// A request of REST or the dashboard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Requested {
+struct RequestLabels {
     method: &'static str,
     route: String,
     status: u16,
@@ -46,20 +46,20 @@ struct Requested {
 
 /// A call of gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
+struct CallLabels {
     method: String,
     code: &'static str,
 }
 
 /// A writing transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Written {
+struct TransactionLabels {
     name: &'static str,
 }
 
 /// A writing transaction with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     name: &'static str,
     outcome: &'static str,
 }
@@ -67,10 +67,10 @@ struct Ended {
 /// The timings of transactions, which the database owns.
 #[derive(Clone, Debug)]
 pub struct Transactions {
-    waits: Durations<Written>,
-    durations: Durations<Ended>,
-    retries: Family<Written, Counter>,
-    statements: Family<Written, Counter>,
+    waits: Durations<TransactionLabels>,
+    durations: Durations<OutcomeLabels>,
+    retries: Family<TransactionLabels, Counter>,
+    statements: Family<TransactionLabels, Counter>,
     queues: QueueTimings,
 }
 
@@ -88,17 +88,17 @@ impl Default for Transactions {
 
 impl Transactions {
     /// Records a finished transaction: the `wait` for its turn, its duration, and its number of `statements`.
-    pub fn ended(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
+    pub fn record_end(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
         let outcome = if committed { "committed" } else { "rolled back" };
-        self.waits.get_or_create(&Written { name }).observe(wait.as_secs_f64());
-        self.durations.get_or_create(&Ended { name, outcome }).observe(took.as_secs_f64());
-        self.statements.get_or_create(&Written { name }).inc_by(statements);
+        self.waits.get_or_create(&TransactionLabels { name }).observe(wait.as_secs_f64());
+        self.durations.get_or_create(&OutcomeLabels { name, outcome }).observe(took.as_secs_f64());
+        self.statements.get_or_create(&TransactionLabels { name }).inc_by(statements);
     }
 
     /// Returns the number of statements of all transactions with this name.
     #[cfg(any(test, feature = "testing"))]
     pub fn statements(&self, name: &'static str) -> u64 {
-        self.statements.get_or_create(&Written { name }).get()
+        self.statements.get_or_create(&TransactionLabels { name }).get()
     }
 
     /// Returns the timings of queues, shared by all queues of the server.
@@ -107,19 +107,19 @@ impl Transactions {
     }
 
     /// Counts a retried transaction.
-    pub fn retried(&self, name: &'static str) {
-        self.retries.get_or_create(&Written { name }).inc();
+    pub fn count_retry(&self, name: &'static str) {
+        self.retries.get_or_create(&TransactionLabels { name }).inc();
     }
 }
 
 /// The counters and timings.
 #[derive(Clone, Debug)]
-pub struct Metrics(Arc<Parts>);
+pub struct Metrics(Arc<MetricParts>);
 
 #[derive(Debug)]
-struct Parts {
-    requests: Durations<Requested>,
-    calls: Durations<Called>,
+struct MetricParts {
+    requests: Durations<RequestLabels>,
+    calls: Durations<CallLabels>,
     turned_away: Counter,
     limits: Family<limit::LimitLabel, Counter>,
     transactions: Transactions,
@@ -130,7 +130,7 @@ impl Metrics {
     /// Makes metrics without counts, with the transactions of this database.
     pub fn new(transactions: Transactions) -> Self {
         let (requests, calls) = (durations(), durations());
-        Self(Arc::new(Parts {
+        Self(Arc::new(MetricParts {
             requests,
             calls,
             turned_away: Counter::default(),
@@ -147,24 +147,24 @@ impl Metrics {
     /// printed.
     fn one_of_each() -> Self {
         let all = Self::new(Transactions::default());
-        let Parts { requests, calls, transactions, .. } = &*all.0;
-        drop(requests.get_or_create(&Requested { method: "GET", route: String::new(), status: 200 }));
-        drop(calls.get_or_create(&Called { method: String::new(), code: "ok" }));
-        transactions.ended("", true, Duration::ZERO, Duration::ZERO, 0);
-        transactions.retried("");
-        transactions.queues.waited("", "", Duration::ZERO);
-        transactions.queues.refused("", "", "");
+        let MetricParts { requests, calls, transactions, .. } = &*all.0;
+        drop(requests.get_or_create(&RequestLabels { method: "GET", route: String::new(), status: 200 }));
+        drop(calls.get_or_create(&CallLabels { method: String::new(), code: "ok" }));
+        transactions.record_end("", true, Duration::ZERO, Duration::ZERO, 0);
+        transactions.count_retry("");
+        transactions.queues.record_wait("", "", Duration::ZERO);
+        transactions.queues.record_refusal("", "", "");
         all
     }
 
     /// Counts a request of REST or the dashboard, with the time until its response began.
     pub fn record_request(&self, method: &'static str, route: String, status: u16, elapsed: Duration) {
-        self.0.requests.get_or_create(&Requested { method, route, status }).observe(elapsed.as_secs_f64());
+        self.0.requests.get_or_create(&RequestLabels { method, route, status }).observe(elapsed.as_secs_f64());
     }
 
     /// Counts a call of gRPC, with the time until its response began.
     pub fn record_call(&self, method: String, code: &'static str, elapsed: Duration) {
-        self.0.calls.get_or_create(&Called { method, code }).observe(elapsed.as_secs_f64());
+        self.0.calls.get_or_create(&CallLabels { method, code }).observe(elapsed.as_secs_f64());
     }
 
     /// Counts a request that was refused by the rate limit.
@@ -191,7 +191,7 @@ impl Metrics {
     /// Registers all metrics by name.
     fn registry(&self) -> Registry {
         let mut all = Registry::with_prefix("undertone");
-        let Parts { requests, calls, turned_away, limits, transactions, .. } = &*self.0;
+        let MetricParts { requests, calls, turned_away, limits, transactions, .. } = &*self.0;
         let seconds = || Unit::Seconds;
         all.register_with_unit(
             "http_request_duration",

@@ -15,7 +15,7 @@ use crate::exchange::object;
 use crate::keys::{self, ExternalSigner, LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::service::{audit_log, log, round, site_key};
-use crate::tls::{Shown, TlsError};
+use crate::tls::{ServedCertificate, TlsError};
 
 /// A reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ pub async fn open(
     config: Config,
     clock: Clock,
     random: Random,
-    tls: Option<Shown>,
+    tls: Option<ServedCertificate>,
     addresses: Addresses,
 ) -> Result<Ctx, StartError> {
     data_folder(&config)?;
@@ -81,7 +81,7 @@ pub async fn open(
         tracing::error!(%error, "the external signer does not sign: what needs a signature is answered with 503 until it does");
     }
     let keys = LiveKeys::load(&config.data_dir, &random).map_err(in_data)?;
-    let providers = Provider::all(&config)?;
+    let providers = Provider::load_all(&config)?;
     let db = Db::connect(&config.database()).await?;
     db.migrate().await?;
     let store = object::open(&config)?;
@@ -131,8 +131,8 @@ pub async fn open_tables(
     let in_data = |source| StartError::File { path: config.data_dir.clone(), source };
     let external = ExternalSigner::open(&config.signer).map_err(in_data)?;
     let signer = ServerSigner::load_existing(&config.data_dir, external, clock.now()).map_err(in_data)?;
-    let has_tokens = keys::kept_token_keys(&config.data_dir).map_err(in_data)?.is_some();
-    let has_factors = keys::kept_factor_keys(&config.data_dir).map_err(in_data)?.is_some();
+    let has_tokens = keys::find_token_keys(&config.data_dir).map_err(in_data)?.is_some();
+    let has_factors = keys::find_factor_keys(&config.data_dir).map_err(in_data)?.is_some();
     let signer = signer.filter(|_| has_tokens && has_factors).ok_or_else(|| {
         let folder = config.data_dir.display();
         StartError::Unusable(format!(
@@ -166,10 +166,10 @@ pub async fn open_tables(
 
 /// Refuses tables that are not those of this program.
 fn check_tables(applied: &[String]) -> Result<(), StartError> {
-    let known = Db::known_migrations();
-    let origin = if applied.iter().any(|one| !known.contains(one)) {
+    let expected = Db::list_migrations();
+    let origin = if applied.iter().any(|one| !expected.contains(one)) {
         "a later"
-    } else if applied.len() < known.len() {
+    } else if applied.len() < expected.len() {
         "an earlier"
     } else {
         return Ok(());

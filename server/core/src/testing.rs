@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::ctx::Addresses;
 use crate::ctx::{Ctx, ManualClock, Random};
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 use crate::{StartError, data_folder, open};
 
 /// A consortium that tests call in process.
@@ -100,7 +100,7 @@ pub async fn open_for_tests(config: Config, clock: &ManualClock, seed: u64) -> R
     // The process may already have a default provider, which is also ring.
     let _ = rustls::crypto::ring::default_provider().install_default();
     data_folder(&config)?;
-    let tls = Shown::begin(&config, clock.clock().now())?;
+    let tls = ServedCertificate::begin(&config, clock.clock().now())?;
     let addresses = Addresses { http: "http://127.0.0.1:8080".to_owned(), grpc: "http://127.0.0.1:8081".to_owned() };
     open(config, clock.clock(), Random::seeded(seed), tls, addresses).await
 }
@@ -128,11 +128,11 @@ macro_rules! on_both_with {
             async fn check(app: TestApp) {
                 let app = std::sync::Arc::new(app);
                 let shared = std::sync::Arc::clone(&app);
-                let held = tokio::spawn(async move { claim(&shared).await }).await;
+                let outcome = tokio::spawn(async move { claim(&shared).await }).await;
                 if let Ok(app) = std::sync::Arc::try_unwrap(app) {
                     app.close().await;
                 }
-                if let Err(failure) = held {
+                if let Err(failure) = outcome {
                     std::panic::resume_unwind(failure.into_panic());
                 }
             }
@@ -162,5 +162,5 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 pub use authenticator::code;
-pub use people::{Founded, HERE, PASSWORD, Person, newcomer};
+pub use people::{FoundedConsortium, HERE, PASSWORD, Person, newcomer};
 pub use tamper::{refuse_entries, tamper};

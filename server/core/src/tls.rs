@@ -2,7 +2,7 @@
 //! certificate is therefore replaced only after the workers were notified of the next one, and operators can name the
 //! successor of their own.
 //!
-//! [`Shown`] provides the certificate to connections. It reads the files again every minute and at SIGHUP, and keeps
+//! [`ServedCertificate`] provides the certificate to connections. It reads the files again every minute and at SIGHUP, and keeps
 //! the current certificate if they are unusable. Open connections are unaffected. `generated` manages the files of a
 //! generated certificate.
 
@@ -87,7 +87,7 @@ impl TlsIdentity {
     ///
     /// # Errors
     /// [`TlsError`].
-    pub fn of(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
+    pub fn load(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
         if !config.speaks_tls() {
             return Ok(None);
         }
@@ -100,7 +100,7 @@ impl TlsIdentity {
         Ok(Some(Self { certificate: chain, key, fingerprint }))
     }
 
-    fn certified(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
+    fn to_certified_key(&self, config: &Config) -> Result<CertifiedKey, TlsError> {
         let (certificate, key) = own(config).unwrap_or_else(|| generated::files(config));
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect();
         let chain = chain.map_err(|_| TlsError::Empty(certificate))?;
@@ -142,56 +142,56 @@ fn fingerprint(path: &Path, chain: &str) -> Result<String, TlsError> {
 
 /// The certificate of new connections, which may change while the server runs.
 #[derive(Clone)]
-pub struct Shown(Arc<RwLock<Held>>);
+pub struct ServedCertificate(Arc<RwLock<CertificateState>>);
 
-struct Held {
+struct CertificateState {
     identity: Arc<TlsIdentity>,
     certified: Arc<CertifiedKey>,
     next: Option<NextIdentity>,
     rotates_at: Option<OffsetDateTime>,
 }
 
-impl Held {
+impl CertificateState {
     fn read(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
-        let Some(identity) = TlsIdentity::of(config, now)? else { return Ok(None) };
-        let certified = Arc::new(identity.certified(config)?);
+        let Some(identity) = TlsIdentity::load(config, now)? else { return Ok(None) };
+        let certified = Arc::new(identity.to_certified_key(config)?);
         let rotates_at = if own(config).is_some() { None } else { generated::rotates_at(config) };
         Ok(Some(Self { identity: Arc::new(identity), certified, next: next_identity(config)?, rotates_at }))
     }
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for ServedCertificate {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Shown").field(&self.fingerprint()).finish()
+        formatter.debug_tuple("ServedCertificate").field(&self.fingerprint()).finish()
     }
 }
 
-impl Shown {
+impl ServedCertificate {
     /// Reads the current certificate; `None` if the server does not serve TLS itself.
     ///
     /// # Errors
     /// [`TlsError`].
     pub fn begin(config: &Config, now: OffsetDateTime) -> Result<Option<Self>, TlsError> {
-        Ok(Held::read(config, now)?.map(|held| Self(Arc::new(RwLock::new(held)))))
+        Ok(CertificateState::read(config, now)?.map(|state| Self(Arc::new(RwLock::new(state)))))
     }
 
-    fn held<T>(&self, of: impl FnOnce(&Held) -> T) -> T {
-        of(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    fn read_state<T>(&self, read: impl FnOnce(&CertificateState) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the SHA-256 of the current certificate (DER), hex, which an enrolling worker pins.
     pub fn fingerprint(&self) -> String {
-        self.held(|held| held.identity.fingerprint.clone())
+        self.read_state(|state| state.identity.fingerprint.clone())
     }
 
     /// Returns the successor, once it is known.
     pub fn next(&self) -> Option<NextIdentity> {
-        self.held(|held| held.next.clone())
+        self.read_state(|state| state.next.clone())
     }
 
     /// Returns the time at which a generated certificate is replaced.
     pub fn rotates_at(&self) -> Option<OffsetDateTime> {
-        self.held(|held| held.rotates_at)
+        self.read_state(|state| state.rotates_at)
     }
 
     /// Reads the files again and uses the current ones; returns whether the certificate has changed. Unusable files
@@ -200,10 +200,10 @@ impl Shown {
     /// # Errors
     /// [`TlsError`].
     pub fn look_again(&self, config: &Config, now: OffsetDateTime) -> Result<bool, TlsError> {
-        let Some(new) = Held::read(config, now)? else { return Ok(false) };
-        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let other = held.identity.fingerprint != new.identity.fingerprint || held.identity.key != new.identity.key;
-        *held = new;
+        let Some(new) = CertificateState::read(config, now)? else { return Ok(false) };
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let other = state.identity.fingerprint != new.identity.fingerprint || state.identity.key != new.identity.key;
+        *state = new;
         Ok(other)
     }
 
@@ -222,9 +222,9 @@ impl Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.held(|held| Arc::clone(&held.certified)))
+        Some(self.read_state(|state| Arc::clone(&state.certified)))
     }
 }
 
@@ -233,29 +233,29 @@ impl ResolvesServerCert for Shown {
 /// # Errors
 /// If the signal cannot be registered.
 pub async fn keep(ctx: &Ctx) -> io::Result<()> {
-    let Some(shown) = &ctx.tls else {
+    let Some(served) = &ctx.tls else {
         ctx.shutdown.cancelled().await;
         return Ok(());
     };
     // A certificate may have been replaced while the server did not run.
-    note(ctx, shown).await;
+    note(ctx, served).await;
     #[cfg(unix)]
-    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    let mut hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
     loop {
         #[cfg(unix)]
-        let told = told.recv();
+        let hangup = hangup.recv();
         #[cfg(not(unix))]
-        let told = std::future::pending::<()>();
+        let hangup = std::future::pending::<()>();
         tokio::select! {
             () = ctx.shutdown.cancelled() => return Ok(()),
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            _ = told => {}
+            _ = hangup => {}
         }
-        match shown.look_again(&ctx.config, ctx.now()) {
+        match served.look_again(&ctx.config, ctx.now()) {
             Ok(false) => {}
             Ok(true) => {
-                tracing::info!(tls.fingerprint = shown.fingerprint(), "another certificate is shown from now on");
-                note(ctx, shown).await;
+                tracing::info!(tls.fingerprint = served.fingerprint(), "another certificate is shown from now on");
+                note(ctx, served).await;
             }
             Err(error) => tracing::error!(%error, "the certificate's files cannot be used: the one in force stays"),
         }
@@ -263,8 +263,8 @@ pub async fn keep(ctx: &Ctx) -> io::Result<()> {
 }
 
 /// Records a new certificate in the audit log. An unavailable database does not affect connections.
-async fn note(ctx: &Ctx, shown: &Shown) {
-    if let Err(error) = audit_log::note_certificate(ctx, &shown.fingerprint()).await {
+async fn note(ctx: &Ctx, served: &ServedCertificate) {
+    if let Err(error) = audit_log::note_certificate(ctx, &served.fingerprint()).await {
         tracing::error!(error = &error as &dyn std::error::Error, "the audit log does not have the new certificate");
     }
 }

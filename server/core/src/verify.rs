@@ -20,9 +20,9 @@ use undertone_api::log::{Frontier, LogLeaf, TreeHash, from_hex, leaf_hash};
 use undertone_api::signed::{LogHead, Restoration, Signed, key_id, public_key};
 use uuid::Uuid;
 
-use account::Account;
-use manifest::Manifests;
-use receipt::Sites;
+use account::ReplayedAccount;
+use manifest::ManifestParties;
+use receipt::SiteChains;
 pub use report::{Finding, Report};
 
 /// SHA-256 of the empty string, hex: the predecessor of the first row and the first receipt of a chain.
@@ -44,7 +44,7 @@ pub struct Examiner {
     report: Report,
     server_key: Option<VerifyingKey>,
     scope: Option<BundleScope>,
-    kept: Option<LogHead>,
+    pinned_head: Option<LogHead>,
     frontier: Frontier,
     /// Whether leaves and head have diverged, which is reported once.
     diverged: bool,
@@ -56,9 +56,9 @@ pub struct Examiner {
     stated: Option<(u64, String, String)>,
     /// The commit whose receipt must be next.
     unpaid: Option<(u64, LogLeaf)>,
-    manifests: Manifests,
-    sites: Sites,
-    accounts: BTreeMap<Uuid, Account>,
+    manifests: ManifestParties,
+    sites: SiteChains,
+    accounts: BTreeMap<Uuid, ReplayedAccount>,
 }
 
 impl Examiner {
@@ -69,21 +69,21 @@ impl Examiner {
             report: Report::default(),
             server_key: None,
             scope: None,
-            kept: None,
+            pinned_head: None,
             frontier: Frontier::default(),
             diverged: false,
             covered: 0,
             sealed: None,
             stated: None,
             unpaid: None,
-            manifests: Manifests::default(),
-            sites: Sites::default(),
+            manifests: ManifestParties::default(),
+            sites: SiteChains::default(),
             accounts: BTreeMap::new(),
         }
     }
 
     /// Records a finding of another check.
-    pub fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
+    pub fn add_finding(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.report.findings.push(Finding { place: place.into(), what: what.into() });
     }
 
@@ -104,14 +104,14 @@ impl Examiner {
             }
             BundleLine::Worker { worker, public_key, rotations, .. } => {
                 if let Err(what) = self.sites.enrol(*worker, public_key, rotations) {
-                    self.found(format!("worker {worker}"), what);
+                    self.add_finding(format!("worker {worker}"), what);
                 }
             }
             BundleLine::Manifest { manifest } => {
                 let Some(key) = self.key() else { return };
                 match self.manifests.take(manifest, &key) {
                     Ok(()) => self.report.manifests += 1,
-                    Err(what) => self.found(format!("manifest {}", manifest.digest()), what),
+                    Err(what) => self.add_finding(format!("manifest {}", manifest.digest()), what),
                 }
             }
             BundleLine::Leaf { position, content } => self.leaf(*position, content),
@@ -121,23 +121,23 @@ impl Examiner {
             BundleLine::Audit { salt, content } => self.audit(salt, content),
             BundleLine::Head { head } => self.head(head),
             BundleLine::Account { account, balance, in_the_clear, entries, head } => {
-                let claim = account::Claim { balance, in_the_clear: *in_the_clear, entries: *entries, head };
+                let claim = account::AccountClaim { balance, in_the_clear: *in_the_clear, entries: *entries, head };
                 let what = match self.accounts.get_mut(account) {
                     Some(replayed) => replayed.compare(&claim),
                     None => Err("no leaf of the log says that it began".to_owned()),
                 };
                 if let Err(what) = what {
-                    self.found(format!("account {account}"), what);
+                    self.add_finding(format!("account {account}"), what);
                 }
             }
             BundleLine::Reservation { account, job, dataset, event, per_release, releases, committed, settled } => {
-                let claim = account::Part::claimed(event, per_release, *releases, *committed, *settled);
+                let claim = account::ReplayedPart::from_claim(event, per_release, *releases, *committed, *settled);
                 let what = match self.accounts.get_mut(account) {
                     Some(replayed) => replayed.compare_part((*job, *dataset), &claim),
                     None => Err("it is on an account that no leaf of the log speaks of".to_owned()),
                 };
                 if let Err(what) = what {
-                    self.found(format!("reservation of job {job}, dataset {dataset}"), what);
+                    self.add_finding(format!("reservation of job {job}, dataset {dataset}"), what);
                 }
             }
             BundleLine::End { .. } => {}
@@ -149,36 +149,38 @@ impl Examiner {
         self.unpaid_commit();
         self.unstated_restoration();
         self.missing_entry();
-        let (size, covered) = (self.frontier.size(), self.covered);
+        let size = self.frontier.size();
+        let covered = self.covered;
         if self.server_key.is_none() {
-            self.found("the beginning", "nothing says whose ledger this is");
+            self.add_finding("the beginning", "nothing says whose ledger this is");
         }
         if covered < size && !self.diverged {
-            self.found(
+            self.add_finding(
                 format!("position {covered}"),
                 format!("no signed head covers it and the {} after it", size - covered - 1),
             );
         }
-        if let Some(kept) = self.kept.take().filter(|kept| kept.size > size) {
-            self.found(
+        if let Some(head) = self.pinned_head.take().filter(|head| head.size > size) {
+            self.add_finding(
                 format!("position {size}"),
                 format!(
                     "the log ends here, but a site keeps a signed head of {} leaves: its end is missing, or this is an older copy",
-                    kept.size
+                    head.size
                 ),
             );
         }
         let mut missing = Vec::new();
         for (id, account) in &self.accounts {
-            missing.extend(account.unclaimed().map(|what| (*id, what)));
-            missing.extend(self.accounts.values().find_map(|other| account.uncharged(other)).map(|what| (*id, what)));
+            missing.extend(account.find_unclaimed().map(|what| (*id, what)));
+            missing
+                .extend(self.accounts.values().find_map(|other| account.find_uncharged(other)).map(|what| (*id, what)));
             self.report.accounts += 1;
         }
         for (id, what) in missing {
-            self.found(format!("account {id}"), what);
+            self.add_finding(format!("account {id}"), what);
         }
-        for (id, what) in self.sites.unlike_logged() {
-            self.found(format!("worker {id}"), what);
+        for (id, what) in self.sites.list_unlogged_keys() {
+            self.add_finding(format!("worker {id}"), what);
         }
         self.report.leaves = size;
         self.report.root = hex::encode(self.frontier.root());
@@ -187,14 +189,17 @@ impl Examiner {
 
     fn begin(&mut self, format: &str, version: u32, server_key: &str, scope: BundleScope) {
         if (format, version) != (FORMAT, VERSION) {
-            self.found("the beginning", format!("this is {format} version {version}, not {FORMAT} version {VERSION}"));
+            self.add_finding(
+                "the beginning",
+                format!("this is {format} version {version}, not {FORMAT} version {VERSION}"),
+            );
         }
         let Ok(key) = public_key(server_key) else {
-            self.found("the beginning", "the server's key is not an Ed25519 public key");
+            self.add_finding("the beginning", "the server's key is not an Ed25519 public key");
             return;
         };
         if self.pins.server_key.is_some_and(|pinned| pinned != key) {
-            self.found("the beginning", "this is another server's ledger: its key is not the one that was given");
+            self.add_finding("the beginning", "this is another server's ledger: its key is not the one that was given");
         }
         // An independently known key takes precedence for signatures.
         let key = self.pins.server_key.unwrap_or(key);
@@ -203,15 +208,15 @@ impl Examiner {
         self.scope = Some(scope);
         if let Some(signed) = self.pins.head.take() {
             match signed.open::<LogHead>(&key) {
-                Ok(head) => self.kept = Some(head),
-                Err(error) => self.found("the head that was given", error.to_string()),
+                Ok(head) => self.pinned_head = Some(head),
+                Err(error) => self.add_finding("the head that was given", error.to_string()),
             }
         }
     }
 
     fn key(&mut self) -> Option<VerifyingKey> {
         if self.server_key.is_none() && self.report.findings.is_empty() {
-            self.found("the beginning", "the first line does not say whose ledger this is");
+            self.add_finding("the beginning", "the first line does not say whose ledger this is");
         }
         self.server_key
     }
@@ -223,7 +228,7 @@ impl Examiner {
         }
         let leaf = match LogLeaf::parse(content) {
             Ok(leaf) => leaf,
-            Err(error) => return self.found(format!("position {position}"), error.to_string()),
+            Err(error) => return self.add_finding(format!("position {position}"), error.to_string()),
         };
         let (place, replayed) = match &leaf {
             LogLeaf::Restoration(record) => {
@@ -242,9 +247,9 @@ impl Examiner {
             LogLeaf::Account(began) => {
                 let place = format!("account {}", began.account);
                 if self.accounts.contains_key(&began.account) {
-                    return self.found(place, format!("it begins a second time at position {position}"));
+                    return self.add_finding(place, format!("it begins a second time at position {position}"));
                 }
-                let account = Account::new(began);
+                let account = ReplayedAccount::new(began);
                 (place, account.map(|account| self.accounts.insert(began.account, account)).map(|_| ()))
             }
             LogLeaf::Limit(limit) => {
@@ -256,7 +261,7 @@ impl Examiner {
                 let place = format!("row {} of account {}", entry.sequence, entry.account);
                 let party = self.manifests.party(entry.job, entry.dataset).cloned();
                 if party.is_none() && self.scope == Some(BundleScope::Whole) {
-                    self.found(
+                    self.add_finding(
                         &place,
                         format!("no signed manifest gives dataset {} a part in job {}", entry.dataset, entry.job),
                     );
@@ -270,20 +275,23 @@ impl Examiner {
             }
         };
         if let Err(what) = replayed {
-            self.found(format!("{place} (position {position})"), what);
+            self.add_finding(format!("{place} (position {position})"), what);
         }
         if matches!(&leaf, LogLeaf::Entry(entry) if entry.kind == "commit" && entry.receipt.is_some()) {
             self.unpaid = Some((position, leaf));
         }
     }
 
-    fn account(&mut self, id: Uuid) -> Result<&mut Account, String> {
+    fn account(&mut self, id: Uuid) -> Result<&mut ReplayedAccount, String> {
         self.accounts.get_mut(&id).ok_or_else(|| "no leaf before it says that its account began".to_owned())
     }
 
     fn withheld(&mut self, position: u64, hash: &str) {
         if self.scope == Some(BundleScope::Whole) {
-            self.found(format!("position {position}"), "what it says is missing or was changed; only its hash is left");
+            self.add_finding(
+                format!("position {position}"),
+                "what it says is missing or was changed; only its hash is left",
+            );
         }
         self.missing(position, hash);
     }
@@ -296,7 +304,7 @@ impl Examiner {
                 self.grow(position, hash);
                 self.report.withheld += 1;
             }
-            None => self.found(format!("position {position}"), "its hash is not 64 hex digits"),
+            None => self.add_finding(format!("position {position}"), "its hash is not 64 hex digits"),
         }
     }
 
@@ -305,7 +313,7 @@ impl Examiner {
         let expected = self.frontier.size();
         if position != expected {
             if !self.diverged {
-                self.found(
+                self.add_finding(
                     format!("position {expected}"),
                     format!("the next leaf is number {position}: some are missing or twice"),
                 );
@@ -314,12 +322,12 @@ impl Examiner {
             return false;
         }
         self.frontier.push(hash);
-        if let Some(kept) = self.kept.take_if(|kept| kept.size == expected + 1) {
-            if hex::encode(self.frontier.root()) == kept.root {
-                self.report.kept = Some(kept.size);
+        if let Some(head) = self.pinned_head.take_if(|head| head.size == expected + 1) {
+            if hex::encode(self.frontier.root()) == head.root {
+                self.report.pinned_size = Some(head.size);
             } else {
-                self.found(
-                    format!("the first {} leaves", kept.size),
+                self.add_finding(
+                    format!("the first {} leaves", head.size),
                     "they are not what a site saw: the log was changed, or told differently to different sites",
                 );
             }
@@ -333,23 +341,23 @@ impl Examiner {
         let place = format!("the head after position {}", size.saturating_sub(1));
         let head: LogHead = match signed.open(&key) {
             Ok(head) => head,
-            Err(error) => return self.found(place, error.to_string()),
+            Err(error) => return self.add_finding(place, error.to_string()),
         };
         self.report.heads += 1;
         if head.server != key_id(&key) {
-            self.found(&place, "it is of another server's log");
+            self.add_finding(&place, "it is of another server's log");
         }
         if self.diverged {
             return;
         }
         if head.size != size {
-            self.found(place, format!("it is signed over {} leaves where there are {size}", head.size));
+            self.add_finding(place, format!("it is signed over {} leaves where there are {size}", head.size));
             self.diverged = true;
         } else if head.root == hex::encode(self.frontier.root()) {
             self.covered = size;
         } else {
             let from = self.covered;
-            self.found(
+            self.add_finding(
                 place,
                 format!("it does not cover what stands at positions {from} to {}: something was changed", size - 1),
             );
@@ -360,29 +368,30 @@ impl Examiner {
     fn receipt(&mut self, receipt: &Signed, countersignature: &Signed) {
         let Some(key) = self.key() else { return };
         let Some((position, leaf)) = self.unpaid.take() else {
-            return self.found(format!("receipt {}", receipt.digest()), "it follows no commit");
+            return self.add_finding(format!("receipt {}", receipt.digest()), "it follows no commit");
         };
         let account = leaf.account().and_then(|id| self.accounts.get(&id));
-        let judged = self.sites.take(receipt, countersignature, &key, (position, &leaf), account, &self.manifests);
-        match judged {
+        let result = self.sites.take(receipt, countersignature, &key, (position, &leaf), account, &self.manifests);
+        match result {
             Ok(()) => self.report.receipts += 1,
-            Err(Finding { place, what }) => self.found(place, what),
+            Err(Finding { place, what }) => self.add_finding(place, what),
         }
     }
 
     fn restoration(&mut self, statement: &Signed) {
         let Some(key) = self.key() else { return };
         let Some((position, digest, root)) = self.stated.take() else {
-            return self.found(format!("restoration {}", statement.digest()), "it follows no leaf of a restoration");
+            return self
+                .add_finding(format!("restoration {}", statement.digest()), "it follows no leaf of a restoration");
         };
         let place = format!("the restoration at position {position}");
         match statement.open::<Restoration>(&key) {
-            Err(error) => self.found(place, error.to_string()),
+            Err(error) => self.add_finding(place, error.to_string()),
             Ok(document) if statement.digest() != digest || document.server != key_id(&key) => {
-                self.found(place, "its statement is another one than the leaf names");
+                self.add_finding(place, "its statement is another one than the leaf names");
             }
             Ok(document) if (document.size, &document.root) != (position, &root) => {
-                self.found(place, "it states another log than the leaves before it");
+                self.add_finding(place, "it states another log than the leaves before it");
             }
             Ok(_) => self.report.restorations += 1,
         }
@@ -390,32 +399,32 @@ impl Examiner {
 
     fn audit(&mut self, salt: &str, content: &str) {
         let Some((position, digest)) = self.sealed.take() else {
-            return self.found("an audit entry", "it follows no leaf of an audit entry");
+            return self.add_finding("an audit entry", "it follows no leaf of an audit entry");
         };
         let commitment = hex::decode(salt).map(|salt| AuditRecord::commit(&salt, content));
         if commitment.is_ok_and(|commitment| commitment == digest) {
             self.report.audit_entries += 1;
         } else {
-            self.found(format!("the audit entry at position {position}"), "it is not what was written");
+            self.add_finding(format!("the audit entry at position {position}"), "it is not what was written");
         }
     }
 
     fn missing_entry(&mut self) {
         if let Some((position, _)) = self.sealed.take() {
-            self.found(format!("the audit entry at position {position}"), "it is missing");
+            self.add_finding(format!("the audit entry at position {position}"), "it is missing");
         }
     }
 
     fn unstated_restoration(&mut self) {
         if let Some((position, ..)) = self.stated.take() {
-            self.found(format!("the restoration at position {position}"), "its signed statement is missing");
+            self.add_finding(format!("the restoration at position {position}"), "its signed statement is missing");
         }
     }
 
     fn unpaid_commit(&mut self) {
         if let Some((position, leaf)) = self.unpaid.take() {
             let LogLeaf::Entry(entry) = leaf else { return };
-            self.found(
+            self.add_finding(
                 format!("row {} of account {} (position {position})", entry.sequence, entry.account),
                 "the receipt that pays for it, or its countersignature, is missing",
             );

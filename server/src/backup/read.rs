@@ -187,7 +187,7 @@ fn check(contents: &Contents, database: &str) -> Result<(), String> {
     if contents.database != database {
         return Err(format!("its tables are of {}, and database_url names {database}", contents.database));
     }
-    let known = Db::known_migrations();
+    let known = Db::list_migrations();
     let applied = undertone_server_core::db::translate_steps(contents.migrations.clone());
     match applied.iter().find(|migration| !known.contains(migration)) {
         Some(newer) => {
@@ -242,8 +242,8 @@ fn own_signer(config: &Config, folder: &Path, from: &Path, now: OffsetDateTime) 
 async fn own_secrets(db: &Db, folder: &Path, from: &Path) -> Result<(), BackupError> {
     let wrong = |why: String| BackupError::Contents { path: from.to_owned(), why };
     let unreadable = |error: std::io::Error| wrong(error.to_string());
-    keys::kept_token_keys(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
-    let key = keys::kept_factor_keys(folder).map_err(unreadable)?;
+    keys::find_token_keys(folder).map_err(unreadable)?.ok_or_else(|| wrong("it has no token.key".to_owned()))?;
+    let key = keys::find_factor_keys(folder).map_err(unreadable)?;
     let (all, locked) = factor::locked_out(db, key.as_ref()).await.map_err(BackupError::Read)?;
     if locked == 0 {
         return Ok(());

@@ -23,12 +23,12 @@ use undertone_server_core::error::Error;
 use undertone_server_core::keys::ServerSigner;
 use undertone_server_core::service::finish::{self, Outcome};
 use undertone_server_core::service::head_exchange::exchange_heads;
-use undertone_server_core::service::offer::{self, Asking, Offer};
+use undertone_server_core::service::offer::{self, OfferRequest, WorkOffer};
 use undertone_server_core::service::restoration::{
-    LONGEST_REASON, MOST_PARTS, ReconciledPart, Reconciliation, proofs, reconcile, state_restoration, waiting,
+    LONGEST_REASON, MOST_PARTS, ReconciledPart, ReturnedReceipts, proofs, reconcile, state_restoration, waiting,
 };
 use undertone_server_core::service::retirement::write_off_worker;
-use undertone_server_core::service::world::{World, row};
+use undertone_server_core::service::world::{TestConsortium, row};
 use undertone_server_core::service::{bundle, ledger, log, worker};
 use undertone_server_core::verify::{Pins, Report};
 
@@ -38,7 +38,7 @@ fn passphrase() -> SecretString {
 
 /// A server with a backup from before its last job, and the server restored from the backup.
 struct Restored {
-    world: World,
+    world: TestConsortium,
     /// The job that the backup lacks, with one receipt of the first private site.
     job: Job,
     manifest: Signed,
@@ -51,7 +51,7 @@ struct Restored {
 impl Restored {
     async fn new() -> Self {
         let app = TestApp::sqlite().await;
-        let mut world = World::new(&app.ctx, 2, 20.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let folder = tempfile::tempdir().unwrap();
         let file: PathBuf = folder.path().join("server.backup");
         write::write(&app.ctx.config, &file, passphrase()).await.unwrap();
@@ -79,17 +79,17 @@ impl Restored {
         self.world.sites[1].dataset
     }
 
-    fn batch(&self, has_ended: bool) -> Reconciliation {
+    fn batch(&self, has_ended: bool) -> ReturnedReceipts {
         let part = ReconciledPart { manifest: self.manifest.clone(), dataset: self.dataset(), has_ended };
-        Reconciliation { parts: vec![part], receipts: vec![self.receipt.clone()], ..Reconciliation::default() }
+        ReturnedReceipts { parts: vec![part], receipts: vec![self.receipt.clone()], ..ReturnedReceipts::default() }
     }
 
-    async fn reconcile(&self, request: &Reconciliation) -> Result<Vec<Signed>, Error> {
+    async fn reconcile(&self, request: &ReturnedReceipts) -> Result<Vec<Signed>, Error> {
         reconcile(self.ctx(), self.world.sites[1].worker, request).await
     }
 
     async fn complete(&self) {
-        let complete = Reconciliation { is_complete: true, ..Reconciliation::default() };
+        let complete = ReturnedReceipts { is_complete: true, ..ReturnedReceipts::default() };
         assert_eq!(self.reconcile(&complete).await.unwrap(), Vec::new());
     }
 
@@ -124,8 +124,8 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
     assert!(restored.is_waiting().await);
     let refused = restored.world.propose(restored.world.spec(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ValidationFailed);
-    let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &Asking::default()).await.unwrap();
-    assert_eq!(offered, Offer::Nothing);
+    let offered = offer::next(restored.ctx(), restored.world.sites[1].worker, &OfferRequest::default()).await.unwrap();
+    assert_eq!(offered, WorkOffer::Nothing);
     let state = restored.shown().await.reconciliation.unwrap();
     assert_eq!((state.receipts, state.finished_at), (0, None));
     restored.close().await;
@@ -146,12 +146,12 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
     let ctx = restored.ctx();
     let job = row(ctx, restored.job.summary.id).await;
     assert_eq!(undertone_server_core::service::job::state::of(&job).unwrap(), JobState::Failed);
-    let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, false), "the rest is held until the site ends its part");
     let lease = restored.world.lease(1).await;
     let gave_up = Outcome::GaveUp("the job is over".to_owned());
     finish::finish(ctx, restored.world.sites[1].worker, &lease, &gave_up, &[]).await.unwrap();
-    let reserved = ledger::of(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
     let report = restored.judged().await;
     assert!(report.holds() && report.restorations == 1 && report.receipts == 1, "{report}");
@@ -163,7 +163,7 @@ async fn lost_part_that_ended_gives_back_the_rest_at_once() {
     let restored = Restored::new().await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
     let (job, dataset) = (restored.job.summary.id.0, restored.dataset().0);
-    let reserved = ledger::of(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
+    let reserved = ledger::find_reservation(restored.ctx().db.read(), job, dataset).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, true));
     assert!(restored.judged().await.holds());
     restored.close().await;
@@ -188,9 +188,9 @@ async fn manifest_of_another_signer_or_worker_is_refused() {
 async fn more_receipts_or_parts_than_the_bound_are_refused() {
     let restored = Restored::new().await;
     let batch = restored.batch(false);
-    let many = Reconciliation { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
+    let many = ReturnedReceipts { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
-    let many = Reconciliation { parts: vec![batch.parts[0].clone(); MOST_PARTS + 1], ..batch };
+    let many = ReturnedReceipts { parts: vec![batch.parts[0].clone(); MOST_PARTS + 1], ..batch };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
     restored.close().await;
 }
@@ -219,7 +219,7 @@ async fn newest_head(ctx: &Ctx) -> LogHead {
 
 on_both! {
     async fn restorations_after_the_accepted_one_are_proved(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let ctx = &app.ctx;
         let mut stated = Vec::new();
         for reason in ["the disk was lost", "it was lost again"] {
@@ -238,7 +238,7 @@ on_both! {
     }
 
     async fn altered_statement_is_found_by_the_examination(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let ctx = &app.ctx;
         state_restoration(&ctx.db, &ctx.signer, ctx.now(), "the disk was lost").await.unwrap();
         tamper(ctx, "restoration", "UPDATE restoration SET payload = replace(payload, 'disk', 'dish')").await;
@@ -257,14 +257,14 @@ on_both! {
         }
         let folder = tempfile::tempdir().unwrap();
         let stranger = ServerSigner::load(folder.path(), None, &Random::seeded(9), ctx.now()).await.unwrap();
-        let world = World::new(ctx, 1, 20.0).await;
+        let world = TestConsortium::new(ctx, 1, 20.0).await;
         let refused = state_restoration(&ctx.db, &stranger, ctx.now(), "another key").await.unwrap_err();
         assert_eq!(refused.code(), Code::WrongState);
         drop(world);
     }
 
     async fn written_off_worker_returns_by_reconciling(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
         let site = &world.sites[1];
@@ -278,12 +278,12 @@ on_both! {
         let refused = write_off_worker(&app.ctx, stranger, organization, site.worker, &reason).await.unwrap_err();
         assert!(matches!(refused.code(), Code::Forbidden | Code::NotFound), "{refused:?}");
 
-        let reserved = ledger::of(app.ctx.db.read(), job.summary.id.0, site.dataset.0).await.unwrap().unwrap();
+        let reserved = ledger::find_reservation(app.ctx.db.read(), job.summary.id.0, site.dataset.0).await.unwrap().unwrap();
         assert!(!reserved.settled, "what it has reserved stays spent");
-        assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         assert_eq!(world.propose(world.spec(2)).await.unwrap_err().code(), Code::ValidationFailed);
 
-        let complete = Reconciliation { is_complete: true, ..Reconciliation::default() };
+        let complete = ReturnedReceipts { is_complete: true, ..ReturnedReceipts::default() };
         reconcile(&app.ctx, site.worker, &complete).await.unwrap();
         let shown = worker::list(&app.ctx, &site.steward, organization).await.unwrap().remove(0);
         assert_eq!(shown.write_off, None);

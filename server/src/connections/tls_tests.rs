@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connections::{ConnectionLimits, ServedListener};
 use undertone_server_core::config::{Config, TlsMode};
 use undertone_server_core::metrics::{Limit, Metrics, Transactions};
-use undertone_server_core::tls::{Shown, TlsIdentity, next_identity};
+use undertone_server_core::tls::{ServedCertificate, TlsIdentity, next_identity};
 
 const START: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
@@ -25,7 +25,7 @@ fn speaking(dir: &std::path::Path) -> Config {
 }
 
 fn shown(config: &Config, now: OffsetDateTime) -> String {
-    TlsIdentity::of(config, now).expect("usable").expect("there is one").fingerprint
+    TlsIdentity::load(config, now).expect("usable").expect("there is one").fingerprint
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_generated_certificate_stays_the_same() {
 
 #[test]
 fn there_is_none_on_loopback() {
-    assert!(TlsIdentity::of(&Config::default(), START).expect("nothing to make").is_none());
+    assert!(TlsIdentity::load(&Config::default(), START).expect("nothing to make").is_none());
 }
 
 #[test]
@@ -80,7 +80,8 @@ fn a_power_cut_while_certificates_change_places_leaves_a_pair() {
     let next = next_identity(&config).expect("read").expect("made").fingerprint;
     // The first step was done, the others were not.
     std::fs::rename(dir.path().join("next-certificate.key"), dir.path().join("certificate.key")).expect("renamed");
-    let held = Shown::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
+    let held =
+        ServedCertificate::begin(&config, START + Duration::days(100)).expect("certificate and key belong together");
     assert_eq!(held.expect("there is one").fingerprint(), next);
 }
 
@@ -105,7 +106,7 @@ struct TlsListener {
 }
 
 impl TlsListener {
-    fn new(shown: &Shown, limits: ConnectionLimits) -> Self {
+    fn new(shown: &ServedCertificate, limits: ConnectionLimits) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("set");
         let address = listener.local_addr().expect("an address");
@@ -136,11 +137,11 @@ async fn a_certificate_that_was_replaced_is_shown_without_a_restart_and_a_broken
     // Clients verify certificates by the real clock.
     let now = undertone_server_core::ctx::Clock::system().now();
     let (mut config, following) = (speaking(dir.path()), speaking(other.path()));
-    let first = TlsIdentity::of(&config, now).expect("made").expect("there is one").certificate;
-    let second = TlsIdentity::of(&following, now).expect("made").expect("there is one").certificate;
+    let first = TlsIdentity::load(&config, now).expect("made").expect("there is one").certificate;
+    let second = TlsIdentity::load(&following, now).expect("made").expect("there is one").certificate;
     config.tls.certificate = Some(dir.path().join("certificate.pem"));
     config.tls.key = Some(dir.path().join("certificate.key"));
-    let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
+    let shown = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
     let limits = ConnectionLimits::new(config.connections, false, true);
     let TlsListener { address, stop, .. } = TlsListener::new(&shown, limits);
 
@@ -183,8 +184,8 @@ async fn handshake_that_does_not_end_is_closed_in_time() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let now = undertone_server_core::ctx::Clock::system().now();
     let config = speaking(dir.path());
-    let shown = Shown::begin(&config, now).expect("usable").expect("there is one");
-    let trusted = TlsIdentity::of(&config, now).expect("read").expect("there is one").certificate;
+    let shown = ServedCertificate::begin(&config, now).expect("usable").expect("there is one");
+    let trusted = TlsIdentity::load(&config, now).expect("read").expect("there is one").certificate;
     let (handshake, long) = (std::time::Duration::from_millis(500), std::time::Duration::from_secs(30));
     let limits = ConnectionLimits {
         handshake,

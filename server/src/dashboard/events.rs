@@ -18,7 +18,7 @@ use crate::rest::events::{known, stream};
 use crate::rest::extract::{From, Query};
 use crate::rest::problem::Rejection;
 use undertone_server_core::auth::{Actor, Operation};
-use undertone_server_core::ctx::{Ctx, Subject};
+use undertone_server_core::ctx::{Ctx, StreamSubject};
 use undertone_server_core::error::Error;
 use undertone_server_core::service::event;
 
@@ -56,10 +56,12 @@ async fn begin(
 ) -> Result<Response, Error> {
     let actor = actor.ok_or_else(|| Error::problem(Code::Unauthenticated, "sign in to go on"))?;
     let (subject, operation) = match shown {
-        Shown { job: Some(id), consortium: None, questions: None } => (Subject::Job(*id), Operation::ReadJob),
-        Shown { job: None, consortium: Some(id), questions: None } => (Subject::Consortium(*id), Operation::ReadJob),
+        Shown { job: Some(id), consortium: None, questions: None } => (StreamSubject::Job(*id), Operation::ReadJob),
+        Shown { job: None, consortium: Some(id), questions: None } => {
+            (StreamSubject::Consortium(*id), Operation::ReadJob)
+        }
         Shown { job: None, consortium: None, questions: Some(id) } => {
-            (Subject::Consortium(*id), Operation::FollowQuestions)
+            (StreamSubject::Consortium(*id), Operation::FollowQuestions)
         }
         _ => {
             let one = Violation::new("job", "name one of `job`, `consortium` and `questions`");

@@ -38,9 +38,9 @@ impl Glance for Desk {
 
     async fn newest_entries(&self, consortium: ConsortiumId, wanted: EntryFilter) -> Answer<Newest> {
         let EntryFilter { kind, job, since, until } = wanted;
-        let wanted = ledger::Wanted { kind, job, since, until };
+        let wanted = ledger::EntryFilter { kind, job, since, until };
         let newest = ledger::newest(self.ctx(), self.actor()?, consortium, &wanted, ROWS).await;
-        let ledger::Newest { rows, closed } = newest.map_err(Error::into_problem)?;
+        let ledger::NewestEntries { rows, closed } = newest.map_err(Error::into_problem)?;
         Ok(Newest { rows, closed })
     }
 

@@ -25,7 +25,7 @@ impl Insight for Desk {
         page: PageQuery,
     ) -> Answer<Page<LedgerEntry>> {
         let EntryFilter { kind, job, since, until } = wanted;
-        let wanted = ledger::Wanted { kind, job, since, until };
+        let wanted = ledger::EntryFilter { kind, job, since, until };
         ledger::search(self.ctx(), self.actor()?, dataset, &wanted, &page).await.map_err(Error::into_problem)
     }
 

@@ -8,7 +8,7 @@ use undertone_app::{Answer, Life};
 
 use super::desk::Desk;
 use undertone_server_core::error::Error;
-use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::{approval, job};
 
 #[async_trait]
@@ -74,7 +74,8 @@ impl Life for Desk {
     }
 
     async fn write_draft(&self, id: DraftId, new: NewDraft, version: u64) -> Answer<JobDraft> {
-        let written = job::draft_update(self.ctx(), self.actor()?, id, &new, Some(version), &Expected::Anything).await;
+        let written =
+            job::draft_update(self.ctx(), self.actor()?, id, &new, Some(version), &ExpectedVersion::Anything).await;
         written.map_err(Error::into_problem)
     }
 
@@ -91,7 +92,7 @@ impl Life for Desk {
     }
 
     async fn set_approval_limit(&self, id: DatasetId, new: NewApprovalLimit) -> Answer<ApprovalLimit> {
-        let set = approval::limit_set(self.ctx(), self.actor()?, id, &new, &Expected::Anything).await;
+        let set = approval::limit_set(self.ctx(), self.actor()?, id, &new, &ExpectedVersion::Anything).await;
         set.map_err(Error::into_problem)
     }
 

@@ -12,17 +12,17 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use crate::testing::on_both;
 use undertone_server_core::service::plan::plan;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 use undertone_server_core::service::{budget, dataset};
 
-async fn planned(world: &World, spec: dp_sgd::Spec) -> Plan {
+async fn planned(world: &TestConsortium, spec: dp_sgd::Spec) -> Plan {
     let job = NewJob { title: "a plan".to_owned(), spec: Spec::DpSgd(spec) };
     plan(&world.ctx, &world.sites[0].steward, &NewPlan { consortium: world.consortium, job }).await.unwrap()
 }
 
 /// Makes three private sites with different limits, one of which has spent something already.
-async fn world(ctx: &undertone_server_core::ctx::Ctx) -> World {
-    let mut world = World::new(ctx, 3, 12.0).await;
+async fn world(ctx: &undertone_server_core::ctx::Ctx) -> TestConsortium {
+    let mut world = TestConsortium::new(ctx, 3, 12.0).await;
     let job = world.queued(2).await;
     for site in 0..4 {
         let lease = world.lease(site).await;

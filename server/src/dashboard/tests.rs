@@ -9,7 +9,7 @@ use undertone_api::session::{SignIn, TokenPair};
 
 use crate::rest::cookie;
 use crate::testing::{HERE, PASSWORD, newcomer, on_both};
-use undertone_server_core::service::session::Entered;
+use undertone_server_core::service::session::SignInResult;
 use undertone_server_core::service::{consortium, invitation, session};
 
 on_both! {
@@ -138,7 +138,7 @@ on_both! {
             request.add_header(header::ACCEPT, "text/html").await.text()
         };
         let right = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
-        let Ok(Entered::Whole(other)) = session::sign_in(&app.ctx, HERE, &right).await else { panic!("signed in") };
+        let Ok(SignInResult::Whole(other)) = session::sign_in(&app.ctx, HERE, &right).await else { panic!("signed in") };
         assert!(!get(&other.tokens, &word).await.contains("otpauth://"), "another session of the same member");
         let planted = URL_SAFE_NO_PAD.encode(r#"{"Done":"a word of another site"}"#);
         let planted = get(own, &format!("undertone-word={planted}")).await;

@@ -9,7 +9,7 @@ use super::PATIENCE;
 use super::report::Examination;
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::Clock;
-use undertone_server_core::db::{BESIDE, Db, READERS, ServerFacts, connect_to_examine, probe_turn};
+use undertone_server_core::db::{CONCURRENT_WRITERS, Db, READERS, ServerFacts, connect_to_examine, probe_turn};
 
 /// The wait for the writer's turn above which members and workers notice it.
 pub(super) const SLOW_TURN: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(super) const FAR: i64 = 30;
 /// The age above which an open transaction prevents PostgreSQL from cleaning its tables.
 const OLD_TRANSACTION: Duration = Duration::from_mins(10);
 /// Connections of one server: one for the writer, the others for concurrent writes and for reading.
-const CONNECTIONS: u64 = 1 + (BESIDE + READERS) as u64;
+const CONNECTIONS: u64 = 1 + (CONCURRENT_WRITERS + READERS) as u64;
 
 /// A database that answers.
 pub(super) struct Tables {
@@ -139,7 +139,7 @@ pub(super) fn judge_server(server: &ServerFacts, report: &mut Examination) {
 /// Compares the tables with those of this program; returns whether they match.
 async fn check_migrations(db: &Db, report: &mut Examination) -> bool {
     match timeout(PATIENCE, db.migrations()).await {
-        Ok(Ok(applied)) => judge_migrations(&applied, &Db::known_migrations(), report),
+        Ok(Ok(applied)) => judge_migrations(&applied, &Db::list_migrations(), report),
         Ok(Err(error)) => {
             report.fail("migrations", error.to_string(), "look at the database's own log");
             false

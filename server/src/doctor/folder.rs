@@ -127,8 +127,8 @@ pub(super) fn check_keys(config: &Config, tables: Option<&Tables>, report: &mut 
     let folder = &config.data_dir;
     let has_begun = tables.is_some_and(|tables| tables.has_begun);
     let signing = judge_key("signing.key", keys::verifying_key(folder), has_begun, report);
-    judge_key("token.key", keys::kept_token_keys(folder), has_begun, report);
-    let factor = judge_key("factor.key", keys::kept_factor_keys(folder), has_begun, report);
+    judge_key("token.key", keys::find_token_keys(folder), has_begun, report);
+    let factor = judge_key("factor.key", keys::find_factor_keys(folder), has_begun, report);
     ServerKeys { signing, factor }
 }
 

@@ -13,7 +13,7 @@ const CHECK: &str = "provider";
 pub(super) async fn check(config: &Config, report: &mut Examination) {
     let remedy =
         "look at the issuer (exactly as the provider calls itself) and at the way there; passwords go on working";
-    let providers = match Provider::all(config) {
+    let providers = match Provider::load_all(config) {
         Ok(providers) => providers,
         Err(error) => return report.fail(CHECK, error.to_string(), remedy),
     };

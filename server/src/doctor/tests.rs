@@ -13,7 +13,7 @@ use undertone_server_core::config::{Config, MailConfig, MailTls, ProviderConfig,
 use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::db::ServerFacts;
 use undertone_server_core::service::alarm::AlarmCounts;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 const NOW: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
 
@@ -50,7 +50,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 
 on_both! {
     async fn healthy_server_has_no_fault_and_is_left_as_it_was(app: &TestApp) {
-        World::new(&app.ctx, 1, 8.0).await;
+        TestConsortium::new(&app.ctx, 1, 8.0).await;
         let before = (names(app.data_dir()), names(&app.data_dir().join("objects")));
         let report = look(&app.ctx.config).await;
         assert!(report.holds(), "{report}");
@@ -73,7 +73,7 @@ on_both! {
     }
 
     async fn another_signing_key_fails_the_log(app: &TestApp) {
-        World::new(&app.ctx, 1, 8.0).await;
+        TestConsortium::new(&app.ctx, 1, 8.0).await;
         std::fs::remove_file(app.data_dir().join("signing.key")).expect("it is there");
         let report = look(&app.ctx.config).await;
         assert_eq!(state(&report, "keys"), Some(CheckState::Fail), "{report}");

@@ -28,7 +28,7 @@ use super::worker_gateway::{fail, json, json_texts, texts};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
-use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::{
     approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
     report, session,
@@ -151,8 +151,8 @@ impl control_server::Control for Control {
             delta: message::number(delta, "delta")?,
         };
         let expected = match accounts_version.as_str() {
-            "" => Expected::Anything,
-            version => Expected::OneOf(vec![version.to_owned()]),
+            "" => ExpectedVersion::Anything,
+            version => ExpectedVersion::OneOf(vec![version.to_owned()]),
         };
         let set = budget::set_if(&self.ctx, &actor, id(&dataset, "dataset")?, new, &expected).await.map_err(fail)?;
         Ok(Response::new(message::account(&set)))
@@ -164,7 +164,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<v1::ListEntriesReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ListEntriesRequest { dataset, page: part, kind, job, since } = request.into_inner();
-        let wanted = ledger::Wanted {
+        let wanted = ledger::EntryFilter {
             kind: Some(kind).filter(|kind| !kind.is_empty()).map(|kind| field(&kind, "kind")).transpose()?,
             job: optional(&job, "job")?,
             since: since.map(message::moment).transpose()?,
@@ -319,7 +319,7 @@ impl control_server::Control for Control {
         let v1::UpdateDraftRequest { draft, content, version } = request.into_inner();
         let (draft, new) = (id(&draft, "draft")?, struct_of::<NewDraft>(content, "content")?);
         let version = Some(version).filter(|version| *version != 0);
-        let written = job::draft_update(&self.ctx, &actor, draft, &new, version, &Expected::Anything).await;
+        let written = job::draft_update(&self.ctx, &actor, draft, &new, version, &ExpectedVersion::Anything).await;
         Ok(Response::new(message::draft(&written.map_err(fail)?)))
     }
 
@@ -385,7 +385,7 @@ impl control_server::Control for Control {
     ) -> Result<Response<Self::DownloadArtifactStream>, Status> {
         let actor = self.caller(&request).await?;
         let v1::DownloadArtifactRequest { artifact, offset } = request.into_inner();
-        let model::Stored { artifact, object } =
+        let model::StoredArtifact { artifact, object } =
             model::take(&self.ctx, &actor, id(&artifact, "artifact")?).await.map_err(fail)?;
         let size = artifact.size;
         let chunk = |part| v1::DownloadArtifactChunk { part: Some(part) };

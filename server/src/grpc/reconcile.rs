@@ -7,7 +7,7 @@ use undertone_proto::v1;
 use super::documents::{all_kept, kept, malformed, signed};
 use super::worker_gateway::fail;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::restoration::{self, ReconciledPart, Reconciliation};
+use undertone_server_core::service::restoration::{self, ReconciledPart, ReturnedReceipts};
 
 /// Accepts receipts from a site, and returns the server's countersignatures.
 ///
@@ -26,13 +26,13 @@ pub(super) async fn reconcile(
 ///
 /// # Errors
 /// `malformed` and `validation_failed` for an unreadable request.
-fn read(request: v1::ReconcileRequest) -> Result<Reconciliation, Status> {
+fn read(request: v1::ReconcileRequest) -> Result<ReturnedReceipts, Status> {
     let v1::ReconcileRequest { parts, receipts, head, complete } = request;
     let part = |part: v1::ReconciledPart| {
         let dataset = part.dataset_id.parse().map_err(|_| malformed("parts.dataset_id is not an id"))?;
         Ok(ReconciledPart { manifest: signed(part.manifest, "parts.manifest")?, dataset, has_ended: part.ended })
     };
-    Ok(Reconciliation {
+    Ok(ReturnedReceipts {
         parts: parts.into_iter().map(part).collect::<Result<_, Status>>()?,
         receipts: all_kept(receipts)?,
         head: head.map(kept).transpose()?,

@@ -11,9 +11,9 @@ use undertone_server_core::service::round;
 /// Receives a vector to its end; stores the received bytes if the end is late or missing.
 pub(super) async fn receive(
     ctx: Ctx,
-    mut incoming: round::Incoming,
+    mut incoming: round::VectorUpload,
     mut chunks: Streaming<v1::SubmitChunk>,
-) -> Result<round::Taken, Status> {
+) -> Result<round::AcceptedSubmission, Status> {
     loop {
         let next = match incoming.due() {
             Some(due) => tokio::time::timeout_at(due, chunks.message()).await,

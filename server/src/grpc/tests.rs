@@ -28,7 +28,7 @@ use undertone_proto::{CHUNK, to_problem};
 use crate::testing::on_both;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::upload::LONGEST_HELD;
-use undertone_server_core::service::world::{Site, World};
+use undertone_server_core::service::world::{TestConsortium, TestSite};
 
 type Client = WorkerGatewayClient<Channel>;
 
@@ -63,7 +63,7 @@ async fn frail(server: SocketAddr) -> (SocketAddr, JoinHandle<std::io::Result<(u
     (address, connection)
 }
 
-async fn sign_in(client: &mut Client, site: &Site) -> Result<String, Code> {
+async fn sign_in(client: &mut Client, site: &TestSite) -> Result<String, Code> {
     let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
     let challenge = client.challenge(ask).await.unwrap().into_inner().challenge;
     let presence = Signed::new(&PresenceProof { worker: site.worker, challenge }, &site.key).unwrap();
@@ -133,7 +133,7 @@ async fn average(client: &mut Client, session: &str, lease: &str, offset: u64) -
 
 on_both! {
     async fn a_session_needs_the_sites_key_and_holds_through_a_restart(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
         let key = std::mem::replace(&mut world.sites[1].key, ed25519_dalek::SigningKey::from_bytes(&[3; 32]));
@@ -151,7 +151,7 @@ on_both! {
     }
 
     async fn a_session_ends_with_the_key_that_it_was_given_for(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let stolen = sign_in(&mut client, &world.sites[1]).await.unwrap();
         client.next_offer(with(&stolen, v1::NextOfferRequest::default())).await.expect("it holds until the change");
@@ -184,7 +184,7 @@ on_both! {
     }
 
     async fn a_challenge_is_answered_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let site = &world.sites[1];
         let ask = v1::ChallengeRequest { worker_id: site.worker.to_string() };
@@ -221,7 +221,7 @@ on_both! {
     }
 
     async fn a_round_travels_over_the_wire_bit_for_bit(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         let mut client = serve(&app.ctx).await;
         let vector: Vec<f32> = (0..CHUNK / 4 + 3).map(|index| index as f32 / 7.0).collect();
@@ -247,7 +247,7 @@ on_both! {
 
     async fn a_submission_whose_connection_breaks_goes_on_where_it_was(app: &TestApp) {
         const PIECE: usize = 100_003;
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         let address = listen(&app.ctx);
         let mut client = connect(address).await;
@@ -315,7 +315,7 @@ on_both! {
     }
 
     async fn a_vector_of_another_form_than_the_manifests_is_refused_before_its_bytes_come(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
@@ -338,7 +338,7 @@ on_both! {
     }
 
     async fn files_come_from_the_lead_alone_and_reach_the_others(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let mut client = serve(&app.ctx).await;
         let content = vec![7_u8; CHUNK + 5];

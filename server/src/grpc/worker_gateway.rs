@@ -20,9 +20,9 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::fairness::WorkOwner;
 use undertone_server_core::metrics::Limit;
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 use undertone_server_core::service::finish::Outcome;
-use undertone_server_core::service::offer::{Asking, Offer};
+use undertone_server_core::service::offer::{OfferRequest, WorkOffer};
 use undertone_server_core::service::{
     approval, challenge, dataset, finish, job, job_log, lease, measurement, model, offer, pins, presence, question,
     receipt, round, site_key, witness, worker,
@@ -70,12 +70,12 @@ pub(super) fn fail(error: Error) -> Status {
 
 /// Refuses texts that no database can store or search for.
 pub(super) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Status> {
-    nul::refuse_in_texts(texts).map_err(fail)
+    nul_bytes::refuse_in_texts(texts).map_err(fail)
 }
 
 /// Refuses a document with such texts.
 pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
-    nul::refuse_in_json(document).map_err(fail)
+    nul_bytes::refuse_in_json(document).map_err(fail)
 }
 
 pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
@@ -158,22 +158,25 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::NextOfferRequest { wait_seconds, decided, leases } = request.into_inner();
         texts(decided.iter().chain(&leases).map(String::as_str))?;
-        let offer = offer::next(&self.ctx, caller, &Asking { wait_seconds, decided, leases }).await.map_err(fail)?;
+        let offer =
+            offer::next(&self.ctx, caller, &OfferRequest { wait_seconds, decided, leases }).await.map_err(fail)?;
         let offer = match offer {
-            Offer::Nothing => next_offer_reply::Offer::Nothing(v1::Nothing {}),
-            Offer::Proposal { manifest, dataset } => next_offer_reply::Offer::Proposal(v1::Proposal {
+            WorkOffer::Nothing => next_offer_reply::Offer::Nothing(v1::Nothing {}),
+            WorkOffer::Proposal { manifest, dataset } => next_offer_reply::Offer::Proposal(v1::Proposal {
                 manifest: Some(manifest.into()),
                 dataset_id: dataset.to_string(),
             }),
-            Offer::Work { manifest, dataset, lease, steward, approval } => next_offer_reply::Offer::Work(v1::Work {
-                manifest: Some(manifest.into()),
-                dataset_id: dataset.to_string(),
-                lease,
-                lease_seconds: lease::SECONDS,
-                steward_approved: steward.is_some(),
-                steward: steward.unwrap_or_default(),
-                approval: approval.as_deref().map(consent::written).transpose()?.unwrap_or_default(),
-            }),
+            WorkOffer::Work { manifest, dataset, lease, steward, approval } => {
+                next_offer_reply::Offer::Work(v1::Work {
+                    manifest: Some(manifest.into()),
+                    dataset_id: dataset.to_string(),
+                    lease,
+                    lease_seconds: lease::SECONDS,
+                    steward_approved: steward.is_some(),
+                    steward: steward.unwrap_or_default(),
+                    approval: approval.as_deref().map(consent::written).transpose()?.unwrap_or_default(),
+                })
+            }
         };
         Ok(Response::new(v1::NextOfferReply { offer: Some(offer) }))
     }
@@ -220,7 +223,7 @@ impl WorkerGateway for Gateway {
             return Err(malformed("a submission begins with its header"));
         };
         texts([&*header.lease, &*header.series, &*header.digest])?;
-        let header = round::Header {
+        let header = round::VectorHeader {
             lease: header.lease,
             series: header.series,
             round: header.round,
@@ -235,7 +238,7 @@ impl WorkerGateway for Gateway {
         let taken =
             tokio::spawn(WorkOwner::current().scope(submission::receive(self.ctx.clone(), incoming, chunks))).await;
         let taken = taken.map_err(|_| fail(Error::problem(Code::Internal, "a submission could not be taken")))??;
-        let round::Taken { repeated, countersignatures } = taken;
+        let round::AcceptedSubmission { repeated, countersignatures } = taken;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::SubmitReply { repeated, countersignatures }))
     }
@@ -287,7 +290,7 @@ impl WorkerGateway for Gateway {
         let v1::PutArtifactHeader { lease, name, size, digest } = header;
         texts([&*lease, &*name, &*digest])?;
         let mut incoming =
-            model::begin(&self.ctx, caller, model::Header { lease, name, size, digest }).await.map_err(fail)?;
+            model::begin(&self.ctx, caller, model::ArtifactHeader { lease, name, size, digest }).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
             let Some(put_artifact_chunk::Part::Data(data)) = chunk.part else {
                 return Err(malformed("after the header come data only"));
@@ -334,7 +337,7 @@ impl WorkerGateway for Gateway {
         let v1::AskHeader { lease, series, round, receipts, size, digest } = header;
         texts([&*lease, &*series, &*digest])?;
         let receipts = all_kept(receipts)?;
-        let header = question::Header { lease, series, round, receipts, size, digest };
+        let header = question::PoolHeader { lease, series, round, receipts, size, digest };
         let mut incoming = question::begin(&self.ctx, caller, header).await.map_err(fail)?;
         while let Some(chunk) = chunks.message().await? {
             let Some(ask_chunk::Part::Data(data)) = chunk.part else {
@@ -342,7 +345,8 @@ impl WorkerGateway for Gateway {
             };
             incoming.write(&data).await.map_err(fail)?;
         }
-        let round::Taken { repeated, countersignatures } = incoming.accept(&self.ctx).await.map_err(fail)?;
+        let round::AcceptedSubmission { repeated, countersignatures } =
+            incoming.accept(&self.ctx).await.map_err(fail)?;
         let countersignatures = countersignatures.into_iter().map(v1::Signed::from).collect();
         Ok(Response::new(v1::AskReply { repeated, countersignatures }))
     }
@@ -351,13 +355,13 @@ impl WorkerGateway for Gateway {
         let caller = self.caller(&request).await?;
         let v1::AskedRequest { lease, wait_seconds, offset } = request.into_inner();
         texts([&*lease])?;
-        let pools = question::asked(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
+        let pools = question::wait_for_pools(&self.ctx, caller, &lease, wait_seconds).await.map_err(fail)?;
         let header = |header| v1::AskedChunk { part: Some(asked_chunk::Part::Header(header)) };
         Ok(Response::new(match pools {
             None => stream::header(header(v1::AskedHeader::default())),
-            Some(question::Pools { pools, missing }) => {
+            Some(question::JobPools { pools, missing }) => {
                 let objects = pools.iter().map(|pool| (pool.object.clone(), pool.size)).collect();
-                let pool = |pool: question::Pool| v1::Pool {
+                let pool = |pool: question::AcceptedPool| v1::Pool {
                     dataset_id: pool.dataset.to_string(),
                     questions: pool.questions,
                     size: pool.size,
@@ -380,7 +384,7 @@ impl WorkerGateway for Gateway {
         texts([&*lease])?;
         let choice = |v1::Chosen { question, uncertainty }: v1::Chosen| {
             let question = question.parse().map_err(|_| malformed("a chosen question is not an id"))?;
-            Ok(question::Choice { question, uncertainty })
+            Ok(question::QuestionChoice { question, uncertainty })
         };
         let chosen = chosen.into_iter().map(choice).collect::<Result<Vec<_>, Status>>()?;
         let repeated = question::choose(&self.ctx, caller, &lease, round, &chosen).await.map_err(fail)?;
@@ -398,7 +402,7 @@ impl WorkerGateway for Gateway {
             Err((asked, answered)) => {
                 stream::header(header(v1::AnswersHeader { asked, answered, ..v1::AnswersHeader::default() }))
             }
-            Ok(question::Answers { asked, answered, bytes, digest }) => {
+            Ok(question::RoundAnswers { asked, answered, bytes, digest }) => {
                 let size = bytes.len() as u64;
                 let header = header(v1::AnswersHeader { closed: true, asked, answered, size, digest });
                 stream::bytes(header, &bytes, data)

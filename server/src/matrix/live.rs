@@ -20,7 +20,7 @@ use self::scene::Scene;
 use super::Row;
 use super::rest::REST;
 use crate::testing::TestApp;
-use undertone_server_core::auth::policy::asked::{self, Asked};
+use undertone_server_core::auth::policy::check_log::{self, PolicyCheck};
 use undertone_server_core::auth::{Actor, Operation, policy};
 use undertone_server_core::config::RateConfig;
 use undertone_server_core::service::session;
@@ -65,7 +65,7 @@ impl Verdict {
     }
 
     /// Describes the difference between a response and this expectation; `None` if they agree.
-    fn differs(self, row: &Row, status: StatusCode, why: &str, asked: &[Asked]) -> Option<String> {
+    fn differs(self, row: &Row, status: StatusCode, why: &str, asked: &[PolicyCheck]) -> Option<String> {
         let right = match self {
             Self::Open => !status.is_server_error(),
             Self::Unknown => status == StatusCode::UNAUTHORIZED && asked.is_empty(),
@@ -96,7 +96,7 @@ async fn send(
 ) -> (StatusCode, String, Vec<Asked>) {
     let token = caller.token(&app.ctx).await;
     let request = requests.of(row, scene, token.as_deref());
-    let (response, asked) = asked::during(app.router.clone().oneshot(request)).await;
+    let (response, asked) = check_log::record_checks(app.router.clone().oneshot(request)).await;
     let response = response.expect("a router answers");
     let status = response.status();
     // A streaming response has begun with success; only errors are read.

@@ -24,7 +24,7 @@ pub(super) async fn list(
     Path(id): Path<DatasetId>,
 ) -> Result<([(HeaderName, String); 1], Json<Vec<ApprovalLimit>>), Rejection> {
     let all = approval::limits(&ctx, &actor, id).await?;
-    let tag = of_part(&approval::limits_version(&all)?, &version::of(&all)?);
+    let tag = of_part(&approval::limits_version(&all)?, &version::compute_version(&all)?);
     Ok(([(header::ETAG, tag)], Json(all)))
 }
 

@@ -15,7 +15,7 @@ use crate::connections::ConnectionHandle;
 use undertone_server_core::auth::{Access, Actor, KNOWN, open_device, sign_device};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
-use undertone_server_core::service::session::{self, Renewed};
+use undertone_server_core::service::session::{self, RenewedSession};
 
 /// Returns whether browsers reach the server over TLS, directly or through a proxy.
 pub fn secure(ctx: &Ctx) -> bool {
@@ -104,8 +104,8 @@ async fn who(ctx: &Ctx, headers: &HeaderMap) -> (Option<Actor>, Vec<String>) {
     }
     let Some(token) = read(ctx, headers, Kind::Refresh) else { return (None, Vec::new()) };
     match session::refresh(ctx, token).await {
-        Ok(Renewed::Pair(id, tokens)) => (session::actor_of(ctx, id).await.ok(), set(ctx, &tokens)),
-        Ok(Renewed::Late(id)) => (session::actor_of(ctx, id).await.ok(), Vec::new()),
+        Ok(RenewedSession::Pair(id, tokens)) => (session::actor_of(ctx, id).await.ok(), set(ctx, &tokens)),
+        Ok(RenewedSession::Late(id)) => (session::actor_of(ctx, id).await.ok(), Vec::new()),
         Err(error) if error.code() == Code::Unauthenticated => (None, clear(ctx)),
         Err(error) => {
             // The error is logged; this request continues without a member and keeps the cookies.

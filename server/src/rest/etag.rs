@@ -15,11 +15,11 @@ use axum::response::{IntoResponse as _, Response};
 use undertone_api::problem::Code;
 
 use super::problem::Rejection;
-use undertone_server_core::service::version::{self, Expected};
+use undertone_server_core::service::version::{self, ExpectedVersion};
 
 /// The versions in `If-Match`; without the header, any version.
 #[derive(Debug, Clone)]
-pub struct IfMatch(pub Expected);
+pub struct IfMatch(pub ExpectedVersion);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Infallible;
@@ -27,21 +27,21 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let named = tags(&parts.headers, &header::IF_MATCH);
         Ok(Self(match named {
-            None => Expected::Anything,
-            Some(tags) if tags.iter().any(|tag| tag == "*") => Expected::Anything,
+            None => ExpectedVersion::Anything,
+            Some(tags) if tags.iter().any(|tag| tag == "*") => ExpectedVersion::Anything,
             // A weak tag does not identify a state for writing.
-            Some(tags) => Expected::OneOf(tags.into_iter().filter(|tag| !tag.starts_with("W/")).collect()),
+            Some(tags) => ExpectedVersion::OneOf(tags.into_iter().filter(|tag| !tag.starts_with("W/")).collect()),
         }))
     }
 }
 
 impl IfMatch {
     /// Returns the expected versions of the written part, for tags of [`of_part`].
-    pub(super) fn of_part(self) -> Expected {
+    pub(super) fn of_part(self) -> ExpectedVersion {
         let part = |tag: &String| tag.split('.').next().unwrap_or_default().to_owned();
         match self.0 {
-            Expected::Anything => Expected::Anything,
-            Expected::OneOf(tags) => Expected::OneOf(tags.iter().map(part).collect()),
+            ExpectedVersion::Anything => ExpectedVersion::Anything,
+            ExpectedVersion::OneOf(tags) => ExpectedVersion::OneOf(tags.iter().map(part).collect()),
         }
     }
 }
@@ -97,7 +97,7 @@ async fn tagged(response: Response) -> Response {
     let Ok(body) = to_bytes(body, usize::MAX).await else {
         return Rejection::new(Code::Internal, "the answer broke off").into_response();
     };
-    if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::of_bytes(&body))) {
+    if let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", version::hash_bytes(&body))) {
         parts.headers.insert(header::ETAG, tag);
     }
     Response::from_parts(parts, Body::from(body))

@@ -18,7 +18,7 @@ use undertone_api::problem::Problem;
 use super::extract::{Caller, From, Path};
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
-use undertone_server_core::ctx::{Ctx, Seen, Subject};
+use undertone_server_core::ctx::{Ctx, StreamSubject, SubjectState};
 use undertone_server_core::service::event::{Events, watch};
 
 /// The interval of keep-alive messages, so that both ends detect a lost connection.
@@ -42,7 +42,7 @@ pub(super) async fn job(
     Path(id): Path<JobId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, Subject::Job(id), Operation::ReadJob, known(&headers)).await?;
+    let events = watch(&ctx, &actor, from, StreamSubject::Job(id), Operation::ReadJob, known(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("job").data(&seen.json)))
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn consortium(
     Path(id): Path<ConsortiumId>,
     headers: HeaderMap,
 ) -> Result<Response, Rejection> {
-    let events = watch(&ctx, &actor, from, Subject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
+    let events = watch(&ctx, &actor, from, StreamSubject::Consortium(id), Operation::ReadJob, known(&headers)).await?;
     Ok(stream(events, |seen| Event::default().event("consortium").data(&seen.json)))
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn known(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Returns a stream of events, each formatted by `said`.
-pub(crate) fn stream(events: Events, said: impl Fn(&Seen) -> Event + Send + 'static) -> Response {
+pub(crate) fn stream(events: Events, said: impl Fn(&SubjectState) -> Event + Send + 'static) -> Response {
     let told = futures::stream::unfold((events, said), |(mut events, said)| async move {
         let seen = events.next().await?;
         let event = said(&seen).id(&seen.version).retry(RETRY);

@@ -23,7 +23,7 @@ use undertone_server_core::auth::{Actor, Origin};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 use undertone_server_core::service::session;
 
 /// The caller, by bearer token or by the cookies that [`super::cookie::identify`] has read.
@@ -133,7 +133,7 @@ impl<S: Send + Sync, T: DeserializeOwned + ToSchema> FromRequest<S> for Json<T> 
         let (parts, body) = request.into_parts();
         let whole = Request::from_parts(parts.clone(), body);
         let body = Bytes::from_request(whole, state).await.map_err(|rejection| unread(rejection.into()))?;
-        nul::refuse_in_json(&body)?;
+        nul_bytes::refuse_in_json(&body)?;
         let request = Request::from_parts(parts, Body::from(body.clone()));
         match axum::Json::<T>::from_request(request, state).await {
             Ok(axum::Json(value)) => Ok(Self(value)),
@@ -192,7 +192,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
-        nul::refuse_encoded(parts.uri.path().as_bytes()).map_err(|_| Error::not_found("address"))?;
+        nul_bytes::refuse_encoded(parts.uri.path().as_bytes()).map_err(|_| Error::not_found("address"))?;
         let path = axum::extract::Path::<T>::from_request_parts(parts, state).await;
         path.map(|path| Self(path.0)).map_err(|_| Error::not_found("address").into())
     }
@@ -206,7 +206,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Rejection> {
-        nul::refuse_encoded(parts.uri.query().unwrap_or_default().as_bytes())?;
+        nul_bytes::refuse_encoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         limit(parts)?;
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         query.map(|query| Self(query.0)).map_err(|rejection| Rejection::new(Code::Malformed, rejection.body_text()))

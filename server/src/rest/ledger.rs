@@ -50,7 +50,7 @@ pub(super) async fn entries(
     Query(query): Query<EntryQuery>,
 ) -> Result<Json<Page<LedgerEntry>>, Rejection> {
     let EntryQuery { cursor, limit, kind, job, since, until } = query;
-    let wanted = ledger::Wanted { kind, job, since, until };
+    let wanted = ledger::EntryFilter { kind, job, since, until };
     Ok(Json(ledger::search(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn over(
     Path(id): Path<ConsortiumId>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Page<Member>>, Rejection> {
-    let all = role::over(&ctx, &actor, id).await?;
+    let all = role::list_consortium_members(&ctx, &actor, id).await?;
     Ok(Json(cut(all, &page, |member| member.id.0)?))
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn add_over(
     Path(id): Path<ConsortiumId>,
     Json(new): Json<NewConsortiumMember>,
 ) -> Result<(StatusCode, Json<Member>), Rejection> {
-    Ok((StatusCode::CREATED, Json(role::add_over(&ctx, &actor, id, &new).await?)))
+    Ok((StatusCode::CREATED, Json(role::add_consortium_member(&ctx, &actor, id, &new).await?)))
 }
 
 /// Replace the roles of a member over a consortium
@@ -99,7 +99,7 @@ pub(super) async fn assign_over(
     Path((id, member)): Path<(ConsortiumId, MemberId)>,
     Json(roles): Json<RoleAssignment>,
 ) -> Result<Json<Member>, Rejection> {
-    Ok(Json(role::assign_over(&ctx, &actor, id, member, &roles).await?))
+    Ok(Json(role::assign_consortium_roles(&ctx, &actor, id, member, &roles).await?))
 }
 
 /// List the links that invite operators, newest first

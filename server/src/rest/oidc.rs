@@ -26,12 +26,12 @@ use undertone_api::problem::Code;
 use super::cookie;
 use super::extract::{Path, Query, SignedIn, Whence};
 use super::problem::Rejection;
-use undertone_server_core::auth::provider::{Attempt, ProviderError};
+use undertone_server_core::auth::provider::{ProviderError, SignInAttempt};
 use undertone_server_core::auth::{Actor, Origin, Provider};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ring::RingKey;
 use undertone_server_core::service::oidc;
-use undertone_server_core::service::session::Entered;
+use undertone_server_core::service::session::SignInResult;
 
 /// The path where a sign-in at the provider begins.
 const START: &str = "/oidc/start";
@@ -51,7 +51,7 @@ const LONGEST: usize = 1000;
 struct Begun {
     /// The id of the provider.
     provider: String,
-    attempt: Attempt,
+    attempt: SignInAttempt,
     /// The final address of the browser.
     to: String,
     /// The secret of an invitation to accept.
@@ -197,8 +197,8 @@ async fn finish(
         };
     }
     match oidc::enter(ctx, from, &identity, begun.invitation.as_deref()).await {
-        Ok(Ok(Entered::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &begun.to),
-        Ok(Ok(Entered::Half(half))) => {
+        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &begun.to),
+        Ok(Ok(SignInResult::Half(half))) => {
             leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&begun.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),

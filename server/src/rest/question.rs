@@ -16,7 +16,7 @@ use undertone_api::question::{
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::nul;
+use undertone_server_core::nul_bytes;
 use undertone_server_core::service::question;
 
 /// The largest body of an import, bytes: 16 MiB.
@@ -75,7 +75,7 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Question>>, Rejection> {
     let ListQuery { cursor, limit, state, round, dataset } = query;
-    let wanted = question::Wanted { state, round, dataset };
+    let wanted = question::QuestionFilter { state, round, dataset };
     Ok(Json(question::list(&ctx, &actor, id, &wanted, &PageQuery { cursor, limit }).await?))
 }
 
@@ -132,7 +132,8 @@ pub(super) async fn export(
     Path(id): Path<JobId>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, Rejection> {
-    let question::Export { name, content_type, body } = question::export(&ctx, &actor, id, query.format).await?;
+    let question::QuestionExport { name, content_type, body } =
+        question::export(&ctx, &actor, id, query.format).await?;
     let headers = [
         (header::CONTENT_TYPE, content_type.to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
@@ -156,6 +157,6 @@ pub(super) async fn import(
     Query(query): Query<ImportQuery>,
     text: String,
 ) -> Result<Json<ImportResult>, Rejection> {
-    nul::refuse_in_json(text.as_bytes())?;
+    nul_bytes::refuse_in_json(text.as_bytes())?;
     Ok(Json(question::import(&ctx, &actor, id, query.name.as_deref(), &text).await?))
 }

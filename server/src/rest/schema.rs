@@ -58,7 +58,7 @@ mod tests {
 
     use crate::testing::on_both;
     use undertone_server_core::service::certificate;
-    use undertone_server_core::service::world::World;
+    use undertone_server_core::service::world::TestConsortium;
     use undertone_server_core::service::world::finished::finished;
 
     /// Returns the mismatch between a document and the published schema, if any. The content of the signed text is
@@ -80,7 +80,7 @@ mod tests {
 
     on_both! {
         async fn certificates_are_what_their_schema_says(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 2, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
             let job = finished(&mut world, 2).await.summary.id;
             let file = certificate::file(&app.ctx, &world.sites[1].steward, job).await.expect("issued");
             let file = serde_json::to_value(&file).expect("a file is JSON");

@@ -10,7 +10,7 @@ use undertone_api::session::{RefreshRequest, Session, SignIn, TokenPair};
 use super::extract::{Caller, Json, Whence};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::session::{self, Entered, Renewed};
+use undertone_server_core::service::session::{self, RenewedSession, SignInResult};
 
 /// Sign in
 ///
@@ -26,8 +26,8 @@ pub(super) async fn sign_in(
     Json(credentials): Json<SignIn>,
 ) -> Result<Response, Rejection> {
     Ok(match session::sign_in(&ctx, from, &credentials).await? {
-        Entered::Whole(session) => Json(session).into_response(),
-        Entered::Half(half) => (StatusCode::ACCEPTED, Json(half)).into_response(),
+        SignInResult::Whole(session) => Json(session).into_response(),
+        SignInResult::Half(half) => (StatusCode::ACCEPTED, Json(half)).into_response(),
     })
 }
 
@@ -56,8 +56,8 @@ pub(super) async fn refresh(
     Json(refresh): Json<RefreshRequest>,
 ) -> Result<Json<TokenPair>, Rejection> {
     match session::refresh(&ctx, &refresh.refresh_token).await? {
-        Renewed::Pair(_, tokens) => Ok(Json(tokens)),
-        Renewed::Late(_) => Err(Rejection::new(
+        RenewedSession::Pair(_, tokens) => Ok(Json(tokens)),
+        RenewedSession::Late(_) => Err(Rejection::new(
             Code::Unauthenticated,
             "this token was used a moment ago: use those of that answer, or ask again in 30 seconds if it was lost",
         )),

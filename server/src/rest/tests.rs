@@ -16,7 +16,7 @@ use undertone_api::problem::{Code, Problem};
 
 use crate::testing::{PASSWORD, Person, newcomer, on_both};
 use undertone_server_core::service::invitation;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 /// Checks that an error response is a problem document with this code, and returns it.
 fn problem(response: &TestResponse, code: Code) -> Problem {
@@ -237,7 +237,7 @@ fn jar(set: &[String]) -> String {
 }
 
 /// Adds a member with every role at a site's organization, and signs in.
-pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &World, site: usize) -> Person {
+pub(crate) async fn member_of(app: &crate::testing::TestApp, world: &TestConsortium, site: usize) -> Person {
     let steward = &world.sites[site].steward;
     let organization = steward.organizations()[0];
     let roles = vec![Role::OrganizationAdmin, Role::DataSteward, Role::Researcher, Role::Auditor];

@@ -3,7 +3,7 @@
 use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 use undertone_server_core::service::finish::Outcome;
-use undertone_server_core::service::offer::Offer;
+use undertone_server_core::service::offer::WorkOffer;
 use undertone_worker::daemon::Submission;
 
 /// A call of a worker.
@@ -30,7 +30,7 @@ pub(super) enum WorkerCall {
 /// An answer of the server.
 #[derive(Debug)]
 pub(super) enum ServerAnswer {
-    Offer(Box<Offer>),
+    Offer(Box<WorkOffer>),
     /// Done, without further content.
     Done,
     /// Countersignatures, or receipts.
@@ -78,9 +78,9 @@ impl CallOutcome {
     pub(super) fn word(&self) -> String {
         match self {
             Self::Said(ServerAnswer::Offer(offer)) => match **offer {
-                Offer::Nothing => "nothing to do".to_owned(),
-                Offer::Proposal { .. } => "a proposal".to_owned(),
-                Offer::Work { .. } => "work".to_owned(),
+                WorkOffer::Nothing => "nothing to do".to_owned(),
+                WorkOffer::Proposal { .. } => "a proposal".to_owned(),
+                WorkOffer::Work { .. } => "work".to_owned(),
             },
             Self::Said(ServerAnswer::Done) => "done".to_owned(),
             Self::Said(ServerAnswer::Signed(signed)) => format!("{} documents", signed.len()),

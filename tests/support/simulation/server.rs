@@ -10,8 +10,8 @@ use undertone_api::id::WorkerId;
 use undertone_server_core::ctx::{ManualClock, Random};
 use undertone_server_core::error::Error;
 use undertone_server_core::fault::{self, FailureKind, FailurePlan, SimulatedCrash};
-use undertone_server_core::service::offer::Asking;
-use undertone_server_core::service::round::{Header, Incoming};
+use undertone_server_core::service::offer::OfferRequest;
+use undertone_server_core::service::round::{VectorHeader, VectorUpload};
 use undertone_server_core::service::{approval, finish, lease, offer, receipt, round, witness};
 use undertone_server_core::{Config, Ctx};
 
@@ -32,7 +32,7 @@ pub(super) struct SimulatedServer {
     /// An accident planned for the next call.
     pub(super) planned: Option<FailurePlan>,
     /// A vector that has arrived completely, but is not processed.
-    arriving: Option<Incoming>,
+    arriving: Option<VectorUpload>,
 }
 
 impl SimulatedServer {
@@ -160,7 +160,7 @@ fn call_outcome(answer: Option<Result<ServerAnswer, Error>>) -> CallOutcome {
 async fn answer(ctx: &Ctx, worker: WorkerId, message: WorkerCall) -> Result<ServerAnswer, Error> {
     match message {
         WorkerCall::NextOffer { decided, leases } => {
-            let asking = Asking { wait_seconds: 0, decided, leases };
+            let asking = OfferRequest { wait_seconds: 0, decided, leases };
             Ok(ServerAnswer::Offer(Box::new(offer::next(ctx, worker, &asking).await?)))
         }
         WorkerCall::Decide(decision) => approval::decide(ctx, worker, &decision).await.map(|()| ServerAnswer::Done),
@@ -191,8 +191,8 @@ async fn receive(
     series: String,
     round: u32,
     letter: undertone_worker::daemon::Submission,
-) -> Result<Incoming, Error> {
-    let header = Header {
+) -> Result<VectorUpload, Error> {
+    let header = VectorHeader {
         lease,
         series,
         round,

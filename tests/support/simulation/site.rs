@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::problem::Code;
 use undertone_api::signed::Manifest;
-use undertone_server_core::service::offer::Offer;
+use undertone_server_core::service::offer::WorkOffer;
 use undertone_worker::config::Config;
 use undertone_worker::daemon::{self, Site};
 use undertone_worker::fault::{self, FailurePlan, SimulatedCrash};
@@ -264,8 +264,8 @@ impl SiteProcess {
         let outcome = network.carry(self.worker, WorkerCall::NextOffer { decided, leases }).await?;
         let CallOutcome::Said(ServerAnswer::Offer(offer)) = outcome else { return Ok(true) };
         match *offer {
-            Offer::Nothing => {}
-            Offer::Proposal { manifest, dataset } => {
+            WorkOffer::Nothing => {}
+            WorkOffer::Proposal { manifest, dataset } => {
                 let considered = self.live(|life| {
                     let outcome = daemon::consider(&life.site, &manifest, dataset);
                     if outcome.is_ok() {
@@ -279,7 +279,7 @@ impl SiteProcess {
                     considered.map(|outcome| outcome.map_err(|error| error.to_string())),
                 );
             }
-            Offer::Work { manifest, dataset, lease, steward, approval } => {
+            WorkOffer::Work { manifest, dataset, lease, steward, approval } => {
                 let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
                 let Some(life) = self.life.as_mut() else { return Ok(true) };
                 let lease_time = std::time::Duration::from_mins(1);

@@ -183,7 +183,7 @@ async fn wait_for_datasets(
     let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
     let expected = speech + questions::DATASETS;
     let end = tokio::time::Instant::now() + PATIENCE;
-    let mut waiter = ctx.wake().listen();
+    let mut waiter = ctx.changes().subscribe();
     loop {
         let actor = &consortium.people[0].actor;
         let datasets =

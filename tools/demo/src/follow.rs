@@ -30,7 +30,7 @@ pub(super) async fn follow_job(
         .allowed_measurements()
         .tests
         .len();
-    let mut waiter = ctx.wake().listen();
+    let mut waiter = ctx.changes().subscribe();
     let mut count = 0;
     let mut shown_wait = String::new();
     let mut last = Instant::now();

@@ -136,7 +136,7 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
 /// Prints the address of the first questions when they are ready, or the reason if the job ended without any.
 pub(super) async fn announce(ctx: &Ctx, consortium: &DemoConsortium, id: JobId, began: Instant) {
     let actor = &consortium.people[0].actor;
-    let mut waiter = ctx.wake().listen();
+    let mut waiter = ctx.changes().subscribe();
     loop {
         // If the questions cannot be read, the demo continues without this line; the page shows the reason.
         let Ok(jobs) = question::asking(ctx, actor, consortium.id).await else { return };

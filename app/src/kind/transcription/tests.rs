@@ -312,7 +312,7 @@ fn consent_describes_protection_and_its_limits() {
         consent.contains("in one voice") && consent.contains("named 15 to 19 %") && !consent.contains("McAdams"),
         "{consent}"
     );
-    let cloned = self::spec(cloned);
+    let cloned = self::spec(use_own_voices);
     let consent = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
         "in the recorded voices, mixed with dummies in imitations of these voices",

@@ -113,8 +113,8 @@ mod tests {
             [(0, false), (30, true), (59, true), (60, true), (89, true), (90, true), (119, true), (120, false)]
         {
             // The code of step 2.
-            let found = step_of(SECRET, "359152", at).expect("a secret");
-            assert_eq!(found, holds.then_some(2), "at {at}");
+            let step = step_of(SECRET, "359152", at).expect("a secret");
+            assert_eq!(step, holds.then_some(2), "at {at}");
         }
         for wrong in ["", "35915", "3591520", "abcdef", "３５９１５２"] {
             assert_eq!(step_of(SECRET, wrong, 60).expect("a secret"), None, "{wrong}");

@@ -48,10 +48,10 @@ pub struct Origin {
 impl Origin {
     /// Makes an origin from the address and the user agent.
     pub fn new(address: IpAddr, user_agent: &str) -> Self {
-        let known = |list: &[(&str, &'static str)]| {
+        let find_name = |list: &[(&str, &'static str)]| {
             list.iter().find(|(mark, _)| user_agent.contains(mark)).map_or("", |(_, name)| name)
         };
-        Self { address, family: known(&FAMILIES), system: known(&SYSTEMS), device: None }
+        Self { address, family: find_name(&FAMILIES), system: find_name(&SYSTEMS), device: None }
     }
 
     /// Returns the origin with the member of a known device.

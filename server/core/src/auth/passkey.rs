@@ -171,9 +171,9 @@ mod tests {
             ("https://[2001:db8::1]", None),
             ("undertone.example.org", None),
         ] {
-            let found = PasskeyPlace::of_address(address);
-            let found = found.as_ref().map(|place| (place.relying_party.as_str(), place.origin.as_str()));
-            assert_eq!(found, place, "{address}");
+            let result = PasskeyPlace::of_address(address);
+            let result = result.as_ref().map(|place| (place.relying_party.as_str(), place.origin.as_str()));
+            assert_eq!(result, place, "{address}");
         }
     }
 }

@@ -68,14 +68,14 @@ impl Passwords {
     pub async fn verify(&self, password: &str, stored: Option<&str>) -> Result<bool, Error> {
         let (password, stored, decoy) = (password.to_owned(), stored.map(str::to_owned), Arc::clone(&self.decoy));
         self.run(move || {
-            let known = stored.is_some();
+            let has_hash = stored.is_some();
             let phc = match stored {
                 Some(phc) => phc,
                 None => decoy_hash(&decoy)?,
             };
             let parsed = PasswordHash::new(&phc)
                 .map_err(|error| Error::internal("reading a password's hash", error.to_string()))?;
-            Ok(argon2()?.verify_password(password.as_bytes(), &parsed).is_ok() && known)
+            Ok(argon2()?.verify_password(password.as_bytes(), &parsed).is_ok() && has_hash)
         })
         .await?
     }
@@ -101,13 +101,13 @@ impl Passwords {
     /// `unavailable`, with the seconds after which the caller may retry, when `MOST_OF_NETWORK` are taken.
     pub fn enter(&self, address: IpAddr) -> Result<NetworkPlace, Error> {
         let network = network_of(address);
-        let mut taken = self.of_networks.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(network).or_default();
+        let mut counts = self.of_networks.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(network).or_default();
         if *count >= MOST_OF_NETWORK {
             return Err(crowded());
         }
         *count += 1;
-        Ok(NetworkPlace { network, taken: Arc::clone(&self.of_networks) })
+        Ok(NetworkPlace { network, counts: Arc::clone(&self.of_networks) })
     }
 
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
@@ -117,7 +117,7 @@ impl Passwords {
             .await
             .map_err(|error| Error::internal("waiting to hash a password", error))?;
         tokio::task::spawn_blocking(move || {
-            let _held = (permit, place);
+            let _permits = (permit, place);
             work()
         })
         .await
@@ -129,16 +129,16 @@ impl Passwords {
 #[derive(Debug)]
 pub struct NetworkPlace {
     network: IpAddr,
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 impl Drop for NetworkPlace {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.network) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.network) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.network);
+                counts.remove(&self.network);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Drop for NetworkPlace {
 
 /// Returns whether a password is easily guessed: common passwords, words, dates, neighbouring keys, or terms known
 /// about its owner. Fewer than 10^8 guesses (zxcvbn's score below 3) are too few even with a slow hash.
-pub fn guessed_early(password: &str, known: &[&str]) -> bool {
+pub fn is_easily_guessed(password: &str, known: &[&str]) -> bool {
     zxcvbn::zxcvbn(password, known).score() < zxcvbn::Score::Three
 }
 
@@ -172,8 +172,8 @@ fn decoy_hash(cell: &OnceLock<String>) -> Result<String, Error> {
     if let Some(hash) = cell.get() {
         return Ok(hash.clone());
     }
-    let made = hash("nobody has this password", [0; 16])?;
-    Ok(cell.get_or_init(|| made).clone())
+    let decoy = hash("nobody has this password", [0; 16])?;
+    Ok(cell.get_or_init(|| decoy).clone())
 }
 
 #[cfg(test)]
@@ -182,13 +182,13 @@ mod tests {
 
     use undertone_api::problem::Code;
 
-    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, Passwords, guessed_early};
+    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, Passwords, is_easily_guessed};
 
     /// Each task reports its start and then waits for permission to continue.
     #[tokio::test]
     async fn four_are_hashed_at_a_time_and_a_fifth_waits() {
         let passwords = Passwords::default();
-        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (begin, mut starts) = tokio::sync::mpsc::unbounded_channel();
         let (go_on, let_go) = mpsc::channel::<()>();
         let let_go = Arc::new(Mutex::new(let_go));
         let work = |number: usize| {
@@ -203,14 +203,14 @@ mod tests {
         };
         let mut works: Vec<_> = (0..AT_A_TIME).map(&work).collect();
         for _ in 0..AT_A_TIME {
-            begun.recv().await.expect("it begins");
+            starts.recv().await.expect("it begins");
         }
         assert_eq!(passwords.permits.available_permits(), 0);
         works.push(work(AT_A_TIME));
         tokio::task::yield_now().await;
-        assert!(begun.try_recv().is_err(), "the fifth waits");
+        assert!(starts.try_recv().is_err(), "the fifth waits");
         go_on.send(()).expect("one goes on");
-        assert_eq!(begun.recv().await, Some(AT_A_TIME));
+        assert_eq!(starts.recv().await, Some(AT_A_TIME));
         for _ in 0..AT_A_TIME {
             go_on.send(()).expect("the others go on");
         }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_guessed_early_is_refused_and_a_sentence_is_not() {
+    fn easily_guessed_password_is_recognized() {
         for early in [
             "password1234",
             "passwordpassword",
@@ -268,12 +268,12 @@ mod tests {
             "iloveyou1234",
             "northernnorthern",
         ] {
-            assert!(guessed_early(early, &["Northern", "n@northern.example"]), "{early}");
+            assert!(is_easily_guessed(early, &["Northern", "n@northern.example"]), "{early}");
         }
         for late in
             ["a long enough password", "another long password", "correct horse battery staple", "right horse battery"]
         {
-            assert!(!guessed_early(late, &["Northern", "n@northern.example"]), "{late}");
+            assert!(!is_easily_guessed(late, &["Northern", "n@northern.example"]), "{late}");
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_password_is_right_for_nobody_not_even_the_decoys_own() {
+    async fn unknown_member_has_no_right_password() {
         let passwords = Passwords::default();
         assert!(!passwords.verify("nobody has this password", None).await.expect("checked"));
     }

@@ -7,7 +7,7 @@
 //! lists and tests the address, method, server function or page of each operation.
 
 #[cfg(any(test, feature = "testing"))]
-pub mod asked;
+pub mod check_log;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -184,7 +184,7 @@ operations! {
 pub fn check(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error> {
     let answer = answer(actor, operation, place);
     #[cfg(any(test, feature = "testing"))]
-    asked::note(operation, place, answer.is_ok());
+    check_log::record_check(operation, place, answer.is_ok());
     answer
 }
 
@@ -216,12 +216,16 @@ fn answer(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error
         let remedy = "this server asks everybody for a second factor: set yours up under Settings, Security";
         return Err(Error::problem(Code::SecondFactorMissing, remedy));
     }
-    let standings = Standing::of(actor, place);
+    let standings = Standing::list_for(actor, place);
     if operation.allowed().iter().any(|who| standings.contains(who)) {
-        return if actor.reaches(operation.scope()) { Ok(()) } else { Err(Error::forbidden(beyond(operation))) };
+        return if actor.reaches(operation.scope()) {
+            Ok(())
+        } else {
+            Err(Error::forbidden(describe_missing_scope(operation)))
+        };
     }
     if standings.iter().any(|standing| standing.sees()) || place == Place::Server {
-        return Err(Error::forbidden(format!("this takes the role of {}", wanted(operation))));
+        return Err(Error::forbidden(format!("this takes the role of {}", describe_required_roles(operation))));
     }
     Err(Error::not_found(match place {
         Place::Server => "thing",
@@ -232,20 +236,20 @@ fn answer(actor: &Actor, operation: Operation, place: Place) -> Result<(), Error
 
 /// Returns whether the actor may perform the operation; used by lists and pages that show only permitted operations.
 pub fn allows(actor: &Actor, operation: Operation, place: Place) -> bool {
-    let standings = Standing::of(actor, place);
+    let standings = Standing::list_for(actor, place);
     let open = !actor.is_confined() || CONFINED.contains(&operation);
     open && operation.allowed().iter().any(|who| standings.contains(who)) && actor.reaches(operation.scope())
 }
 
 /// Explains why a key may not perform an operation that its owner may perform.
-fn beyond(operation: Operation) -> String {
+fn describe_missing_scope(operation: Operation) -> String {
     match operation.scope() {
         Some(scope) => format!("this key does not reach so far: use one with the scope `{}`", scope.word()),
         None => "no key reaches this: sign in".to_owned(),
     }
 }
 
-fn wanted(operation: Operation) -> String {
+fn describe_required_roles(operation: Operation) -> String {
     let words: Vec<&str> = operation.allowed().iter().map(|who| who.label()).collect();
     words.join(" or ")
 }

@@ -1,7 +1,7 @@
 //! Sign-in at an identity provider by OpenID Connect: the authorization code flow with PKCE, state and nonce. This
 //! module talks to the provider and verifies its responses; `service::oidc` maps the identity to a member.
 //!
-//! An [`Attempt`] holds the values that must come back unchanged. It is stored encrypted in a cookie of the browser
+//! A [`SignInAttempt`] holds the values that must come back unchanged. It is stored encrypted in a cookie of the browser
 //! that began (see `rest::oidc`), so it works at every replica, and no other browser can finish the attempt.
 
 mod http;
@@ -29,7 +29,7 @@ use crate::config::{Config, OidcConfig};
 use crate::ctx::Ctx;
 
 /// The time for which the provider's metadata and keys are cached.
-const BELIEVED: Duration = Duration::hours(1);
+const METADATA_LIFETIME: Duration = Duration::hours(1);
 /// The time after which the metadata is requested again when a signature is by an unknown key.
 const AGAIN: Duration = Duration::minutes(1);
 /// The time for which callers receive the last error at once, after the provider failed to answer.
@@ -56,27 +56,27 @@ pub struct Provider {
     config: OidcConfig,
     issuer: IssuerUrl,
     http: reqwest::Client,
-    known: RwLock<Option<Known>>,
+    metadata_cache: RwLock<Option<CachedMetadata>>,
     /// Locked during a request, so that one runs at a time; contains the last failure.
-    asking: Mutex<Option<Failure>>,
+    last_failure: Mutex<Option<MetadataFailure>>,
 }
 
 /// A failed request for the provider's metadata, and its time.
-struct Failure {
-    said: String,
+struct MetadataFailure {
+    reason: String,
     at: OffsetDateTime,
 }
 
 /// The provider's metadata, and the time of its retrieval.
 #[derive(Clone)]
-struct Known {
+struct CachedMetadata {
     metadata: Arc<CoreProviderMetadata>,
     at: OffsetDateTime,
 }
 
 /// The values that must come back unchanged.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Attempt {
+pub struct SignInAttempt {
     state: String,
     nonce: String,
     verifier: String,
@@ -120,27 +120,27 @@ impl Provider {
     ///
     /// # Errors
     /// [`ProviderError::Configuration`] if its address is invalid, or no HTTP client can be made.
-    pub fn of(config: &OidcConfig) -> Result<Option<Self>, ProviderError> {
+    pub fn from_config(config: &OidcConfig) -> Result<Option<Self>, ProviderError> {
         let Some(issuer) = &config.issuer else { return Ok(None) };
         let issuer = IssuerUrl::new(issuer.clone())
             .map_err(|error| ProviderError::Configuration(format!("oidc.issuer is no address: {error}")))?;
         let http = http::client().map_err(|error| ProviderError::Configuration(error.to_string()))?;
-        let known = RwLock::new(None);
-        let asking = Mutex::new(None);
-        Ok(Some(Self { id: String::new(), config: config.clone(), issuer, http, known, asking }))
+        let metadata_cache = RwLock::new(None);
+        let last_failure = Mutex::new(None);
+        Ok(Some(Self { id: String::new(), config: config.clone(), issuer, http, metadata_cache, last_failure }))
     }
 
     /// Makes every configured provider: the one of `oidc.*` first.
     ///
     /// # Errors
-    /// As [`Self::of`], and if the file of a secret cannot be read.
-    pub fn all(config: &Config) -> Result<Vec<Self>, ProviderError> {
-        let mut all: Vec<Self> = Self::of(&config.oidc)?.into_iter().collect();
+    /// As [`Self::from_config`], and if the file of a secret cannot be read.
+    pub fn load_all(config: &Config) -> Result<Vec<Self>, ProviderError> {
+        let mut all: Vec<Self> = Self::from_config(&config.oidc)?.into_iter().collect();
         for further in &config.providers {
             let unread =
                 |error| ProviderError::Configuration(format!("client_secret_file of `{}`: {error}", further.id));
             let settings = further.read().map_err(unread)?;
-            all.extend(Self::of(&settings)?.map(|provider| Self { id: further.id.clone(), ..provider }));
+            all.extend(Self::from_config(&settings)?.map(|provider| Self { id: further.id.clone(), ..provider }));
         }
         Ok(all)
     }
@@ -174,9 +174,10 @@ impl Provider {
     ///
     /// # Errors
     /// [`ProviderError::Unreachable`] if the provider does not return its metadata.
-    pub async fn begin(&self, ctx: &Ctx) -> Result<(String, Attempt), ProviderError> {
-        let attempt = Attempt { state: ctx.random.secret(), nonce: ctx.random.secret(), verifier: ctx.random.secret() };
-        let metadata = self.known(ctx, BELIEVED).await?;
+    pub async fn begin(&self, ctx: &Ctx) -> Result<(String, SignInAttempt), ProviderError> {
+        let attempt =
+            SignInAttempt { state: ctx.random.secret(), nonce: ctx.random.secret(), verifier: ctx.random.secret() };
+        let metadata = self.load_metadata(ctx, METADATA_LIFETIME).await?;
         let client = CoreClient::from_provider_metadata((*metadata).clone(), self.client_id(), self.secret())
             .set_redirect_uri(self.redirect(ctx)?);
         let verifier = PkceCodeVerifier::new(attempt.verifier.clone());
@@ -198,7 +199,7 @@ impl Provider {
     pub async fn finish(
         &self,
         ctx: &Ctx,
-        attempt: &Attempt,
+        attempt: &SignInAttempt,
         state: &str,
         code: &str,
         issuer: Option<&str>,
@@ -207,7 +208,7 @@ impl Provider {
         if !same || issuer.is_some_and(|issuer| issuer != self.issuer.as_str()) {
             return Err(ProviderError::Attempt);
         }
-        let metadata = self.known(ctx, BELIEVED).await?;
+        let metadata = self.load_metadata(ctx, METADATA_LIFETIME).await?;
         let client = CoreClient::from_provider_metadata((*metadata).clone(), self.client_id(), self.secret())
             .set_redirect_uri(self.redirect(ctx)?);
         let ask = |request| http::ask(self.http.clone(), request);
@@ -218,11 +219,11 @@ impl Provider {
             .request_async(&ask)
             .await
             .map_err(|error| match error {
-                RequestTokenError::ServerResponse(said) => ProviderError::Code(said.error().to_string()),
+                RequestTokenError::ServerResponse(response) => ProviderError::Code(response.error().to_string()),
                 other => ProviderError::Unreachable(other.to_string()),
             })?;
         let id_token = tokens.id_token().ok_or_else(|| ProviderError::Identity("there is no ID token".to_owned()))?;
-        let claims = self.believed(ctx, id_token, attempt, tokens.access_token()).await?;
+        let claims = self.verify_token(ctx, id_token, attempt, tokens.access_token()).await?;
         let about = match client.user_info(tokens.access_token().clone(), Some(claims.subject().clone())) {
             // A provider with a userinfo endpoint may return name and e-mail there only.
             Ok(request) if claims.email().is_none() => {
@@ -235,35 +236,36 @@ impl Provider {
     }
 
     /// Verifies an ID token (signature, issuer, audience, time, nonce, and its access token) and returns its claims.
-    async fn believed(
+    async fn verify_token(
         &self,
         ctx: &Ctx,
         token: &CoreIdToken,
-        attempt: &Attempt,
+        attempt: &SignInAttempt,
         access: &AccessToken,
     ) -> Result<CoreIdTokenClaims, ProviderError> {
-        let metadata = self.known(ctx, BELIEVED).await?;
-        let first = self.checked(ctx, &metadata, token, attempt, access);
+        let metadata = self.load_metadata(ctx, METADATA_LIFETIME).await?;
+        let first = self.check_claims(ctx, &metadata, token, attempt, access);
         match first {
             // The provider may sign with a newer key.
             Err(ProviderError::Identity(_)) => {
-                let metadata = self.known(ctx, AGAIN).await?;
-                self.checked(ctx, &metadata, token, attempt, access)
+                let metadata = self.load_metadata(ctx, AGAIN).await?;
+                self.check_claims(ctx, &metadata, token, attempt, access)
             }
-            settled => settled,
+            result => result,
         }
     }
 
-    fn checked(
+    fn check_claims(
         &self,
         ctx: &Ctx,
         metadata: &CoreProviderMetadata,
         token: &CoreIdToken,
-        attempt: &Attempt,
+        attempt: &SignInAttempt,
         access: &AccessToken,
     ) -> Result<CoreIdTokenClaims, ProviderError> {
         let wrong = |error: &dyn std::error::Error| ProviderError::Identity(error.to_string());
-        let (issuer, keys) = (self.issuer.clone(), metadata.jwks().clone());
+        let issuer = self.issuer.clone();
+        let keys = metadata.jwks().clone();
         let verifier = match self.secret() {
             Some(secret) => CoreIdTokenVerifier::new_confidential_client(self.client_id(), secret, issuer, keys),
             None => CoreIdTokenVerifier::new_public_client(self.client_id(), issuer, keys),
@@ -275,8 +277,8 @@ impl Provider {
         if let Some(expected) = claims.access_token_hash() {
             let algorithm = token.signing_alg().map_err(|error| wrong(&error))?;
             let key = token.signing_key(&verifier).map_err(|error| wrong(&error))?;
-            let found = AccessTokenHash::from_token(access, algorithm, key).map_err(|error| wrong(&error))?;
-            if found != *expected {
+            let hash = AccessTokenHash::from_token(access, algorithm, key).map_err(|error| wrong(&error))?;
+            if hash != *expected {
                 return Err(ProviderError::Identity("the access token is another's".to_owned()));
             }
         }
@@ -298,33 +300,33 @@ impl Provider {
         }
     }
 
-    /// Returns the provider's metadata, not older than `believed`. One request runs at a time, and callers do not queue
+    /// Returns the provider's metadata, not older than `max_age`. One request runs at a time, and callers do not queue
     /// behind a provider that does not answer.
-    async fn known(&self, ctx: &Ctx, believed: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
+    async fn load_metadata(&self, ctx: &Ctx, max_age: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
         let now = ctx.now();
-        if let Some(metadata) = self.fresh(now, believed).await {
+        if let Some(metadata) = self.fresh(now, max_age).await {
             return Ok(metadata);
         }
-        let Ok(mut failure) = tokio::time::timeout(TURN, self.asking.lock()).await else {
+        let Ok(mut failure) = tokio::time::timeout(TURN, self.last_failure.lock()).await else {
             return Err(ProviderError::Unreachable("it was asked, and has not answered yet".to_owned()));
         };
         // Another caller may have requested it meanwhile.
-        if let Some(metadata) = self.fresh(now, believed).await {
+        if let Some(metadata) = self.fresh(now, max_age).await {
             return Ok(metadata);
         }
         if let Some(last) = failure.as_ref().filter(|last| now - last.at < FAILED) {
-            return Err(ProviderError::Unreachable(last.said.clone()));
+            return Err(ProviderError::Unreachable(last.reason.clone()));
         }
         match self.ask_metadata().await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
-                *self.known.write().await = Some(Known { metadata: Arc::clone(&metadata), at: now });
+                *self.metadata_cache.write().await = Some(CachedMetadata { metadata: Arc::clone(&metadata), at: now });
                 *failure = None;
                 Ok(metadata)
             }
-            Err(said) => {
-                *failure = Some(Failure { said: said.clone(), at: ctx.now() });
-                Err(ProviderError::Unreachable(said))
+            Err(reason) => {
+                *failure = Some(MetadataFailure { reason: reason.clone(), at: ctx.now() });
+                Err(ProviderError::Unreachable(reason))
             }
         }
     }
@@ -342,10 +344,10 @@ impl Provider {
         CoreProviderMetadata::discover_async(self.issuer.clone(), &ask).await.map_err(|error| chain(&error))
     }
 
-    /// Returns the cached metadata, unless it is older than `believed`.
-    async fn fresh(&self, now: OffsetDateTime, believed: Duration) -> Option<Arc<CoreProviderMetadata>> {
-        let known = self.known.read().await;
-        known.as_ref().filter(|known| now - known.at < believed).map(|known| Arc::clone(&known.metadata))
+    /// Returns the cached metadata, unless it is older than `max_age`.
+    async fn fresh(&self, now: OffsetDateTime, max_age: Duration) -> Option<Arc<CoreProviderMetadata>> {
+        let cache = self.metadata_cache.read().await;
+        cache.as_ref().filter(|entry| now - entry.at < max_age).map(|entry| Arc::clone(&entry.metadata))
     }
 
     /// Returns the provider's own redirect URL, so that the response of one provider is not mistaken for another's.

@@ -29,7 +29,7 @@ impl BusyPool {
         let mut busy = Self { pool, timings, go_on: Vec::new(), running: Vec::new() };
         for _ in 0..AT_A_TIME {
             let (go_on, wait) = mpsc::channel::<()>();
-            let (begin, begun) = tokio::sync::oneshot::channel();
+            let (begin, start) = tokio::sync::oneshot::channel();
             let step = busy.run(GREEDY, move || {
                 begin.send(()).expect("the test listens");
                 // Also ends with the test.
@@ -37,7 +37,7 @@ impl BusyPool {
             });
             busy.running.push(step);
             busy.go_on.push(go_on);
-            begun.await.expect("it begins");
+            start.await.expect("it begins");
         }
         busy
     }
@@ -76,13 +76,13 @@ async fn organization_beyond_its_waiting_steps_is_refused() {
 async fn step_of_a_caller_that_left_the_queue_never_runs() {
     let mut busy = BusyPool::new().await;
     let count = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&count);
-    let left = busy.run(HONEST, move || {
-        counted.fetch_add(1, Ordering::Relaxed);
+    let counter = Arc::clone(&count);
+    let abandoned = busy.run(HONEST, move || {
+        counter.fetch_add(1, Ordering::Relaxed);
     });
     BusyPool::settle().await;
-    left.abort();
-    assert!(left.await.expect_err("aborted").is_cancelled());
+    abandoned.abort();
+    assert!(abandoned.await.expect_err("aborted").is_cancelled());
     busy.go_on.clear();
     for step in busy.running.drain(..) {
         step.await.expect("no panic").expect("done");

@@ -62,9 +62,9 @@ pub fn table() -> String {
     let mut table = "| key | variable | built in | meaning |\n|---|---|---|---|\n".to_owned();
     for (key, built_in) in leaves(&Config::default()) {
         let variable = variable(&key);
-        let shown = if built_in.is_empty() { String::new() } else { format!("`{built_in}`") };
+        let default = if built_in.is_empty() { String::new() } else { format!("`{built_in}`") };
         let meaning = meaning(&top, &schemas, &key).unwrap_or_default();
-        let _ = writeln!(table, "| `{key}` | `{variable}` | {shown} | {meaning} |");
+        let _ = writeln!(table, "| `{key}` | `{variable}` | {default} | {meaning} |");
     }
     table
 }
@@ -76,13 +76,14 @@ pub fn variable(key: &str) -> String {
 
 /// Returns the comment of a key.
 fn meaning(top: &Json, schemas: &BTreeMap<String, Json>, key: &str) -> Option<String> {
-    let (mut within, mut found) = (top, None);
+    let mut schema = top;
+    let mut description = None;
     for part in key.split('.') {
-        let property = within.get("properties")?.get(part)?;
-        found = property.get("description").and_then(Json::as_str);
-        within = reference(property).and_then(|name| schemas.get(name)).unwrap_or(property);
+        let property = schema.get("properties")?.get(part)?;
+        description = property.get("description").and_then(Json::as_str);
+        schema = reference(property).and_then(|name| schemas.get(name)).unwrap_or(property);
     }
-    Some(found?.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
+    Some(description?.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"))
 }
 
 /// Returns the name in the first `$ref` of a schema.
@@ -117,10 +118,10 @@ fn leaves(config: &Config) -> BTreeMap<String, String> {
 }
 
 /// Returns the first unknown name in a source, with the most similar key.
-pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
-    let known = leaves(&Config::default());
-    let name = flat(source).into_keys().find(|name| !is_known(&known, name))?;
-    Some(match nearest(&known, &name) {
+pub(super) fn find_unknown(source: &Map<String, Value>) -> Option<String> {
+    let defaults = leaves(&Config::default());
+    let name = flat(source).into_keys().find(|name| !is_known(&defaults, name))?;
+    Some(match nearest(&defaults, &name) {
         Some((near, _)) => format!("`{name}`: did you mean `{near}`?"),
         None => format!("`{name}`"),
     })
@@ -129,24 +130,25 @@ pub(super) fn unknown(source: &Map<String, Value>) -> Option<String> {
 /// Returns the variables of the environment that name known keys: other programs of the project also have `UNDERTONE_*`
 /// variables. A name within two letters of a key, or below a table of the configuration, is an error, because it is a
 /// misspelt key.
-pub(super) fn known(environment: &Environment) -> Result<Known, ConfigError> {
-    let known = leaves(&Config::default());
-    let mut kept = Map::new();
+pub(super) fn collect_variables(environment: &Environment) -> Result<KnownVariables, ConfigError> {
+    let defaults = leaves(&Config::default());
+    let mut variables = Map::new();
     for (name, value) in collect(environment)? {
-        if is_known(&known, &name) {
-            kept.insert(name, value);
+        if is_known(&defaults, &name) {
+            variables.insert(name, value);
             continue;
         }
-        let table =
-            name.split_once('.').is_some_and(|(head, _)| known.keys().any(|key| key.starts_with(&format!("{head}."))));
-        if let Some((near, slips)) = nearest(&known, &name)
+        let table = name
+            .split_once('.')
+            .is_some_and(|(head, _)| defaults.keys().any(|key| key.starts_with(&format!("{head}."))));
+        if let Some((near, slips)) = nearest(&defaults, &name)
             && (table || slips <= SLIPS)
         {
             let unknown = format!("`{}`: did you mean `{}`?", variable(&name), variable(&near));
             return Err(ConfigError::Unknown { place: "the environment".to_owned(), unknown });
         }
     }
-    Ok(Known(kept))
+    Ok(KnownVariables(variables))
 }
 
 /// Returns every key with its effective value and its source.
@@ -155,7 +157,7 @@ pub(super) fn settings(
     file: Option<&Path>,
     environment: &Environment,
 ) -> Result<Vec<Setting>, ConfigError> {
-    let in_environment = known(environment)?.0;
+    let in_environment = collect_variables(environment)?.0;
     let in_file = match file {
         Some(path) => flat(&config::File::from(path).format(config::FileFormat::Toml).collect()?),
         None => BTreeMap::new(),
@@ -174,13 +176,13 @@ pub(super) fn settings(
             } else {
                 Source::BuiltIn
             };
-            Setting { value: masked(&key, value), key, source }
+            Setting { value: mask_secret(&key, value), key, source }
         })
         .collect())
 }
 
 /// Returns the value, without its secret parts.
-fn masked(key: &str, value: String) -> String {
+fn mask_secret(key: &str, value: String) -> String {
     let last = key.rsplit('.').next().unwrap_or(key);
     if value.is_empty() {
         value
@@ -212,8 +214,9 @@ fn without_password(value: &str) -> String {
         return MASK.to_owned();
     }
     if among {
-        let shown = parameters.iter().map(|(name, value)| (name, if secret(name) { MASK } else { value.as_str() }));
-        url.query_pairs_mut().clear().extend_pairs(shown);
+        let masked_pairs =
+            parameters.iter().map(|(name, value)| (name, if secret(name) { MASK } else { value.as_str() }));
+        url.query_pairs_mut().clear().extend_pairs(masked_pairs);
     }
     format!("\"{url}\"")
 }
@@ -250,9 +253,9 @@ fn collect(environment: &Environment) -> Result<Map<String, Value>, ReadError> {
 
 /// The known variables of the environment.
 #[derive(Debug, Clone)]
-pub(super) struct Known(Map<String, Value>);
+pub(super) struct KnownVariables(Map<String, Value>);
 
-impl config::Source for Known {
+impl config::Source for KnownVariables {
     fn clone_into_box(&self) -> Box<dyn config::Source + Send + Sync> {
         Box::new(self.clone())
     }

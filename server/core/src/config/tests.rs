@@ -6,7 +6,7 @@ fn environment(pairs: &[(&str, &str)]) -> config::Environment {
 }
 
 #[test]
-fn the_environment_wins_over_the_file_and_the_file_over_what_is_built_in() {
+fn environment_overrides_file_and_file_overrides_built_in() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("server.toml");
     std::fs::write(&file, "http = \"127.0.0.1:1\"\naccess_minutes = 5\n[tls]\nmode = \"on\"\n").expect("written");
@@ -88,7 +88,7 @@ fn every_value_names_its_source_and_no_secret_is_shown() {
 }
 
 #[test]
-fn no_password_of_an_address_is_shown_wherever_it_stands_and_however_it_is_mistyped() {
+fn password_in_an_address_is_masked() {
     for (url, shown) in [
         ("postgres://u@db/x?user=v&password=hidden", "\"postgres://u@db/x?user=v&password=********\""),
         ("postgres://u:hidden@db/x?sslpassword=hidden", "\"postgres://u:********@db/x?sslpassword=********\""),
@@ -100,8 +100,8 @@ fn no_password_of_an_address_is_shown_wherever_it_stands_and_however_it_is_misty
     ] {
         let config = Config { database_url: Some(url.to_owned()), ..Config::default() };
         let all = keys::settings(&config, None, &environment(&[])).expect("read");
-        let found = all.iter().find(|setting| setting.key == "database_url").expect("the key");
-        assert_eq!(found.value, shown, "{url}");
+        let setting = all.iter().find(|setting| setting.key == "database_url").expect("the key");
+        assert_eq!(setting.value, shown, "{url}");
     }
 }
 

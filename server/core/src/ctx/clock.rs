@@ -7,10 +7,10 @@ use time::{Duration, OffsetDateTime};
 
 /// A clock that returns UTC, truncated to the microsecond: the finest resolution that both databases store.
 #[derive(Clone)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone)]
-enum Source {
+enum ClockSource {
     System,
     Manual(ManualClock),
 }
@@ -22,18 +22,18 @@ pub struct ManualClock(Arc<AtomicI64>);
 impl Clock {
     /// Returns the system's clock.
     pub const fn system() -> Self {
-        Self(Source::System)
+        Self(ClockSource::System)
     }
 
     /// Returns the current time.
     pub fn now(&self) -> OffsetDateTime {
         match &self.0 {
-            Source::System => {
+            ClockSource::System => {
                 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
                 let now = OffsetDateTime::now_utc();
                 now.replace_nanosecond(now.microsecond() * 1000).unwrap_or(now)
             }
-            Source::Manual(clock) => clock.now(),
+            ClockSource::Manual(clock) => clock.now(),
         }
     }
 }
@@ -56,6 +56,6 @@ impl ManualClock {
 
     /// Converts to a [`Clock`]; both show the same time.
     pub fn clock(&self) -> Clock {
-        Clock(Source::Manual(self.clone()))
+        Clock(ClockSource::Manual(self.clone()))
     }
 }

@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 /// A source of random bytes.
 #[derive(Clone)]
-pub struct Random(Source);
+pub struct Random(RandomSource);
 
 #[derive(Clone)]
-enum Source {
+enum RandomSource {
     System,
     Seeded { seed: u64, drawn: Arc<AtomicU64> },
 }
@@ -19,12 +19,12 @@ enum Source {
 impl Random {
     /// Returns the operating system's generator.
     pub const fn system() -> Self {
-        Self(Source::System)
+        Self(RandomSource::System)
     }
 
     /// Returns a generator of the same bytes for the same seed: for tests.
     pub fn seeded(seed: u64) -> Self {
-        Self(Source::Seeded { seed, drawn: Arc::new(AtomicU64::new(0)) })
+        Self(RandomSource::Seeded { seed, drawn: Arc::new(AtomicU64::new(0)) })
     }
 
     /// Returns `N` random bytes.
@@ -34,11 +34,11 @@ impl Random {
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0 {
-            Source::System => {
+            RandomSource::System => {
                 #[expect(clippy::disallowed_methods, reason = "the one place that asks for secrets")]
                 getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
             }
-            Source::Seeded { seed, drawn } => {
+            RandomSource::Seeded { seed, drawn } => {
                 for chunk in bytes.chunks_mut(32) {
                     let number = drawn.fetch_add(1, Ordering::SeqCst);
                     let block = Sha256::digest([seed.to_le_bytes(), number.to_le_bytes()].concat());

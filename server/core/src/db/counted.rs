@@ -14,7 +14,7 @@ pub(super) struct Statements(Arc<AtomicUsize>);
 
 impl Statements {
     /// Counts the statements of a connection from now on.
-    pub(super) fn of(mut reader: DatabaseConnection) -> (DatabaseConnection, Self) {
+    pub(super) fn start_count(mut reader: DatabaseConnection) -> (DatabaseConnection, Self) {
         let statements = Self::default();
         let count = Arc::clone(&statements.0);
         reader.set_metric_callback(move |_| {

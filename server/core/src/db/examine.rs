@@ -54,7 +54,7 @@ pub struct ServerFacts {
 /// If the database does not exist or refuses the connection: with its address and the reason.
 pub async fn connect_to_examine(url: &str, patience: Duration) -> Result<Db, DbErr> {
     if !url.starts_with("sqlite:") {
-        reach::reach_once(&url.parse().map_err(reach::failed)?, patience).await?;
+        reach::reach_once(&url.parse().map_err(reach::connection_error)?, patience).await?;
     }
     Db::inspect(url).await
 }
@@ -64,18 +64,18 @@ pub async fn connect_to_examine(url: &str, patience: Duration) -> Result<Db, DbE
 /// # Errors
 /// If the turn does not come within `patience`, or the database fails.
 pub async fn probe_turn(url: &str, patience: Duration) -> Result<Duration, DbErr> {
-    let mut options = options::writing(url);
+    let mut options = options::writer(url);
     options.acquire_timeout(patience);
     options.map_sqlx_sqlite_opts(move |sqlite| sqlite.create_if_missing(false).busy_timeout(patience));
     let connection = Database::connect(options).await?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let tx = open(&connection).await?;
     if connection.get_database_backend() == DbBackend::Postgres {
         let wait = patience.as_millis();
         let turn = format!("SET LOCAL lock_timeout = {wait}; SELECT pg_advisory_xact_lock({WRITER_LOCK})");
         tx.execute_unprepared(&turn).await?;
     }
-    let waited = begun.elapsed();
+    let waited = start.elapsed();
     tx.rollback().await?;
     connection.close().await?;
     Ok(waited)

@@ -17,7 +17,7 @@ use crate::testing::on_both;
 const INSTANT: Duration = Duration::from_millis(1);
 
 /// Returns the database's own error that requests a retry.
-async fn again(tx: &Tx, url: &str) -> DbErr {
+async fn retry_error(tx: &Tx, url: &str) -> DbErr {
     if tx.get_database_backend() == DbBackend::Postgres {
         let raise = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$";
         return tx.execute_unprepared(raise).await.expect_err("it was raised");
@@ -36,14 +36,14 @@ on_both! {
         let url = app.ctx.config.database();
         for (failing, succeeds) in [(TRIES - 1, true), (TRIES, false)] {
             let tries = AtomicU32::new(0);
-            let done: Result<(), Error> = app.ctx.db.write("try", async |tx| {
+            let result: Result<(), Error> = app.ctx.db.write("try", async |tx| {
                 if tries.fetch_add(1, Ordering::Relaxed) < failing {
-                    return Err(again(tx, &url).await.into());
+                    return Err(retry_error(tx, &url).await.into());
                 }
                 Ok(())
             }).await;
-            assert_eq!((done.is_ok(), tries.load(Ordering::Relaxed)), (succeeds, TRIES), "{failing} times");
-            if let Err(error) = done {
+            assert_eq!((result.is_ok(), tries.load(Ordering::Relaxed)), (succeeds, TRIES), "{failing} times");
+            if let Err(error) = result {
                 assert_eq!(error.code(), Code::Unavailable, "{error:?}");
             }
         }
@@ -55,18 +55,18 @@ on_both! {
         }
         const HELD: i64 = 4711;
         let holder = Database::connect(app.ctx.config.database()).await.expect("connected");
-        let held = open(&holder).await.expect("open");
-        held.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({HELD})")).await.expect("nobody has it");
+        let holding_tx = open(&holder).await.expect("open");
+        holding_tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({HELD})")).await.expect("nobody has it");
         let turn = format!("SELECT pg_advisory_xact_lock({HELD})");
         for (limit, statement) in [("lock_timeout", turn.as_str()), ("statement_timeout", "SELECT pg_sleep(10)")] {
-            let done: Result<(), Error> = app.ctx.db.write("wait", async |tx| {
+            let result: Result<(), Error> = app.ctx.db.write("wait", async |tx| {
                 tx.execute_unprepared(&format!("SET LOCAL {limit} = 50")).await?;
                 tx.execute_unprepared(statement).await?;
                 Ok(())
             }).await;
-            assert_eq!(done.expect_err("it took too long").code(), Code::Unavailable, "{limit}");
+            assert_eq!(result.expect_err("it took too long").code(), Code::Unavailable, "{limit}");
         }
-        held.rollback().await.expect("rolled back");
+        holding_tx.rollback().await.expect("rolled back");
         app.ctx.db.write("after", async |_| Ok(())).await.expect("the connection is used again");
     }
 
@@ -88,7 +88,7 @@ on_both! {
         ninth.await.expect("no panic").expect("its turn came").rollback().await.expect("rolled back");
     }
 
-    async fn writer_on_postgresql_waits_for_another_server_what_is_left(app: &TestApp) {
+    async fn writer_waits_for_another_server_the_remaining_time(app: &TestApp) {
         let backend = app.ctx.db.read().get_database_backend();
         if backend != DbBackend::Postgres {
             return;
@@ -104,7 +104,7 @@ on_both! {
 }
 
 #[test]
-fn waits_for_the_turn_and_for_a_lock_are_twenty_seconds_together() {
+fn waits_for_turn_and_lock_are_twenty_seconds_together() {
     for (waited, left) in [(0, 20_000), (500, 19_500), (19_999, 1), (20_000, 1), (60_000, 1)] {
         assert_eq!(lock_timeout(Duration::from_millis(waited)), left, "after {waited} ms");
     }
@@ -113,7 +113,7 @@ fn waits_for_the_turn_and_for_a_lock_are_twenty_seconds_together() {
 /// Uses a manual clock; the queue of writers does not depend on the database.
 #[tokio::test]
 #[expect(clippy::async_yields_async, reason = "what was asked for is awaited later")]
-async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
+async fn writer_waits_twenty_seconds_for_its_turn() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let db = Db::connect(&format!("sqlite://{}", dir.path().join("one.db").display())).await.expect("connected");
     let (turn, first) = db.begin(WorkOwner::System).await.expect("its turn");
@@ -123,11 +123,11 @@ async fn a_writer_waits_twenty_seconds_for_its_turn_and_no_longer() {
     tokio::task::spawn_blocking(move || ended.recv());
     let ask = async || {
         let db = db.clone();
-        let asked = tokio::spawn(async move { db.begin(WorkOwner::System).await });
+        let waiting = tokio::spawn(async move { db.begin(WorkOwner::System).await });
         for _ in 0..100 {
             yield_now().await;
         }
-        asked
+        waiting
     };
     let second = ask().await;
     advance(PATIENCE.saturating_sub(INSTANT)).await;

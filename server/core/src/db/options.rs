@@ -5,23 +5,23 @@ use sea_orm::ConnectOptions;
 use sea_orm::sqlx::Connection as _;
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 
-use super::{BESIDE, PATIENCE, READERS};
+use super::{CONCURRENT_WRITERS, PATIENCE, READERS};
 
 /// Returns the options of the single writer.
-pub(super) fn writing(url: &str) -> ConnectOptions {
+pub(super) fn writer(url: &str) -> ConnectOptions {
     options(url, false)
 }
 
 /// Returns the options of readers; the database refuses writes through them.
-pub(super) fn reading(url: &str) -> ConnectOptions {
+pub(super) fn reader(url: &str) -> ConnectOptions {
     options(url, true)
 }
 
 /// Returns the options of writes concurrent with the single writer, on PostgreSQL.
-pub(super) fn beside(url: &str) -> ConnectOptions {
-    let mut options = writing(url);
+pub(super) fn concurrent_writer(url: &str) -> ConnectOptions {
+    let mut options = writer(url);
     // Connected on first use.
-    options.max_connections(BESIDE).connect_lazy(true);
+    options.max_connections(CONCURRENT_WRITERS).connect_lazy(true);
     options.map_sqlx_postgres_opts(|postgres| postgres.options([("lock_timeout", PATIENCE.as_millis().to_string())]));
     options
 }

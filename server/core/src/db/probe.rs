@@ -16,7 +16,7 @@ impl Db {
     /// # Errors
     /// If the database cannot commit.
     pub async fn probe_write(&self) -> Result<(), Error> {
-        let write = self.beside("probe", async |tx| {
+        let write = self.write_concurrent("probe", async |tx| {
             tx.execute_unprepared(REWRITE).await?;
             Ok(())
         });

@@ -22,30 +22,30 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// reason.
 pub(super) async fn prepare(url: &str) -> Result<(), DbErr> {
     if url.starts_with("sqlite:") {
-        let options: SqliteConnectOptions = url.parse().map_err(failed)?;
+        let options: SqliteConnectOptions = url.parse().map_err(connection_error)?;
         let path = options.get_filename();
         let opened = own_file(path);
-        return opened.map_err(|error| refused(format!("the SQLite file {}: {error}", path.display())));
+        return opened.map_err(|error| refusal(format!("the SQLite file {}: {error}", path.display())));
     }
-    reach(&url.parse().map_err(failed)?, PATIENCE).await
+    reach(&url.parse().map_err(connection_error)?, PATIENCE).await
 }
 
-pub(super) fn failed(error: sqlx::Error) -> DbErr {
+pub(super) fn connection_error(error: sqlx::Error) -> DbErr {
     DbErr::Conn(RuntimeErr::SqlxError(error.into()))
 }
 
-const fn refused(reason: String) -> DbErr {
+const fn refusal(reason: String) -> DbErr {
     DbErr::Conn(RuntimeErr::Internal(reason))
 }
 
 /// Tries to connect until `patience` has passed; the first failure is logged at once. A wrong password or name is
 /// final.
 async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
-    let place = place_of(options);
+    let place = format_address(options);
     let end = Instant::now() + patience;
     for attempt in 1.. {
-        let left = end.saturating_duration_since(Instant::now());
-        let Err(error) = connect_once(options, left).await else { return Ok(()) };
+        let remaining = end.saturating_duration_since(Instant::now());
+        let Err(error) = connect_once(options, remaining).await else { return Ok(()) };
         let is_starting = |code: &str| matches!(code, "53300" | "57P03");
         let is_final = match &error {
             sqlx::Error::Database(error) => !error.code().is_some_and(|code| is_starting(&code)),
@@ -53,7 +53,7 @@ async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbE
             _ => true,
         };
         if is_final || Instant::now() + PAUSE >= end {
-            return Err(refused(format!("PostgreSQL at {place}: {error}")));
+            return Err(refusal(format!("PostgreSQL at {place}: {error}")));
         }
         if attempt == 1 {
             tracing::warn!(database.address = place, %error, "PostgreSQL takes no connection; trying again for 20 s");
@@ -69,7 +69,7 @@ async fn reach(options: &PgConnectOptions, patience: Duration) -> Result<(), DbE
 /// If PostgreSQL does not accept the connection within `patience`: with its address and reason.
 pub(super) async fn reach_once(options: &PgConnectOptions, patience: Duration) -> Result<(), DbErr> {
     let reached = connect_once(options, patience).await;
-    reached.map_err(|error| refused(format!("PostgreSQL at {}: {error}", place_of(options))))
+    reached.map_err(|error| refusal(format!("PostgreSQL at {}: {error}", format_address(options))))
 }
 
 async fn connect_once(options: &PgConnectOptions, patience: Duration) -> Result<(), sqlx::Error> {
@@ -79,7 +79,7 @@ async fn connect_once(options: &PgConnectOptions, patience: Duration) -> Result<
     }
 }
 
-fn place_of(options: &PgConnectOptions) -> String {
+fn format_address(options: &PgConnectOptions) -> String {
     options
         .get_socket()
         .map_or_else(|| format!("{}:{}", options.get_host(), options.get_port()), |socket| socket.display().to_string())

@@ -15,6 +15,6 @@ pub(super) fn count() {
 /// Runs `work` on this thread, and also returns the number of statements meanwhile.
 pub(super) fn during<T>(work: impl FnOnce() -> T) -> (T, u64) {
     COUNTED.set(0);
-    let done = work();
-    (done, COUNTED.get())
+    let result = work();
+    (result, COUNTED.get())
 }

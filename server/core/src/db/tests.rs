@@ -74,7 +74,7 @@ on_both! {
         assert_eq!((order.len(), order[0]), (21, honest));
     }
 
-    async fn a_failed_rule_leaves_nothing_behind(app: &TestApp) {
+    async fn failed_write_is_rolled_back(app: &TestApp) {
         let failed: Result<(), Error> = app.ctx.db.write("fail", async |tx| {
             tx.execute_unprepared(MAKE).await?;
             Err(Error::wrong_state("no"))
@@ -84,7 +84,7 @@ on_both! {
     }
 
     /// Only SQLite rolls back by itself, and only its file size can be limited.
-    async fn what_is_committed_after_a_full_disk_is_there(app: &TestApp) {
+    async fn commit_after_a_full_disk_is_stored(app: &TestApp) {
         let db = &app.ctx.db;
         if db.read().get_database_backend() != DbBackend::Sqlite {
             return;

@@ -32,7 +32,7 @@ pub const READING: QueueLimits = QueueLimits {
 
 /// A pool and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredPool {
     /// The dataset of the pool.
     pub dataset: DatasetId,
     /// The path of the object.
@@ -41,7 +41,7 @@ pub struct Stored {
 
 /// A question of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct PoolQuestion {
     /// The id of the question.
     pub id: QuestionId,
     /// The dataset of the pool.
@@ -62,7 +62,7 @@ pub fn path(job: JobId, dataset: DatasetId, attempt: Uuid) -> Path {
 ///
 /// # Errors
 /// [`ObjectError::Questions`] when it is no pool, [`ObjectError::Store`]; [`ObjectError::Turn`] when none of `turns` comes.
-pub async fn count(store: &Store, turns: &FairQueue, job: JobId, pool: &Stored) -> Result<u64, ObjectError> {
+pub async fn count(store: &Store, turns: &FairQueue, job: JobId, pool: &StoredPool) -> Result<u64, ObjectError> {
     read(store, turns, job, pool, |questions| {
         let mut count = 0;
         for question in questions {
@@ -83,30 +83,30 @@ pub async fn find(
     store: &Store,
     turns: &FairQueue,
     job: JobId,
-    pools: &[Stored],
-    wanted: &[QuestionId],
-) -> Result<HashMap<QuestionId, Found>, ObjectError> {
-    let mut found = HashMap::with_capacity(wanted.len());
-    let mut wanted: HashSet<QuestionId> = wanted.iter().copied().collect();
+    pools: &[StoredPool],
+    ids: &[QuestionId],
+) -> Result<HashMap<QuestionId, PoolQuestion>, ObjectError> {
+    let mut matches = HashMap::with_capacity(ids.len());
+    let mut open_ids: HashSet<QuestionId> = ids.iter().copied().collect();
     for pool in pools {
-        if wanted.is_empty() {
+        if open_ids.is_empty() {
             break;
         }
-        let searched = wanted.clone();
+        let searched = open_ids.clone();
         let own = read(store, turns, job, pool, move |questions| {
             questions
                 .filter(|question| question.as_ref().map_or(true, |question| searched.contains(&question.id)))
                 .collect::<Result<Vec<_>, _>>()
         });
         for question in own.await? {
-            wanted.remove(&question.id);
-            found.insert(question.id, question);
+            open_ids.remove(&question.id);
+            matches.insert(question.id, question);
         }
     }
-    Ok(found)
+    Ok(matches)
 }
 
-/// Returns the next questions of the pools that are not in `chosen`, at most `limit`, after the question `after`.
+/// Returns the next questions of the pools that are not in `excluded`, at most `limit`, after the question `after`.
 ///
 /// # Errors
 /// As [`find`].
@@ -114,35 +114,37 @@ pub async fn rest(
     store: &Store,
     turns: &FairQueue,
     job: JobId,
-    pools: &[Stored],
-    chosen: &[QuestionId],
+    pools: &[StoredPool],
+    excluded: &[QuestionId],
     after: Option<QuestionId>,
     limit: usize,
-) -> Result<Vec<Found>, ObjectError> {
-    let (mut rest, mut begun) = (Vec::new(), after.is_none());
-    let chosen: Arc<HashSet<QuestionId>> = Arc::new(chosen.iter().copied().collect());
+) -> Result<Vec<PoolQuestion>, ObjectError> {
+    let mut rest = Vec::new();
+    let mut has_begun = after.is_none();
+    let excluded: Arc<HashSet<QuestionId>> = Arc::new(excluded.iter().copied().collect());
     for pool in pools {
-        let (left, own) = (limit - rest.len(), Arc::clone(&chosen));
-        if left == 0 {
+        let remaining = limit - rest.len();
+        let own = Arc::clone(&excluded);
+        if remaining == 0 {
             break;
         }
         let some = read(store, turns, job, pool, move |questions| {
             let mut some = Vec::new();
             for question in questions {
                 let question = question?;
-                if !begun {
-                    begun = Some(question.id) == after;
+                if !has_begun {
+                    has_begun = Some(question.id) == after;
                 } else if !own.contains(&question.id) {
                     some.push(question);
-                    if some.len() == left {
+                    if some.len() == remaining {
                         break;
                     }
                 }
             }
-            Ok((begun, some))
+            Ok((has_begun, some))
         });
         let (begins, some) = some.await?;
-        begun = begins;
+        has_begun = begins;
         rest.extend(some);
     }
     Ok(rest)
@@ -153,25 +155,27 @@ async fn read<T: Send + 'static>(
     store: &Store,
     turns: &FairQueue,
     job: JobId,
-    pool: &Stored,
-    read: impl FnOnce(&mut dyn Iterator<Item = Result<Found, QuestionError>>) -> Result<T, QuestionError> + Send + 'static,
+    pool: &StoredPool,
+    read: impl FnOnce(&mut dyn Iterator<Item = Result<PoolQuestion, QuestionError>>) -> Result<T, QuestionError>
+    + Send
+    + 'static,
 ) -> Result<T, ObjectError> {
     let turn = turns.acquire(WorkOwner::current()).await.map_err(|error| ObjectError::Turn(Box::new(error)))?;
     let object = store.get(&pool.object).await?;
     let bytes = object.bytes().await?;
     let dataset = pool.dataset;
-    let done = tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         let mut questions = question::read(&bytes)?.map(|question| {
             let question::QuestionLine { text, count } = question?;
-            Ok(Found { id: question::id(job, dataset, &text), dataset, text, count })
+            Ok(PoolQuestion { id: question::id(job, dataset, &text), dataset, text, count })
         });
-        let done = read(&mut questions);
+        let result = read(&mut questions);
         // The bytes count until here, even after the caller was cancelled.
         drop(turn);
-        done
+        result
     });
-    let done = done.await.map_err(|error| object_store::Error::JoinError { source: error })?;
-    Ok(done?)
+    let result = task.await.map_err(|error| object_store::Error::JoinError { source: error })?;
+    Ok(result?)
 }
 
 #[cfg(test)]
@@ -187,7 +191,7 @@ mod tests {
     use undertone_proto::question::{QuestionLine, id, write};
     use uuid::Uuid;
 
-    use super::{ObjectError, READING, Store, Stored, count, find, path, rest};
+    use super::{ObjectError, READING, Store, StoredPool, count, find, path, rest};
     use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
     const JOB: JobId = JobId(Uuid::from_u128(1));
@@ -200,7 +204,7 @@ mod tests {
         WorkOwner::Organization(OrganizationId(Uuid::from_u128(number)))
     }
 
-    async fn stored() -> (Store, Vec<Stored>) {
+    async fn store_pools() -> (Store, Vec<StoredPool>) {
         let store: Store = Arc::new(InMemory::new());
         let mut pools = Vec::new();
         for (number, texts) in [(2, ["a", "b", "c"]), (3, ["b", "c", "d"])] {
@@ -208,28 +212,28 @@ mod tests {
             let object = path(JOB, dataset, Uuid::from_u128(9));
             let questions = texts.map(|text| QuestionLine { text: text.to_owned(), count: None });
             store.put(&object, write(questions.to_vec()).unwrap().into()).await.unwrap();
-            pools.push(Stored { dataset, object });
+            pools.push(StoredPool { dataset, object });
         }
         (store, pools)
     }
 
     #[tokio::test]
     async fn a_question_is_found_in_its_own_pool_and_in_no_other() {
-        let (store, pools) = stored().await;
+        let (store, pools) = store_pools().await;
         let (second, strange) = (id(JOB, pools[1].dataset, "b"), id(JOB, pools[0].dataset, "d"));
-        let found = find(&store, &turns(READING), JOB, &pools, &[second, strange]).await.unwrap();
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[&second].dataset, &*found[&second].text), (pools[1].dataset, "b"));
+        let questions = find(&store, &turns(READING), JOB, &pools, &[second, strange]).await.unwrap();
+        assert_eq!(questions.len(), 1);
+        assert_eq!((questions[&second].dataset, &*questions[&second].text), (pools[1].dataset, "b"));
         assert_eq!(count(&store, &turns(READING), JOB, &pools[0]).await.unwrap(), 3);
     }
 
     #[tokio::test]
     async fn the_pages_of_what_is_not_chosen_are_all_of_it_once() {
-        let (store, pools) = stored().await;
-        let chosen = [id(JOB, pools[0].dataset, "b")];
+        let (store, pools) = store_pools().await;
+        let excluded = [id(JOB, pools[0].dataset, "b")];
         let (mut texts, mut after) = (Vec::new(), None);
         loop {
-            let page = rest(&store, &turns(READING), JOB, &pools, &chosen, after, 2).await.unwrap();
+            let page = rest(&store, &turns(READING), JOB, &pools, &excluded, after, 2).await.unwrap();
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             texts.extend(page.into_iter().map(|question| question.text));
@@ -239,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_pool_is_not_counted() {
-        let (store, pools) = stored().await;
+        let (store, pools) = store_pools().await;
         store.put(&pools[0].object, b"a log".to_vec().into()).await.unwrap();
         assert!(matches!(count(&store, &turns(READING), JOB, &pools[0]).await, Err(ObjectError::Questions(_))));
     }
@@ -247,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn pool_is_read_in_the_turn_of_its_reader() {
         let turns = turns(QueueLimits { at_a_time: 2, ..READING });
-        let (store, pools) = stored().await;
+        let (store, pools) = store_pools().await;
         let read = || count(&store, &turns, JOB, &pools[0]);
         let other = turns.acquire(organization(1)).await.unwrap();
         assert_eq!(read().await.unwrap(), 3, "a turn is left");
@@ -262,7 +266,7 @@ mod tests {
     #[tokio::test]
     async fn organization_with_many_reads_is_refused_beyond_its_share() {
         let turns = turns(QueueLimits { at_a_time: 1, waiting_of_owner: 2, ..READING });
-        let (store, pools) = stored().await;
+        let (store, pools) = store_pools().await;
         let read = |owner: WorkOwner| Box::pin(owner.scope(count(&store, &turns, JOB, &pools[0])));
         let turn = turns.acquire(organization(1)).await.unwrap();
         let (mut first, mut second) = (read(organization(1)), read(organization(1)));

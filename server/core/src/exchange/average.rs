@@ -18,7 +18,7 @@ use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::pack::VectorPacker;
 use undertone_proto::vector::{self, VectorError, VectorForm, WeightedSum, code};
 
-use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing};
+use super::object::{ObjectError, PARTS_UNDER_WAY, Store, failing, run_blocking};
 use crate::fault;
 
 /// The number of values of a part in memory at a time, 2 MiB; whole blocks of every precision.
@@ -30,7 +30,7 @@ const WIDTH: u64 = 4;
 
 /// One part of a mean.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct MeanPart {
     /// The path of the vector.
     pub path: Path,
     /// Its weight: positive.
@@ -42,14 +42,14 @@ pub struct Part {
 ///
 /// # Errors
 /// [`ObjectError`] if a part cannot be read, is shorter than the form, or the mean cannot be written.
-pub async fn mean(store: &Store, parts: &[Part], form: VectorForm, to: &Path) -> Result<String, ObjectError> {
-    let packed = Whole::write(store, parts, form, to, Some(VectorPacker::new(&form)?)).await?;
+pub async fn mean(store: &Store, parts: &[MeanPart], form: VectorForm, to: &Path) -> Result<String, ObjectError> {
+    let packed = WrittenMean::write(store, parts, form, to, Some(VectorPacker::new(&form)?)).await?;
     let whole = if packed.size < form.bytes() {
         packed
     } else {
         // Noise always shrinks by compression, so only data without noise are written twice.
         packed.writer.abort().await?;
-        Whole::write(store, parts, form, to, None).await?
+        WrittenMean::write(store, parts, form, to, None).await?
     };
     failing(fault::BEFORE_STORE)?;
     whole.writer.finish().await?;
@@ -58,22 +58,22 @@ pub async fn mean(store: &Store, parts: &[Part], form: VectorForm, to: &Path) ->
 }
 
 /// A written mean that is not visible yet.
-struct Whole {
+struct WrittenMean {
     writer: WriteMultipart,
     size: u64,
     digest: String,
 }
 
-impl Whole {
+impl WrittenMean {
     async fn write(
         store: &Store,
-        parts: &[Part],
+        parts: &[MeanPart],
         form: VectorForm,
         to: &Path,
         packer: Option<VectorPacker>,
     ) -> Result<Self, ObjectError> {
         let mut writer = WriteMultipart::new(store.put_multipart(to).await?);
-        match write_mean(store, parts, form, Ending::new(form.precision(), packer, to), &mut writer).await {
+        match write_mean(store, parts, form, MeanEncoder::new(form.precision(), packer, to), &mut writer).await {
             Ok((size, digest)) => Ok(Self { writer, size, digest }),
             Err(error) => {
                 writer.abort().await?;
@@ -85,9 +85,9 @@ impl Whole {
 
 async fn write_mean(
     store: &Store,
-    parts: &[Part],
+    parts: &[MeanPart],
     form: VectorForm,
-    mut ending: Ending,
+    mut encoder: MeanEncoder,
     writer: &mut WriteMultipart,
 ) -> Result<(u64, String), ObjectError> {
     let length = form.length();
@@ -96,23 +96,23 @@ async fn write_mean(
     while start < length {
         let end = (start + STRETCH).min(length);
         let sum = sum(store, parts, length, start..end).await?;
-        let (next, bytes) = beside(move || {
-            let bytes = ending.take(&sum.mean(weights))?;
-            Ok((ending, bytes))
+        let (next, bytes) = run_blocking(move || {
+            let bytes = encoder.take(&sum.mean(weights))?;
+            Ok((encoder, bytes))
         })
         .await?;
-        ending = next;
+        encoder = next;
         writer.wait_for_capacity(PARTS_UNDER_WAY).await?;
         writer.put(bytes.into());
         start = end;
     }
-    let (bytes, size, digest) = ending.finish()?;
+    let (bytes, size, digest) = encoder.finish()?;
     writer.put(bytes.into());
     Ok((size, digest))
 }
 
 /// Returns the sum of a segment of all parts, in their order.
-async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) -> Result<WeightedSum, ObjectError> {
+async fn sum(store: &Store, parts: &[MeanPart], length: u64, stretch: Range<u64>) -> Result<WeightedSum, ObjectError> {
     let mut sum = WeightedSum::new((stretch.end - stretch.start) as usize);
     let range = stretch.start * WIDTH..stretch.end * WIDTH;
     let places: Vec<_> = parts.iter().map(|part| (part.path.clone(), part.weight)).collect();
@@ -134,24 +134,24 @@ async fn sum(store: &Store, parts: &[Part], length: u64, stretch: Range<u64>) ->
 }
 
 /// The conversion of values into the bytes of the wire format.
-struct Ending {
+struct MeanEncoder {
     precision: Precision,
     packer: Option<VectorPacker>,
-    chance: ChaCha20Rng,
+    rng: ChaCha20Rng,
     hasher: Sha256,
     size: u64,
 }
 
-impl Ending {
+impl MeanEncoder {
     fn new(precision: Precision, packer: Option<VectorPacker>, to: &Path) -> Self {
         let seed = Sha256::digest(format!("undertone/rounding/1 {to}"));
-        let chance = ChaCha20Rng::from_seed(seed.into());
-        Self { precision, packer, chance, hasher: Sha256::new(), size: 0 }
+        let rng = ChaCha20Rng::from_seed(seed.into());
+        Self { precision, packer, rng, hasher: Sha256::new(), size: 0 }
     }
 
     fn take(&mut self, numbers: &[f32]) -> Result<Vec<u8>, ObjectError> {
         let mut encoded = Vec::new();
-        code::encode(numbers, self.precision, || self.chance.next_u32(), &mut encoded);
+        code::encode(numbers, self.precision, || self.rng.next_u32(), &mut encoded);
         let bytes = match &mut self.packer {
             Some(packer) => {
                 let mut packed = Vec::with_capacity(encoded.len());
@@ -191,7 +191,7 @@ mod tests {
     use undertone_api::job::dp_sgd::Precision;
     use undertone_proto::vector::{VectorForm, read, write};
 
-    use super::{Part, STRETCH, mean};
+    use super::{MeanPart, STRETCH, mean};
     use crate::exchange::object::{Store, digest};
 
     async fn store_vector(store: &Store, path: &str, vector: &[f32]) -> Path {
@@ -213,7 +213,7 @@ mod tests {
         let store: Store = Arc::new(InMemory::new());
         let a = store_vector(&store, "a", &[1.0, -2.0, 0.5]).await;
         let b = store_vector(&store, "b", &[5.0, 2.0, 0.5]).await;
-        let parts = [Part { path: a, weight: 3.0 }, Part { path: b, weight: 1.0 }];
+        let parts = [MeanPart { path: a, weight: 3.0 }, MeanPart { path: b, weight: 1.0 }];
         let form = form(Precision::F32, 3);
         let digest_of_mean = mean(&store, &parts, form, &Path::from("m")).await.expect("both are there");
         let bytes = bytes(&store, "m").await;
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_vector_longer_than_a_stretch_is_averaged_whole_and_alike_each_time() {
+    async fn long_vector_is_averaged_alike_each_time() {
         let store: Store = Arc::new(InMemory::new());
         let length = STRETCH as usize + 5;
         let (mut parts, mut vectors) = (Vec::new(), Vec::new());
         for party in 0..3_u32 {
             let vector: Vec<f32> = (0..length).map(|i| ((i as f32 * 0.37 + party as f32).sin()) / 3.0).collect();
             let path = store_vector(&store, &format!("p{party}"), &vector).await;
-            parts.push(Part { path, weight: 0.1 + f64::from(party) });
+            parts.push(MeanPart { path, weight: 0.1 + f64::from(party) });
             vectors.push(vector);
         }
         for (precision, error) in [(Precision::F32, 1e-7), (Precision::Bf16, 1e-3), (Precision::Int8, 3e-3)] {
@@ -249,12 +249,12 @@ mod tests {
 
     /// In one piece, as a site writes it: the bytes do not depend on the way of their creation.
     #[tokio::test]
-    async fn a_mean_travels_in_the_bytes_in_which_anybody_would_send_it() {
+    async fn mean_is_encoded_like_a_vector_of_a_site() {
         let length = STRETCH as usize + 300;
         let vector: Vec<f32> = (0..length).map(|i| ((i * i) as f32 * 0.618).sin()).collect();
         for precision in [Precision::F32, Precision::Bf16] {
             let store: Store = Arc::new(InMemory::new());
-            let parts = [Part { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
+            let parts = [MeanPart { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
             mean(&store, &parts, form(precision, length), &Path::from("m")).await.expect("it is there");
             assert!(bytes(&store, "m").await == write(&vector, precision, || 0).expect("finite"), "{precision:?}");
         }
@@ -269,18 +269,18 @@ mod tests {
             digest.as_chunks::<4>().0.to_vec()
         });
         let vector: Vec<f32> = bits.map(f32::from_le_bytes).filter(|number| number.is_finite()).collect();
-        let parts = [Part { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
+        let parts = [MeanPart { path: store_vector(&store, "a", &vector).await, weight: 1.0 }];
         let form = form(Precision::F32, vector.len());
-        let said = mean(&store, &parts, form, &Path::from("m")).await.expect("it is there");
-        let kept = bytes(&store, "m").await;
-        assert_eq!((kept.len() as u64, said), (form.bytes(), digest(&kept)));
-        assert_eq!(read(&kept, form).expect("a vector"), vector);
+        let digest_of_mean = mean(&store, &parts, form, &Path::from("m")).await.expect("it is there");
+        let stored = bytes(&store, "m").await;
+        assert_eq!((stored.len() as u64, digest_of_mean), (form.bytes(), digest(&stored)));
+        assert_eq!(read(&stored, form).expect("a vector"), vector);
     }
 
     #[tokio::test]
     async fn a_part_that_is_too_short_leaves_no_mean() {
         let store: Store = Arc::new(InMemory::new());
-        let parts = [Part { path: store_vector(&store, "a", &[1.0]).await, weight: 1.0 }];
+        let parts = [MeanPart { path: store_vector(&store, "a", &[1.0]).await, weight: 1.0 }];
         assert!(mean(&store, &parts, form(Precision::F32, 2), &Path::from("m")).await.is_err());
         assert!(store.get(&Path::from("m")).await.is_err());
     }

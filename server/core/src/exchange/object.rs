@@ -115,7 +115,7 @@ pub enum ObjectError {
 }
 
 /// A running upload. If it is dropped or fails, no object remains.
-pub struct Upload {
+pub struct ObjectUpload {
     writer: WriteMultipart,
     hasher: Sha256,
     size: u64,
@@ -123,7 +123,7 @@ pub struct Upload {
     digest: String,
 }
 
-impl Upload {
+impl ObjectUpload {
     /// Begins an upload of `size` bytes with the SHA-256 `digest` (hex) to `path`.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ pub(super) fn failing(point: &'static str) -> Result<(), ObjectError> {
 }
 
 /// Computes on a blocking thread, so that the network tasks continue.
-pub(super) async fn beside<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     compute: impl FnOnce() -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ObjectError> {
     // The task fails only by a defect, or at the end of the process.
@@ -200,8 +200,8 @@ pub async fn remove(store: &Store, path: &Path) -> Result<(), ObjectError> {
 /// # Errors
 /// [`ObjectError::Store`].
 pub async fn remove_all(store: &Store, prefix: &Path) -> Result<(), ObjectError> {
-    let found: Vec<_> = store.list(Some(prefix)).try_collect().await?;
-    for object in found {
+    let objects: Vec<_> = store.list(Some(prefix)).try_collect().await?;
+    for object in objects {
         remove(store, &object.location).await?;
     }
     Ok(())
@@ -225,10 +225,10 @@ mod tests {
     use object_store::memory::InMemory;
     use object_store::path::Path;
 
-    use super::{ObjectError, Store, Upload, digest};
+    use super::{ObjectError, ObjectUpload, Store, digest};
 
     async fn upload(store: &Store, size: u64, announced: &str, data: &[u8]) -> Result<(), ObjectError> {
-        let mut upload = Upload::begin(store, &Path::from("a/b"), size, announced).await?;
+        let mut upload = ObjectUpload::begin(store, &Path::from("a/b"), size, announced).await?;
         for piece in data.chunks(3) {
             upload.write(piece).await?;
         }

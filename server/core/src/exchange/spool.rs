@@ -84,11 +84,11 @@ pub(crate) struct SpoolSlots {
     limits: SpoolLimits,
     metrics: Metrics,
     turns: Arc<Semaphore>,
-    held: Mutex<HeldSpools>,
+    open_spools: Mutex<OpenSpools>,
 }
 
 #[derive(Debug, Default)]
-struct HeldSpools {
+struct OpenSpools {
     total: usize,
     by_organization: HashMap<OrganizationId, usize>,
     by_member: HashMap<MemberId, usize>,
@@ -114,7 +114,7 @@ impl SpoolSlots {
     /// Makes free slots.
     pub(crate) fn new(limits: SpoolLimits, metrics: Metrics) -> Arc<Self> {
         let turns = Arc::new(Semaphore::new(limits.written));
-        Arc::new(Self { limits, metrics, turns, held: Mutex::default() })
+        Arc::new(Self { limits, metrics, turns, open_spools: Mutex::default() })
     }
 
     /// Begins an export of `caller`, in a file in `folder`. Waits for a turn.
@@ -136,7 +136,7 @@ impl SpoolSlots {
         });
         let opened = opened.await.map_err(|error| Error::internal("opening an export's file", error))?;
         let (file, copy) = opened.map_err(|error| Error::internal("opening an export's file", error))?;
-        let (progress, seen) = watch::channel(SpoolProgress { bytes: 0, is_whole: false });
+        let (progress, receiver) = watch::channel(SpoolProgress { bytes: 0, is_whole: false });
         let writer = SpoolWriter {
             file: tokio::fs::File::from_std(file),
             pending: Vec::with_capacity(PIECE),
@@ -146,31 +146,31 @@ impl SpoolSlots {
             _turn: turn,
         };
         let deadline = Instant::now() + self.limits.read;
-        Ok((writer, SpoolReader { file: Arc::new(copy), offset: 0, progress: seen, deadline, _slot: slot }))
+        Ok((writer, SpoolReader { file: Arc::new(copy), offset: 0, progress: receiver, deadline, _slot: slot }))
     }
 
-    fn hold(self: &Arc<Self>, caller: SpoolCaller) -> Result<HeldSlot, Error> {
-        let mut held = self.lock();
-        let of_member = held.by_member.get(&caller.member).copied().unwrap_or_default();
+    fn hold(self: &Arc<Self>, caller: SpoolCaller) -> Result<SpoolSlot, Error> {
+        let mut spools = self.lock();
+        let of_member = spools.by_member.get(&caller.member).copied().unwrap_or_default();
         if of_member >= self.limits.of_member {
             return Err(self.refuse(Code::RateLimited, "you have as many exports under way as a member may"));
         }
-        let of_organization = caller.organization.and_then(|id| held.by_organization.get(&id)).copied();
+        let of_organization = caller.organization.and_then(|id| spools.by_organization.get(&id)).copied();
         let of_organization = of_organization.unwrap_or_default();
         if of_organization >= self.limits.of_organization {
             let reason = "the members of your organization have as many exports under way as an organization may";
             return Err(self.refuse(Code::RateLimited, reason));
         }
-        if held.total >= self.limits.held {
+        if spools.total >= self.limits.held {
             return Err(self.refuse(Code::Unavailable, "other exports are still read"));
         }
-        held.total += 1;
-        held.by_member.insert(caller.member, of_member + 1);
+        spools.total += 1;
+        spools.by_member.insert(caller.member, of_member + 1);
         if let Some(id) = caller.organization {
-            held.by_organization.insert(id, of_organization + 1);
+            spools.by_organization.insert(id, of_organization + 1);
         }
-        drop(held);
-        Ok(HeldSlot { slots: Arc::clone(self), caller })
+        drop(spools);
+        Ok(SpoolSlot { slots: Arc::clone(self), caller })
     }
 
     fn refuse(&self, code: Code, reason: &str) -> Error {
@@ -178,25 +178,25 @@ impl SpoolSlots {
         Problem::new(code, format!("{reason}: try again in {LATER} s")).with_retry_after(LATER).into()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HeldSpools> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, OpenSpools> {
+        self.open_spools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The slot of an export until its client has read it.
 #[derive(Debug)]
-struct HeldSlot {
+struct SpoolSlot {
     slots: Arc<SpoolSlots>,
     caller: SpoolCaller,
 }
 
-impl Drop for HeldSlot {
+impl Drop for SpoolSlot {
     fn drop(&mut self) {
-        let mut held = self.slots.lock();
-        held.total -= 1;
-        subtract_one(&mut held.by_member, &self.caller.member);
+        let mut spools = self.slots.lock();
+        spools.total -= 1;
+        subtract_one(&mut spools.by_member, &self.caller.member);
         if let Some(id) = self.caller.organization {
-            subtract_one(&mut held.by_organization, &id);
+            subtract_one(&mut spools.by_organization, &id);
         }
     }
 }
@@ -278,7 +278,7 @@ pub(crate) struct SpoolReader {
     offset: u64,
     progress: watch::Receiver<SpoolProgress>,
     deadline: Instant,
-    _slot: HeldSlot,
+    _slot: SpoolSlot,
 }
 
 impl SpoolReader {

@@ -26,7 +26,7 @@ use undertone_api::id::OrganizationId;
 use undertone_proto::CHUNK;
 use undertone_proto::vector::{VectorError, VectorForm, VectorReader, code};
 
-use super::object::{ObjectError, PARTS_UNDER_WAY, Store, beside, failing, remove, remove_all};
+use super::object::{ObjectError, PARTS_UNDER_WAY, Store, failing, remove, remove_all, run_blocking};
 use crate::exchange::budget::{ByteBudget, ByteCharge};
 use crate::fairness::{FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
@@ -70,26 +70,26 @@ static SHARES: LazyLock<Arc<ByteBudget<OrganizationId>>> =
 /// The location of one vector's segments: a folder named by the digest. Vectors of the same contributor and round with
 /// other digests are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct UploadPlace {
     folder: Path,
     digest: String,
 }
 
 /// A stored segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Segment {
+struct UploadSegment {
     path: Path,
     start: u64,
     size: u64,
 }
 
-impl Segment {
+impl UploadSegment {
     const fn end(&self) -> u64 {
         self.start + self.size
     }
 }
 
-impl Place {
+impl UploadPlace {
     /// Returns the place of the vector with this SHA-256 (hex) among those of one contributor and round, in `folder`.
     pub fn new(folder: Path, digest: &str) -> Self {
         Self { folder, digest: digest.to_ascii_lowercase() }
@@ -104,23 +104,23 @@ impl Place {
     /// # Errors
     /// [`ObjectError::Store`].
     pub async fn received(&self, store: &Store, now: OffsetDateTime) -> Result<u64, ObjectError> {
-        Ok(self.segments(store, now).await?.last().map_or(0, Segment::end))
+        Ok(self.segments(store, now).await?.last().map_or(0, UploadSegment::end))
     }
 
     /// Returns the segments that cover the vector from its start without a gap. Each extends the one before it, which
     /// it may overlap. Expired segments are removed.
-    async fn segments(&self, store: &Store, now: OffsetDateTime) -> Result<Vec<Segment>, ObjectError> {
-        let mut found = Vec::new();
+    async fn segments(&self, store: &Store, now: OffsetDateTime) -> Result<Vec<UploadSegment>, ObjectError> {
+        let mut segments = Vec::new();
         let listed: Vec<_> = store.list(Some(&self.own())).try_collect().await?;
         for object in listed {
             let Some((start, came)) = object.location.filename().and_then(parse) else { continue };
             if came + EXPIRY.whole_seconds() < now.unix_timestamp() {
                 remove(store, &object.location).await?;
             } else {
-                found.push(Segment { path: object.location, start, size: object.size });
+                segments.push(UploadSegment { path: object.location, start, size: object.size });
             }
         }
-        Ok(chain(found))
+        Ok(chain(segments))
     }
 
     /// Deletes the segments.
@@ -133,7 +133,8 @@ impl Place {
 
     /// Deletes other vectors of the same contributor and round, and this one if it has too many segments.
     async fn tidy(&self, store: &Store, size: u64) -> Result<(), ObjectError> {
-        let (own, mut pieces) = (self.own(), 0);
+        let own = self.own();
+        let mut pieces = 0;
         let listed: Vec<_> = store.list(Some(&self.folder)).try_collect().await?;
         for object in listed {
             if object.location.prefix_matches(&own) {
@@ -151,11 +152,13 @@ impl Place {
 
 /// Selects from arbitrarily overlapping segments those that reach furthest from the start: of all that leave no gap,
 /// always the one that ends last.
-fn chain(mut found: Vec<Segment>) -> Vec<Segment> {
-    found.sort_by_key(|segment| segment.start);
-    let (mut end, mut chain, mut rest) = (0, Vec::new(), found.into_iter().peekable());
+fn chain(mut segments: Vec<UploadSegment>) -> Vec<UploadSegment> {
+    segments.sort_by_key(|segment| segment.start);
+    let mut end = 0;
+    let mut chain = Vec::new();
+    let mut rest = segments.into_iter().peekable();
     loop {
-        let mut best: Option<Segment> = None;
+        let mut best: Option<UploadSegment> = None;
         while let Some(next) = rest.next_if(|next| next.start <= end) {
             if best.as_ref().is_none_or(|best| best.end() < next.end()) {
                 best = Some(next);
@@ -174,9 +177,9 @@ fn parse(name: &str) -> Option<(u64, i64)> {
 }
 
 /// One attempt of an upload.
-pub struct Upload {
+pub struct VectorUpload {
     store: Store,
-    place: Place,
+    place: UploadPlace,
     size: u64,
     /// Received bytes of the vector, in the store or in memory.
     received: u64,
@@ -195,25 +198,25 @@ pub struct Upload {
     most_norm: Option<f64>,
 }
 
-impl Upload {
+impl VectorUpload {
     /// Continues a vector of `size` bytes after its first `offset`; `None` if fewer bytes are stored.
     ///
     /// # Errors
     /// [`ObjectError::Store`].
-    pub async fn go_on(
+    pub async fn resume(
         store: &Store,
-        place: Place,
+        place: UploadPlace,
         size: u64,
         offset: u64,
         now: OffsetDateTime,
     ) -> Result<Option<Self>, ObjectError> {
-        Self::go_on_in(&LEFT, store, place, size, offset, now).await
+        Self::resume_in(&LEFT, store, place, size, offset, now).await
     }
 
-    async fn go_on_in(
+    async fn resume_in(
         left: &'static Semaphore,
         store: &Store,
-        place: Place,
+        place: UploadPlace,
         size: u64,
         offset: u64,
         now: OffsetDateTime,
@@ -246,7 +249,7 @@ impl Upload {
     }
 
     /// Makes the attempt for an already complete vector: it accepts no further bytes.
-    pub fn nothing_more(store: &Store, place: Place, size: u64) -> Self {
+    pub fn new_complete(store: &Store, place: UploadPlace, size: u64) -> Self {
         let (store, segment, now) = (store.clone(), Vec::new(), OffsetDateTime::UNIX_EPOCH);
         let (received, since, longest, room) = (size, None, SEGMENT, None);
         Self {
@@ -309,17 +312,17 @@ impl Upload {
             return false;
         }
         let rest = self.size - self.received;
-        let held = (self.segment.len() as u64 + rest).min(MOST_HELD as u64);
-        if self.share.as_mut().is_some_and(|share| !share.add(held as usize)) {
+        let room_size = (self.segment.len() as u64 + rest).min(MOST_HELD as u64);
+        if self.share.as_mut().is_some_and(|share| !share.add(room_size as usize)) {
             return false;
         }
-        let Ok(room) = self.left.try_acquire_many(held.div_ceil(1 << 10) as u32) else {
+        let Ok(room) = self.left.try_acquire_many(room_size.div_ceil(1 << 10) as u32) else {
             self.release_share();
             return false;
         };
         self.room = Some(room);
         self.longest = MOST_HELD;
-        self.segment.reserve_exact(held as usize - self.segment.len());
+        self.segment.reserve_exact(room_size as usize - self.segment.len());
         true
     }
 
@@ -360,14 +363,14 @@ impl Upload {
     /// [`ObjectError::Lost`] if earlier bytes are gone, because another attempt has ended. [`ObjectError::Turn`] if
     /// `turns` has no turn; then it is kept. [`ObjectError::Store`].
     pub async fn finish(mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
-        let finished = self.unpacked(turns, form, to).await;
-        if matches!(finished, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
+        let result = self.unpack(turns, form, to).await;
+        if matches!(result, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
             self.place.forget(&self.store).await?;
         }
-        finished
+        result
     }
 
-    async fn unpacked(&mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
+    async fn unpack(&mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
             // A lost connection may look like the end: the next attempt continues from here.
             self.keep().await?;
@@ -394,28 +397,28 @@ impl Upload {
     async fn write_numbers(&mut self, form: VectorForm, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
         let last = std::mem::take(&mut self.segment);
         let from = self.size - last.len() as u64;
-        let mut unpacking = Unpacking::new(form, self.size);
-        let mut found: u64 = 0;
+        let mut unpacking = VectorUnpacker::new(form, self.size);
+        let mut covered: u64 = 0;
         if from > 0 {
             for segment in self.place.segments(&self.store, self.now).await? {
                 let bytes = self.store.get(&segment.path).await.map_err(or_lost)?.bytes().await?;
                 // An overlap has been read already; a shorter segment may have replaced a listed one.
-                let skip = found.checked_sub(segment.start).filter(|skip| *skip <= bytes.len() as u64);
+                let skip = covered.checked_sub(segment.start).filter(|skip| *skip <= bytes.len() as u64);
                 let skip = skip.ok_or(ObjectError::Lost)?;
-                found += bytes.len() as u64 - skip;
+                covered += bytes.len() as u64 - skip;
                 unpacking = unpacking.pour(bytes.into(), skip as usize, writer).await?;
             }
         }
         // Another attempt may have stored a part of it too.
-        if (from..self.size).contains(&found) {
-            unpacking = unpacking.pour(last, (found - from) as usize, writer).await?;
-            found = self.size;
+        if (from..self.size).contains(&covered) {
+            unpacking = unpacking.pour(last, (covered - from) as usize, writer).await?;
+            covered = self.size;
         }
-        match found.cmp(&self.size) {
+        match covered.cmp(&self.size) {
             Ordering::Less => Err(ObjectError::Lost),
             Ordering::Equal => unpacking.finish(&self.place.digest, self.most_norm),
             // The vector was announced with another size before.
-            Ordering::Greater => Err(ObjectError::Size { announced: self.size, received: found }),
+            Ordering::Greater => Err(ObjectError::Size { announced: self.size, received: covered }),
         }
     }
 }
@@ -433,7 +436,7 @@ fn or_lost(error: object_store::Error) -> ObjectError {
 const PIECE: usize = 512 << 10;
 
 /// The conversion of a vector from its wire format to plain values.
-struct Unpacking {
+struct VectorUnpacker {
     hasher: Sha256,
     /// After an error of the form, only the digest is still checked.
     reader: Result<VectorReader, VectorError>,
@@ -442,7 +445,7 @@ struct Unpacking {
     square: f64,
 }
 
-impl Unpacking {
+impl VectorUnpacker {
     fn new(form: VectorForm, size: u64) -> Self {
         Self { hasher: Sha256::new(), reader: VectorReader::new(form, size), numbers: Vec::new(), square: 0.0 }
     }
@@ -452,7 +455,7 @@ impl Unpacking {
         let (mut unpacking, bytes) = (self, Arc::new(bytes));
         for start in (from..bytes.len()).step_by(PIECE) {
             let bytes = Arc::clone(&bytes);
-            let (next, plain) = beside(move || {
+            let (next, plain) = run_blocking(move || {
                 let plain = unpacking.take(&bytes[start..bytes.len().min(start + PIECE)]);
                 Ok((unpacking, plain))
             })

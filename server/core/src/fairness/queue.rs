@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use undertone_api::problem::{Code, Problem};
 
 use super::owner::WorkOwner;
-use super::schedule::{Answer, Entry, Schedule};
+use super::schedule::{QueueEntry, TurnAnswer, TurnSchedule};
 use super::timings::QueueTimings;
 use crate::error::Error;
 
@@ -90,7 +90,7 @@ impl QueueRefusal {
 #[derive(Debug, Clone)]
 pub struct FairQueue {
     limits: QueueLimits,
-    schedule: Arc<Mutex<Schedule>>,
+    schedule: Arc<Mutex<TurnSchedule>>,
     timings: QueueTimings,
 }
 
@@ -105,15 +105,15 @@ impl FairQueue {
     /// # Errors
     /// [`QueueRefusal::into_error`]: `rate_limited` or `unavailable`, with the seconds after which to retry.
     pub async fn acquire(&self, owner: WorkOwner) -> Result<FairPermit, Error> {
-        let asked = Instant::now();
+        let start = Instant::now();
         match self.wait(owner).await {
             Ok(()) => {
                 let granted = Instant::now();
-                self.timings.waited(self.limits.name, owner.class(), granted - asked);
+                self.timings.record_wait(self.limits.name, owner.class(), granted - start);
                 Ok(FairPermit { queue: self.clone(), owner, granted })
             }
             Err(refusal) => {
-                self.timings.refused(self.limits.name, owner.class(), refusal.label());
+                self.timings.record_refusal(self.limits.name, owner.class(), refusal.label());
                 Err(refusal.into_error(&self.limits))
             }
         }
@@ -122,8 +122,8 @@ impl FairQueue {
     async fn wait(&self, owner: WorkOwner) -> Result<(), QueueRefusal> {
         let entry = self.lock().enter(&self.limits, owner)?;
         let (ticket, answer) = match entry {
-            Entry::Granted => return Ok(()),
-            Entry::Waiting(ticket, answer) => (ticket, answer),
+            QueueEntry::Granted => return Ok(()),
+            QueueEntry::Waiting(ticket, answer) => (ticket, answer),
         };
         let mut place = WaitingPlace { queue: self, owner, ticket, answer };
         match tokio::time::timeout(self.limits.patience, &mut place.answer).await {
@@ -142,7 +142,7 @@ impl FairQueue {
         self.lock().release(&self.limits, owner, cost);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Schedule> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TurnSchedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,7 +152,7 @@ struct WaitingPlace<'a> {
     queue: &'a FairQueue,
     owner: WorkOwner,
     ticket: u64,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<TurnAnswer>,
 }
 
 impl Drop for WaitingPlace<'_> {

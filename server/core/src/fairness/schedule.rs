@@ -19,47 +19,47 @@ const LEAST_COST: Duration = Duration::from_micros(100);
 const MOST_IDLE_LANES: usize = 4096;
 
 /// The result of a wait.
-pub(super) type Answer = Result<(), QueueRefusal>;
+pub(super) type TurnAnswer = Result<(), QueueRefusal>;
 
 /// The start of a request for a turn.
-pub(super) enum Entry {
+pub(super) enum QueueEntry {
     /// The turn is granted.
     Granted,
     /// The request waits, with this number in its lane.
-    Waiting(u64, oneshot::Receiver<Answer>),
+    Waiting(u64, oneshot::Receiver<TurnAnswer>),
 }
 
 /// The waiting requests, and the work that each owner has received.
 #[derive(Debug, Default)]
-pub(super) struct Schedule {
+pub(super) struct TurnSchedule {
     running: usize,
     waiting: usize,
     tickets: u64,
     /// The tag of the last granted turn, in nanoseconds of work of weight one.
     virtual_time: u64,
-    lanes: HashMap<WorkOwner, Lane>,
+    lanes: HashMap<WorkOwner, OwnerLane>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
-    waiters: VecDeque<Waiter>,
+struct OwnerLane {
+    waiters: VecDeque<TurnWaiter>,
     running: usize,
     tag: u64,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct TurnWaiter {
     ticket: u64,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<TurnAnswer>,
 }
 
-impl Lane {
+impl OwnerLane {
     fn is_idle(&self) -> bool {
         self.running == 0 && self.waiters.is_empty()
     }
 }
 
-impl Schedule {
+impl TurnSchedule {
     /// Returns the number of waiting requests.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn waiting(&self) -> usize {
@@ -82,14 +82,14 @@ impl Schedule {
     ///
     /// # Errors
     /// [`QueueRefusal`] if the owner's lane or the queue is full.
-    pub(super) fn enter(&mut self, limits: &QueueLimits, owner: WorkOwner) -> Result<Entry, QueueRefusal> {
+    pub(super) fn enter(&mut self, limits: &QueueLimits, owner: WorkOwner) -> Result<QueueEntry, QueueRefusal> {
         if self.waiting == 0 && self.running < limits.at_a_time {
             let lane = self.lane(owner);
             lane.running += 1;
             let tag = lane.tag;
             self.running += 1;
             self.virtual_time = self.virtual_time.max(tag);
-            return Ok(Entry::Granted);
+            return Ok(QueueEntry::Granted);
         }
         let own = self.lanes.get(&owner).map_or(0, |lane| lane.waiters.len());
         if own >= limits.waiting_of(owner) {
@@ -101,9 +101,9 @@ impl Schedule {
         let (answer, receiver) = oneshot::channel();
         self.tickets += 1;
         let ticket = self.tickets;
-        self.lane(owner).waiters.push_back(Waiter { ticket, answer });
+        self.lane(owner).waiters.push_back(TurnWaiter { ticket, answer });
         self.waiting += 1;
-        Ok(Entry::Waiting(ticket, receiver))
+        Ok(QueueEntry::Waiting(ticket, receiver))
     }
 
     /// Ends a turn with this cost, and grants the next.
@@ -128,7 +128,7 @@ impl Schedule {
     }
 
     /// Returns an owner's lane; an idle one begins at the tag of the current work.
-    fn lane(&mut self, owner: WorkOwner) -> &mut Lane {
+    fn lane(&mut self, owner: WorkOwner) -> &mut OwnerLane {
         let now = self.virtual_time;
         let lane = self.lanes.entry(owner).or_default();
         if lane.is_idle() {
@@ -154,7 +154,7 @@ impl Schedule {
     fn give(&mut self, limits: &QueueLimits) {
         while self.running < limits.at_a_time {
             // With several concurrent turns, owners with fewer running ones are first.
-            let order = |owner: &WorkOwner, lane: &Lane| {
+            let order = |owner: &WorkOwner, lane: &OwnerLane| {
                 (lane.running, lane.tag, *owner, lane.waiters.front().map(|waiter| waiter.ticket))
             };
             let waiting = self.lanes.iter_mut().filter(|(_, lane)| !lane.waiters.is_empty());

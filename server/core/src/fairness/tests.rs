@@ -170,18 +170,19 @@ async fn wait_beyond_patience_ends_and_leaves_no_place() {
 async fn caller_that_leaves_gives_place_and_turn_back() {
     let test = TestQueue::new(LIMITS);
     let turn = test.queue.acquire(organization(1)).await.expect("the first");
-    let (gone, stays) = (test.ask(organization(2)).await, test.ask(organization(3)).await);
-    gone.abort();
-    assert!(gone.await.expect_err("aborted").is_cancelled());
+    let request = test.ask(organization(2)).await;
+    let other = test.ask(organization(3)).await;
+    request.abort();
+    assert!(request.await.expect_err("aborted").is_cancelled());
     assert_eq!(test.queue.lock().waiting(), 1);
     assert_eq!(test.order_after(turn).await, [organization(3)]);
-    stays.await.expect("no panic").expect("its turn came");
+    other.await.expect("no panic").expect("its turn came");
     // A request that is granted its turn and cancelled before it reads the answer.
     let turn = test.queue.acquire(organization(1)).await.expect("free again");
-    let gone = test.ask(organization(2)).await;
+    let request = test.ask(organization(2)).await;
     drop(turn);
-    gone.abort();
-    let _ = gone.await;
+    request.abort();
+    let _ = request.await;
     assert_eq!(test.queue.lock().running(), 0);
     drop(test.queue.acquire(organization(3)).await.expect("free again"));
 }

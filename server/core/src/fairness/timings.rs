@@ -13,13 +13,13 @@ use prometheus_client::registry::{Registry, Unit};
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Waited {
+struct WaitLabels {
     queue: &'static str,
     class: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     queue: &'static str,
     class: &'static str,
     reason: &'static str,
@@ -28,8 +28,8 @@ struct Refused {
 /// The metrics of all queues.
 #[derive(Debug, Clone)]
 pub struct QueueTimings {
-    waits: Family<Waited, Histogram, fn() -> Histogram>,
-    refusals: Family<Refused, Counter>,
+    waits: Family<WaitLabels, Histogram, fn() -> Histogram>,
+    refusals: Family<RefusalLabels, Counter>,
 }
 
 impl Default for QueueTimings {
@@ -40,19 +40,19 @@ impl Default for QueueTimings {
 
 impl QueueTimings {
     /// Records a turn that was granted after `wait`.
-    pub(crate) fn waited(&self, queue: &'static str, class: &'static str, wait: Duration) {
-        self.waits.get_or_create(&Waited { queue, class }).observe(wait.as_secs_f64());
+    pub(crate) fn record_wait(&self, queue: &'static str, class: &'static str, wait: Duration) {
+        self.waits.get_or_create(&WaitLabels { queue, class }).observe(wait.as_secs_f64());
     }
 
     /// Records a refused turn.
-    pub(crate) fn refused(&self, queue: &'static str, class: &'static str, reason: &'static str) {
-        self.refusals.get_or_create(&Refused { queue, class, reason }).inc();
+    pub(crate) fn record_refusal(&self, queue: &'static str, class: &'static str, reason: &'static str) {
+        self.refusals.get_or_create(&RefusalLabels { queue, class, reason }).inc();
     }
 
     /// Returns the number of refusals.
     #[cfg(test)]
     pub(crate) fn refusals(&self, queue: &'static str, class: &'static str, reason: &'static str) -> u64 {
-        self.refusals.get_or_create(&Refused { queue, class, reason }).get()
+        self.refusals.get_or_create(&RefusalLabels { queue, class, reason }).get()
     }
 
     /// Registers the metrics.

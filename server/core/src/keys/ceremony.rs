@@ -171,7 +171,7 @@ pub fn request(
 }
 
 /// Returns the document by which the first key introduced the root, once it has. So the private half of the first key is needed once.
-pub fn known_introduction(file: &OnlineFile) -> Option<Signed> {
+pub fn find_introduction(file: &OnlineFile) -> Option<Signed> {
     file.introduction.as_ref().map(|introduction| introduction.by_first.clone())
 }
 

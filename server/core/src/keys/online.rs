@@ -191,8 +191,8 @@ impl OnlineState {
 
     fn find_index(&self, purpose: KeyPurpose, at: OffsetDateTime) -> Option<usize> {
         let of_purpose = self.keys.iter().enumerate().filter(|(_, key)| key.certificate.purpose == purpose);
-        let begun = of_purpose.filter(|(_, key)| key.certificate.from <= at);
-        begun.max_by_key(|(_, key)| key.certificate.serial).map(|(index, _)| index)
+        let active = of_purpose.filter(|(_, key)| key.certificate.from <= at);
+        active.max_by_key(|(_, key)| key.certificate.serial).map(|(index, _)| index)
     }
 }
 
@@ -265,13 +265,13 @@ impl ServerSigner {
     /// [`SignedError::Unavailable`] when no key may sign it, or its holder does not answer.
     pub async fn sign<D: Document>(&self, document: &D) -> Result<Signed, SignedError> {
         let unsigned = UnsignedDocument::new(document)?;
-        let chosen = self.choose(unsigned.scope())?;
+        let choice = self.choose(unsigned.scope())?;
         let (message, purpose) = (unsigned.message(), unsigned.scope().purpose);
-        let signature = match chosen.key(&self.0.first) {
+        let signature = match choice.key(&self.0.first) {
             PrivateKey::Held(key) => key.sign(message),
             PrivateKey::External(key) => self.external()?.sign(key, message, purpose).await?,
         };
-        let signature = chosen.with_chain(&signature)?;
+        let signature = choice.with_chain(&signature)?;
         Ok(unsigned.with_signature(signature))
     }
 
@@ -282,8 +282,8 @@ impl ServerSigner {
     pub async fn probe(&self, now: OffsetDateTime) -> Result<Vec<String>, SignedError> {
         let mut keys = Vec::new();
         for purpose in KeyPurpose::ALL {
-            let chosen = self.choose(SignatureScope { purpose: Some(purpose), at: Some(now) })?;
-            let PrivateKey::External(key) = chosen.key(&self.0.first) else { continue };
+            let choice = self.choose(SignatureScope { purpose: Some(purpose), at: Some(now) })?;
+            let PrivateKey::External(key) = choice.key(&self.0.first) else { continue };
             let name = hex::encode(key.as_bytes());
             if !keys.contains(&name) {
                 let message = [PROBE_DOMAIN, now.to_string().as_bytes()].concat();
@@ -363,9 +363,9 @@ impl ServerSigner {
 #[cfg(any(test, feature = "testing"))]
 impl undertone_api::signed::DocumentSigner for ServerSigner {
     fn sign_message(&self, message: &[u8], scope: SignatureScope) -> Result<String, SignedError> {
-        let chosen = self.choose(scope)?;
-        match chosen.key(&self.0.first) {
-            PrivateKey::Held(key) => chosen.with_chain(&key.sign(message)),
+        let choice = self.choose(scope)?;
+        match choice.key(&self.0.first) {
+            PrivateKey::Held(key) => choice.with_chain(&key.sign(message)),
             PrivateKey::External(_) => Err(SignedError::Unavailable("an external signer has the key".to_owned())),
         }
     }

@@ -91,10 +91,10 @@ impl KeyRing {
         if keys.is_empty() {
             return Err(RingError::Line(1));
         }
-        Self::checked(keys)
+        Self::from_keys(keys)
     }
 
-    fn checked(keys: Vec<RingKey>) -> Result<Self, RingError> {
+    fn from_keys(keys: Vec<RingKey>) -> Result<Self, RingError> {
         if keys.len() > MOST_KEYS {
             return Err(RingError::TooMany(keys.len()));
         }
@@ -116,21 +116,22 @@ impl KeyRing {
         let from = from.replace_nanosecond(0).unwrap_or(from);
         let mut keys = self.0.clone();
         keys.push(RingKey::new(secret, Some(from)));
-        Self::checked(keys)
+        Self::from_keys(keys)
     }
 
     /// Returns the ring without replaced keys for which `is_unused` returns true. The current key and later ones always
     /// stay.
     #[must_use]
-    pub fn without(&self, now: OffsetDateTime, is_unused: impl Fn(&RingKey, OffsetDateTime) -> bool) -> Self {
+    pub fn prune(&self, now: OffsetDateTime, is_unused: impl Fn(&RingKey, OffsetDateTime) -> bool) -> Self {
         let stays = |(index, key): &(usize, &RingKey)| match self.replaced_at(*index) {
             Some(replaced) if replaced <= now => !is_unused(key, replaced),
             _ => true,
         };
-        let kept = self.0.iter().enumerate().filter(stays).map(|(_, key)| key);
+        let remaining = self.0.iter().enumerate().filter(stays).map(|(_, key)| key);
         // The first line has no time.
-        let kept = kept.enumerate().map(|(index, key)| RingKey { from: key.from.filter(|_| index > 0), ..key.clone() });
-        Self(kept.collect())
+        let remaining =
+            remaining.enumerate().map(|(index, key)| RingKey { from: key.from.filter(|_| index > 0), ..key.clone() });
+        Self(remaining.collect())
     }
 
     /// Returns the file's text.
@@ -263,11 +264,11 @@ mod tests {
     #[test]
     fn pruning_keeps_the_key_in_force_and_those_after_it() {
         let ring = two().with_next([3; 32], NOW + HOUR * 2).expect("it follows");
-        assert_eq!(ring.without(NOW, |_, _| true), ring, "the first is in force");
-        let pruned = ring.without(NOW + HOUR, |_, _| true);
+        assert_eq!(ring.prune(NOW, |_, _| true), ring, "the first is in force");
+        let pruned = ring.prune(NOW + HOUR, |_, _| true);
         assert_eq!(pruned.keys().len(), 2);
         assert_eq!(pruned.current(NOW + HOUR).secret(), &[2; 32]);
         assert_eq!(KeyRing::parse(&pruned.to_text()), Ok(pruned));
-        assert_eq!(ring.without(NOW + HOUR, |_, _| false), ring, "it is still needed");
+        assert_eq!(ring.prune(NOW + HOUR, |_, _| false), ring, "it is still needed");
     }
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
-use super::process::Usage;
+use super::process::ProcessUsage;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::census::{self, Census};
@@ -29,7 +29,7 @@ pub struct Figures {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
+struct StateLabel {
     state: String,
 }
 
@@ -44,12 +44,13 @@ pub(super) struct CertificateDays {
 
 /// Queries all figures, at most once every [`FRESH`].
 pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
-    let mut known = ctx.metrics.0.figures.lock().await;
-    if let Some((_, figures)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+    let mut cache = ctx.metrics.0.figures.lock().await;
+    if let Some((_, figures)) = cache.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
         return Ok(figures.clone());
     }
     let census = census::take(ctx).await?;
-    let (mut objects, mut bytes) = (0, 0);
+    let mut objects = 0;
+    let mut bytes = 0;
     let mut listed = ctx.store.list(None);
     while let Some(object) =
         listed.try_next().await.map_err(|error| Error::internal("counting what is stored", error))?
@@ -58,58 +59,58 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
         bytes += object.size;
     }
     let figures = Figures { census, objects, bytes };
-    *known = Some((Instant::now(), figures.clone()));
+    *cache = Some((Instant::now(), figures.clone()));
     Ok(figures)
 }
 
 /// Registers the figures by name; those of the tables and the store only if they are available.
 pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, days: CertificateDays) {
     if let Some(Figures { census, objects, bytes }) = figures {
-        states(all, "jobs", "Jobs by state", &census.jobs);
-        states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &census.workers);
-        number(all, "rounds_open", "Rounds that wait for submissions", census.rounds_open);
-        number(all, "rounds_late", "Of these, rounds whose deadline has passed", census.rounds_late);
-        number(all, "ledger_entries", "Entries of the consortium's ledger", census.ledger_entries);
-        number(all, "log_leaves", "Leaves of the transparency log", census.log_leaves);
-        number(all, "objects", "Objects in the store", *objects);
-        measured(all, "object", "Bytes in the store", Unit::Bytes, *bytes as f64);
+        register_states(all, "jobs", "Jobs by state", &census.jobs);
+        register_states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &census.workers);
+        register_number(all, "rounds_open", "Rounds that wait for submissions", census.rounds_open);
+        register_number(all, "rounds_late", "Of these, rounds whose deadline has passed", census.rounds_late);
+        register_number(all, "ledger_entries", "Entries of the consortium's ledger", census.ledger_entries);
+        register_number(all, "log_leaves", "Leaves of the transparency log", census.log_leaves);
+        register_number(all, "objects", "Objects in the store", *objects);
+        register_gauge(all, "object", "Bytes in the store", Unit::Bytes, *bytes as f64);
     }
     if let Some(days) = days.rotation {
         let what = "Days until the next generated certificate takes the place of the present one";
-        number(all, "certificate_rotation_days", what, days.max(0) as u64);
+        register_number(all, "certificate_rotation_days", what, days.max(0) as u64);
     }
     if let Some(days) = days.signing {
         let what = "Days until the server can sign no longer, because a certificate of its signing keys ends";
-        number(all, "signing_certificate_days", what, days.max(0) as u64);
+        register_number(all, "signing_certificate_days", what, days.max(0) as u64);
     }
-    let usage = Usage::now();
-    measured(
+    let usage = ProcessUsage::now();
+    register_gauge(
         all,
         "process_resident_memory",
         "Memory of the process that is resident",
         Unit::Bytes,
         usage.resident as f64,
     );
-    measured(all, "process_cpu", "Time of processors that the process has used", Unit::Seconds, usage.processor);
-    number(all, "process_open_files", "Files and sockets that the process has open", usage.open_files);
-    number(all, "process_threads", "Threads of the process", usage.threads);
+    register_gauge(all, "process_cpu", "Time of processors that the process has used", Unit::Seconds, usage.processor);
+    register_number(all, "process_open_files", "Files and sockets that the process has open", usage.open_files);
+    register_number(all, "process_threads", "Threads of the process", usage.threads);
 }
 
-fn states(all: &mut Registry, name: &str, help: &str, counts: &BTreeMap<String, u64>) {
-    let family = Family::<State, Gauge<u64, AtomicU64>>::default();
+fn register_states(all: &mut Registry, name: &str, help: &str, counts: &BTreeMap<String, u64>) {
+    let family = Family::<StateLabel, Gauge<u64, AtomicU64>>::default();
     for (state, count) in counts {
-        family.get_or_create(&State { state: state.clone() }).set(*count);
+        family.get_or_create(&StateLabel { state: state.clone() }).set(*count);
     }
     all.register(name, help, family);
 }
 
-fn number(all: &mut Registry, name: &str, help: &str, value: u64) {
+fn register_number(all: &mut Registry, name: &str, help: &str, value: u64) {
     let gauge = Gauge::<u64, AtomicU64>::default();
     gauge.set(value);
     all.register(name, help, gauge);
 }
 
-fn measured(all: &mut Registry, name: &str, help: &str, unit: Unit, value: f64) {
+fn register_gauge(all: &mut Registry, name: &str, help: &str, unit: Unit, value: f64) {
     let gauge = Gauge::<f64, AtomicU64>::default();
     gauge.set(value);
     all.register_with_unit(name, help, unit, gauge);

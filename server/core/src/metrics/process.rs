@@ -2,7 +2,7 @@
 
 /// The resources of the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Usage {
+pub(super) struct ProcessUsage {
     /// Bytes of resident memory.
     pub(super) resident: u64,
     /// Processor time of the process, in user and kernel mode, seconds.
@@ -13,7 +13,7 @@ pub(super) struct Usage {
     pub(super) threads: u64,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// Reads the current figures.
     pub(super) fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 use super::figures::CertificateDays;
 use super::{Figures, Metrics, figures};
 use crate::ctx::Ctx;
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 
 /// Renders all metrics as text. Unavailable figures are omitted and logged.
 ///
@@ -23,7 +23,7 @@ pub async fn render(ctx: &Ctx) -> Result<String, std::fmt::Error> {
         }
     };
     let mut all = ctx.metrics.registry();
-    let days = ctx.tls.as_ref().and_then(Shown::rotates_at).map(|at| (at - ctx.now()).whole_days());
+    let days = ctx.tls.as_ref().and_then(ServedCertificate::rotates_at).map(|at| (at - ctx.now()).whole_days());
     let signing = ctx.signer.certified_until(ctx.now()).map(|until| (until - ctx.now()).whole_days());
     figures::register(&mut all, figures.as_ref(), CertificateDays { rotation: days, signing });
     let mut text = String::new();
@@ -39,12 +39,12 @@ pub fn table() -> String {
     let mut text = String::new();
     let mut table = "| metric | kind | meaning |\n|---|---|---|\n".to_owned();
     if encode(&mut text, &all).is_ok() {
-        let told = |line: &str, word: &str| {
+        let split_line = |line: &str, word: &str| {
             let (name, rest) = line.strip_prefix(word)?.split_once(' ')?;
             Some((name.to_owned(), rest.to_owned()))
         };
-        for (name, help) in text.lines().filter_map(|line| told(line, "# HELP ")) {
-            let kind = text.lines().filter_map(|line| told(line, "# TYPE ")).find(|(of, _)| *of == name);
+        for (name, help) in text.lines().filter_map(|line| split_line(line, "# HELP ")) {
+            let kind = text.lines().filter_map(|line| split_line(line, "# TYPE ")).find(|(of, _)| *of == name);
             let kind = kind.map(|(_, kind)| kind).unwrap_or_default();
             let _ = writeln!(table, "| `{name}` | {kind} | {} |", help.trim_end_matches('.'));
         }

@@ -14,8 +14,8 @@ pub(super) struct PublicResolver;
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = addresses.filter(|address| is_public(address.ip())).collect();
             if public.is_empty() {
                 return Err("the name has no public address".into());
             }

@@ -29,7 +29,7 @@ use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
-use crate::service::notification::{self, Notice};
+use crate::service::notification::{self, MemberNotice};
 
 /// The precision of a key's time of last use.
 const PRECISION: Duration = Duration::minutes(1);
@@ -73,7 +73,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
                 return Err(Error::validation(vec![Violation::new("name", remedy)]));
             }
             row.clone().into_active_model().insert(tx).await?;
-            let notice = Notice::KeyMade { key: id.0, member: actor.id().0, name: &row.name };
+            let notice = MemberNotice::KeyMade { key: id.0, member: actor.id().0, name: &row.name };
             notification::tell(ctx, tx, notice).await?;
             let detail = json!({ "scopes": &scopes, "days": new.days });
             audit_log::record(ctx, tx, act(actor, AuditAction::KeyMade, id, detail)).await
@@ -115,7 +115,7 @@ pub async fn revoke(ctx: &Ctx, actor: &Actor, id: ApiKeyId) -> Result<(), Error>
             audit_log::record(ctx, tx, act(actor, AuditAction::KeyRevoked, id, json!({}))).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -163,7 +163,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
 async fn note_use(ctx: &Ctx, id: ApiKeyId) {
     let noted = ctx
         .db
-        .beside("use api key", async |tx| {
+        .write_concurrent("use api key", async |tx| {
             api_key::Entity::update_many()
                 .col_expr(api_key::Column::LastUsedAt, sea_orm::sea_query::Expr::value(ctx.now()))
                 .filter(api_key::Column::Id.eq(id.0))

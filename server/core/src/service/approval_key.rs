@@ -57,7 +57,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     shown(row)
 }
 
@@ -94,7 +94,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), E
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Counts sign-in attempts, for all replicas together; see [`Door`] for the counters and their limits.
 //!
 //! Unauthenticated callers make attempts, so this module never uses the single writer: a reader sees a closed counter,
-//! and each count is one statement on its own row ([`Db::beside`](crate::db::Db::beside)). Counters are taken in the
+//! and each count is one statement on its own row ([`Db::write_concurrent`](crate::db::Db::write_concurrent)). Counters are taken in the
 //! same order everywhere, addresses first, so that two attempts never deadlock on each other's rows.
 //!
 //! To guard one more entry point: a variant of [`Door`], [`enter`] before the comparison, [`forgive`] in the
@@ -38,7 +38,7 @@ pub(super) async fn enter(ctx: &Ctx, doors: &[Door]) -> Result<(), Error> {
         }
     }
     ctx.db
-        .beside("count an attempt", async |tx| {
+        .write_concurrent("count an attempt", async |tx| {
             for door in doors {
                 if count(ctx, tx, door).await?.is_none() {
                     let row = attempt::Entity::find_by_id(door.key()).one(tx).await?;
@@ -100,7 +100,8 @@ pub(super) fn note_failure(ctx: &Ctx, member: Option<MemberId>, what: AuditActio
 
 async fn note(ctx: &Ctx, member: Option<MemberId>, what: AuditAction) -> Result<(), Error> {
     let door = Door::Failures(member);
-    let failures = ctx.db.beside("count a failure", async |tx| count(ctx, tx, &door).await).await?.unwrap_or_default();
+    let failures =
+        ctx.db.write_concurrent("count a failure", async |tx| count(ctx, tx, &door).await).await?.unwrap_or_default();
     if !is_power_of_ten(failures) {
         return Ok(());
     }
@@ -119,7 +120,7 @@ pub(super) async fn forget_old(ctx: &Ctx) -> Result<(), Error> {
         return Ok(());
     }
     ctx.db
-        .beside("forget attempts", async |tx| {
+        .write_concurrent("forget attempts", async |tx| {
             attempt::Entity::delete_many().filter(is_old.clone()).exec(tx).await?;
             Ok(())
         })

@@ -27,7 +27,7 @@ use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{audit, job, participant, worker};
 use crate::service::job::series::Planned;
 use crate::service::job::{readable, state};
-use crate::service::ledger::account::{self as accounts, Key};
+use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::{freeze, lease};
 
 /// The largest δ at which a site may compare its finding with its claim.
@@ -98,7 +98,7 @@ pub struct Judged {
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
 pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<Judged, Error> {
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
     let key = signed::public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
@@ -128,7 +128,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
 /// Returns δ of the account that a participant's charge goes to.
 async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> Result<Option<Delta>, Error> {
     let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { return Ok(None) };
-    let key = Key::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
+    let key = LedgerAccountKey::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
     let account = accounts::find(connection, key).await?;
     let balance: Option<Balance> = account.map(|account| from_json(&account.balance)).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))

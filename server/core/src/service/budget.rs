@@ -23,9 +23,9 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
 use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
-use crate::service::ledger::account::{self as accounts, Key};
+use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::log;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 
 /// The unit and the relation of an account, and its full balance.
 pub type Standing = (PrivacyUnit, Adjacency, Balance);
@@ -41,7 +41,7 @@ const MOST_DELTA: f64 = 0.01;
 /// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is
 /// spent and reserved than the new limit permits.
 pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Result<Account, Error> {
-    set_if(ctx, actor, id, new, &Expected::Anything).await
+    set_if(ctx, actor, id, new, &ExpectedVersion::Anything).await
 }
 
 /// Sets or changes a limit as [`set`] does, if the dataset's accounts have the version that the caller expects.
@@ -53,7 +53,7 @@ pub async fn set_if(
     actor: &Actor,
     id: DatasetId,
     new: NewBudget,
-    expected: &Expected,
+    expected: &ExpectedVersion,
 ) -> Result<Account, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     policy::check(actor, Operation::SetBudget, Place::Organization(dataset.organization))?;
@@ -61,7 +61,7 @@ pub async fn set_if(
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let key = Key::new(dataset.organization, dataset.lineage, new.unit, Adjacency::ZeroOut);
+    let key = LedgerAccountKey::new(dataset.organization, dataset.lineage, new.unit, Adjacency::ZeroOut);
     let row = ctx
         .db
         .write("set budget", async |tx| {
@@ -106,7 +106,7 @@ pub async fn set_if(
             held.save(tx).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     shown(&row)
 }
 
@@ -301,14 +301,14 @@ mod tests {
     use undertone_api::problem::Code;
 
     use super::{balances, standings};
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn the_balances_of_several_datasets_are_those_of_each(app: &TestApp) {
-            let world = World::new(&app.ctx, 3, 8.0).await;
+            let world = TestConsortium::new(&app.ctx, 3, 8.0).await;
             world.queued(1).await;
-            let (reader, other) = (&world.sites[1].steward, World::new(&app.ctx, 1, 8.0).await);
+            let (reader, other) = (&world.sites[1].steward, TestConsortium::new(&app.ctx, 1, 8.0).await);
             let ids = [3, 1, 0].map(|site: usize| world.sites[site].dataset);
             let named: Vec<_> = ids.into_iter().chain([other.sites[1].dataset]).collect();
             let told = standings(&app.ctx, reader, world.consortium, &named).await.unwrap();

@@ -35,7 +35,7 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
-use crate::verify::file::Bytes;
+use crate::verify::file::BundleEncoder;
 use crate::verify::{Examiner, Pins, Report};
 
 /// The number of rows of a table read at once.
@@ -86,7 +86,7 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
             Ok(())
         }
         fn found(&mut self, place: String, what: &str) {
-            self.0.found(place, what);
+            self.0.add_finding(place, what);
         }
     }
     let mut sink = Examination(Examiner::new(pins));
@@ -109,12 +109,12 @@ pub async fn export(
 ) -> Result<u64, Error> {
     struct Writer<W> {
         to: W,
-        bytes: Bytes,
+        bytes: BundleEncoder,
         found: u64,
     }
     impl<W: FnMut(&[u8]) -> std::io::Result<()> + Send> Sink for Writer<W> {
         async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
-            let bytes = self.bytes.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
+            let bytes = self.bytes.encode_line(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             (self.to)(&bytes).map_err(|error| Error::internal("writing a bundle", error))
         }
         fn found(&mut self, _: String, _: &str) {
@@ -122,12 +122,12 @@ pub async fn export(
         }
     }
     let tx = db.snapshot().await?;
-    let mut writer = Writer { to, bytes: Bytes::default(), found: 0 };
+    let mut writer = Writer { to, bytes: BundleEncoder::default(), found: 0 };
     let reach = Reach { scope: BundleScope::Whole, organizations: None };
     lines(&tx, server_key, &reach, now, &mut writer).await?;
     tx.rollback().await?;
     let Writer { mut to, bytes, found } = writer;
-    let end = bytes.end().map_err(|error| Error::internal("writing a bundle", error))?;
+    let end = bytes.encode_end().map_err(|error| Error::internal("writing a bundle", error))?;
     to(&end).map_err(|error| Error::internal("writing a bundle", error))?;
     Ok(found)
 }
@@ -170,10 +170,10 @@ pub async fn of_consortium(
 
 /// Writes a bundle from one state of the tables, at the speed of the database.
 async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error> {
-    struct SpoolSink(SpoolWriter, Bytes);
+    struct SpoolSink(SpoolWriter, BundleEncoder);
     impl Sink for SpoolSink {
         async fn line(&mut self, line: BundleLine) -> Result<(), Error> {
-            let bytes = self.1.of(&line).map_err(|error| Error::internal("writing a bundle", error))?;
+            let bytes = self.1.encode_line(&line).map_err(|error| Error::internal("writing a bundle", error))?;
             self.0.write(&bytes).await
         }
         fn found(&mut self, place: String, what: &str) {
@@ -181,11 +181,11 @@ async fn write(ctx: &Ctx, reach: &Reach, spool: SpoolWriter) -> Result<(), Error
         }
     }
     let tx = ctx.db.snapshot().await?;
-    let mut sink = SpoolSink(spool, Bytes::default());
+    let mut sink = SpoolSink(spool, BundleEncoder::default());
     lines(&tx, &ctx.signer.verifying_key(), reach, ctx.now(), &mut sink).await?;
     tx.rollback().await?;
     let SpoolSink(mut spool, bytes) = sink;
-    let end = bytes.end().map_err(|error| Error::internal("writing a bundle", error))?;
+    let end = bytes.encode_end().map_err(|error| Error::internal("writing a bundle", error))?;
     spool.write(&end).await?;
     spool.finish().await
 }

@@ -122,7 +122,7 @@ mod tests {
     use crate::ctx::Ctx;
     use crate::service::entity::challenge;
     use crate::service::presence;
-    use crate::service::world::{Site, World};
+    use crate::service::world::{TestConsortium, TestSite};
     use crate::testing::on_both;
 
     /// Returns the error code for a challenge, if it is refused.
@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// Returns the error code for a worker's answer, if it is refused.
-    async fn answered(ctx: &Ctx, site: &Site, text: &str) -> Option<Code> {
+    async fn answered(ctx: &Ctx, site: &TestSite, text: &str) -> Option<Code> {
         let answer = PresenceProof { worker: site.worker, challenge: text.to_owned() };
         let presence = Signed::new(&answer, &site.key).expect("it has a JSON form");
         presence::sign_in(ctx, site.worker, &presence, "1.0", &[]).await.err().map(|error| error.code())
@@ -140,7 +140,7 @@ mod tests {
 
     on_both! {
         async fn a_challenge_is_good_once_within_a_minute_at_any_replica_for_its_worker(app: &TestApp) {
-            let world = World::new(&app.ctx, 2, 8.0).await;
+            let world = TestConsortium::new(&app.ctx, 2, 8.0).await;
             let (worker, neighbour) = (world.sites[1].worker, world.sites[2].worker);
             let other = app.restarted().await;
             let asked = ask(&app.ctx, worker).await.expect("asked");
@@ -158,7 +158,7 @@ mod tests {
         }
 
         async fn whoever_does_not_have_the_key_takes_no_challenge_from_a_worker(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 1, 8.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 1, 8.0).await;
             let asked = ask(&app.ctx, world.sites[1].worker).await.expect("asked");
             let stranger = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
             let key = std::mem::replace(&mut world.sites[1].key, stranger);
@@ -176,7 +176,7 @@ mod tests {
         }
 
         async fn sixteen_answers_are_taken_in_a_minute_and_no_more(app: &TestApp) {
-            let world = World::new(&app.ctx, 1, 8.0).await;
+            let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
             let worker = world.sites[1].worker;
             let mut open = Vec::new();
             for _ in 0..=MOST {

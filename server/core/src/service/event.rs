@@ -7,7 +7,7 @@
 //! there is another. A stream rechecks its caller's session and rights. It ends when these end, when the server stops,
 //! or when the member has too many streams.
 //!
-//! To add a subject: a variant of `Subject`, its policy in `may`, its query in `look`.
+//! To add a subject: a variant of `StreamSubject`, its policy in `may`, its query in `look`.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,10 @@ use undertone_api::problem::{Code, Problem};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Means, Operation, Place, policy};
-use crate::ctx::{Ctx, Desk, News, Seat, Seen, StreamCaller, StreamRefusal, Subject, Waiter};
+use crate::ctx::{
+    ChangeSubscription, Ctx, StreamCaller, StreamPermit, StreamRefusal, StreamSubject, SubjectState, UpdateReceiver,
+    UpdateSender,
+};
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
@@ -48,14 +51,14 @@ const MOST_JOBS: u64 = 50;
 pub struct Events {
     ctx: Ctx,
     actor: Actor,
-    subject: Subject,
+    subject: StreamSubject,
     operation: Operation,
-    news: News,
+    news: UpdateReceiver,
     /// The version that the caller has.
     known: Option<String>,
     again: Interval,
-    standings: Waiter,
-    _seat: Seat,
+    standings: ChangeSubscription,
+    _seat: StreamPermit,
 }
 
 /// Begins a stream for a caller at an address with the version `known`, if any. `operation` is the operation with which
@@ -68,16 +71,16 @@ pub async fn watch(
     ctx: &Ctx,
     actor: &Actor,
     from: IpAddr,
-    subject: Subject,
+    subject: StreamSubject,
     operation: Operation,
     known: Option<String>,
 ) -> Result<Events, Error> {
     // Before the first check of the caller's rights, so that no change is missed in between.
-    let standings = ctx.wake().listen_for_standings();
+    let standings = ctx.changes().subscribe_to_standings();
     // Checks the policy.
     may(ctx, actor, subject, operation).await?;
     let seat = take_seat(ctx, actor, from)?;
-    let (news, desk) = ctx.watchers().join(subject);
+    let (news, desk) = ctx.event_hub().join(subject);
     if let Some(desk) = desk {
         tokio::spawn(keep_looking(ctx.clone(), WorkOwner::from(actor), subject, desk));
     }
@@ -100,10 +103,10 @@ pub async fn watch(
 ///
 /// # Errors
 /// `rate_limited` when the member, the organization or the address has too many, `unavailable` when the server has.
-pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> {
+pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<StreamPermit, Error> {
     let organization = actor.organizations().first().copied();
     let caller = StreamCaller { member: actor.id(), organization, address: from };
-    ctx.watchers().sit(caller).map_err(|refusal: StreamRefusal| {
+    ctx.event_hub().acquire(caller).map_err(|refusal: StreamRefusal| {
         ctx.metrics.reach(Limit::EventStreams);
         Problem::from(refusal).into()
     })
@@ -111,7 +114,7 @@ pub fn take_seat(ctx: &Ctx, actor: &Actor, from: IpAddr) -> Result<Seat, Error> 
 
 impl Events {
     /// Returns the next state that the caller does not have; `None` when the stream has ended.
-    pub async fn next(&mut self) -> Option<Arc<Seen>> {
+    pub async fn next(&mut self) -> Option<Arc<SubjectState>> {
         loop {
             let newest = self.news.borrow_and_update().clone();
             if let Some(seen) = newest.filter(|seen| self.known.as_ref() != Some(&seen.version)) {
@@ -181,28 +184,28 @@ async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
 }
 
 /// Checks that the caller may watch the subject.
-async fn may(ctx: &Ctx, actor: &Actor, subject: Subject, operation: Operation) -> Result<(), Error> {
+async fn may(ctx: &Ctx, actor: &Actor, subject: StreamSubject, operation: Operation) -> Result<(), Error> {
     match subject {
-        Subject::Job(id) => readable(ctx, actor, id).await.map(|_| ()),
-        Subject::Consortium(id) => policy::check(actor, operation, Place::Consortium(id)),
+        StreamSubject::Job(id) => readable(ctx, actor, id).await.map(|_| ()),
+        StreamSubject::Consortium(id) => policy::check(actor, operation, Place::Consortium(id)),
     }
 }
 
 /// Subscribes to changes that may concern a subject.
-pub(super) fn listen(ctx: &Ctx, subject: Subject) -> Waiter {
+pub(super) fn listen(ctx: &Ctx, subject: StreamSubject) -> ChangeSubscription {
     match subject {
-        Subject::Job(id) => ctx.wake().listen_to_shown(id),
-        Subject::Consortium(_) => ctx.wake().listen(),
+        StreamSubject::Job(id) => ctx.changes().subscribe_to_job_display(id),
+        StreamSubject::Consortium(_) => ctx.changes().subscribe(),
     }
 }
 
 /// Queries a subject until it has no subscribers, in the turns of the first subscriber.
-async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) {
+async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: UpdateSender) {
     loop {
         // Before the query, so that no change is missed in between.
         let mut waiter = listen(&ctx, subject);
         let seen = async {
-            let _turn = ctx.watchers().looks().acquire(owner).await?;
+            let _turn = ctx.event_hub().looks().acquire(owner).await?;
             look(&ctx, subject).await
         };
         match seen.await {
@@ -228,15 +231,15 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: Subject, desk: Desk) 
             () = pause => {}
             () = ctx.shutdown.cancelled() => return,
         }
-        if ctx.watchers().is_left(subject) {
+        if ctx.event_hub().remove_unused(subject) {
             return;
         }
     }
 }
 
-async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
+async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> {
     match subject {
-        Subject::Job(id) => {
+        StreamSubject::Job(id) => {
             let row = state::row(ctx.db.read(), id).await?;
             let event = JobEvent {
                 job: summary(&row)?,
@@ -246,7 +249,7 @@ async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
             };
             seen(&event, "")
         }
-        Subject::Consortium(id) => {
+        StreamSubject::Consortium(id) => {
             let jobs = job::Entity::find()
                 .filter(job::Column::ConsortiumId.eq(id.0))
                 .order_by_desc(job::Column::Id)
@@ -260,10 +263,10 @@ async fn look(ctx: &Ctx, subject: Subject) -> Result<Seen, Error> {
 }
 
 /// Returns a state with its version; `rest` is further content that belongs to the version only.
-fn seen(state: &impl Serialize, rest: &str) -> Result<Seen, Error> {
+fn seen(state: &impl Serialize, rest: &str) -> Result<SubjectState, Error> {
     let json = to_json(state)?;
     let digest = Sha256::new().chain_update(&json).chain_update(rest).finalize();
-    Ok(Seen { version: hex::encode(&digest[..8]), json })
+    Ok(SubjectState { version: hex::encode(&digest[..8]), json })
 }
 
 /// Returns the other content of a consortium's pages: its members, the facts and accounts of its datasets, freezes, and

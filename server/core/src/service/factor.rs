@@ -130,7 +130,7 @@ pub async fn confirm(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result<Rec
             credential::announce(ctx, tx, actor.id(), CredentialChange::SecondFactorOn).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     tracing::info!(member.id = %actor.id(), "a second factor was switched on");
     Ok(RecoveryCodes { codes })
 }
@@ -148,7 +148,7 @@ pub async fn renew_codes(ctx: &Ctx, actor: &Actor, given: &FactorCode) -> Result
         credential::announce(ctx, tx, actor.id(), CredentialChange::RecoveryCodesMade).await
     })
     .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(RecoveryCodes { codes })
 }
 

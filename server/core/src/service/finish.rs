@@ -65,7 +65,7 @@ pub async fn finish_audited(
     let (id, countersigned) = ctx
         .db
         .write("finish part", async |tx| {
-            let held = lease::held(tx, worker, token).await?;
+            let held = lease::find_lease(tx, worker, token).await?;
             let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
             let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;

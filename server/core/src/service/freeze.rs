@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::dataset;
 use crate::service::entity::{dataset as dataset_row, freeze, job, participant};
-use crate::service::ledger::Ask;
-use crate::service::notification::{self, Notice};
+use crate::service::ledger::ChargeRequest;
+use crate::service::notification::{self, MemberNotice};
 
 /// The author of a freeze in the table.
 const AUDIT: &str = "audit";
@@ -94,7 +94,7 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
         })
         .await?;
     tracing::warn!(dataset.id = %id, by = %actor.id(), "a frozen account was cleared");
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(shown(row))
 }
 
@@ -118,7 +118,7 @@ pub async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str)
     let number = row.number;
     row.into_active_model().insert(tx).await?;
     if let Some(job) = job::Entity::find_by_id(part.job_id).one(tx).await? {
-        let notice = Notice::DatasetFrozen { consortium: job.consortium_id, part, number, reason };
+        let notice = MemberNotice::DatasetFrozen { consortium: job.consortium_id, part, number, reason };
         notification::tell(ctx, tx, notice).await?;
     }
     let act = Act {
@@ -136,7 +136,7 @@ pub async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str)
 ///
 /// # Errors
 /// `account_frozen` with the names of the frozen ones.
-pub async fn refuse(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<(), Error> {
+pub async fn refuse(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) -> Result<(), Error> {
     let rows = freeze::Entity::find()
         .filter(freeze::Column::OrganizationId.is_in(asks.iter().map(|ask| ask.organization.0)))
         .filter(freeze::Column::LineageId.is_in(asks.iter().map(|ask| ask.lineage.0)))
@@ -207,12 +207,12 @@ mod tests {
     use super::{clear, freeze, list, standing};
     use crate::service::dataset;
     use crate::service::job::state;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn what_stands_in_a_consortium_is_what_each_dataset_tells_its_viewer(app: &TestApp) {
-            let (ctx, world) = (&app.ctx, World::new(&app.ctx, 3, 8.0).await);
+            let (ctx, world) = (&app.ctx, TestConsortium::new(&app.ctx, 3, 8.0).await);
             let job = world.propose(world.spec(1)).await.unwrap();
             let parts = state::participants(ctx.db.read(), job.summary.id).await.unwrap();
             for site in &world.sites[1..3] {
@@ -231,7 +231,7 @@ mod tests {
                 assert_eq!(*frozen, world.sites[2].dataset);
                 assert_eq!(standing(ctx, &site.steward, world.consortium).await.unwrap(), each);
             }
-            let other = World::new(ctx, 1, 8.0).await;
+            let other = TestConsortium::new(ctx, 1, 8.0).await;
             let stranger = &other.sites[0].steward;
             assert!(standing(ctx, stranger, other.consortium).await.unwrap().is_empty(), "of others it tells nothing");
             let hidden = standing(ctx, stranger, world.consortium).await.unwrap_err();

@@ -85,7 +85,7 @@ async fn store_observation(
         .action_and_where(Expr::col((head_observation::Entity, Column::Size)).lte(row.size))
         .to_owned();
     ctx.db
-        .beside("store a cosigned head", async |tx| {
+        .write_concurrent("store a cosigned head", async |tx| {
             let insert = head_observation::Entity::insert(row.clone().into_active_model());
             insert.on_conflict(newest.clone()).exec_without_returning(tx).await?;
             Ok(())

@@ -6,7 +6,7 @@
 //! rejected. To note one more action of the server: a variant of `LogEvent`, and `note` in its transaction.
 //!
 //! Site events are the most frequent writes, so they do not use the single writer
-//! ([`Db::beside`](crate::db::Db::beside)). Both `append` and `note` hold the log's lock from before they read the
+//! ([`Db::write_concurrent`](crate::db::Db::write_concurrent)). Both `append` and `note` hold the log's lock from before they read the
 //! newest numbers until the end of the transaction. So numbers have no gaps, lines appear in their order, and no event
 //! is stored twice.
 
@@ -66,7 +66,7 @@ pub struct Last {
 /// or one is about a round that the job does not have.
 pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64, said: &[Said]) -> Result<(), Error> {
     // The lease of an ended job is accepted too: the events around its end are the most useful.
-    let held = lease::held(ctx.db.read(), worker, token).await?;
+    let held = lease::find_lease(ctx.db.read(), worker, token).await?;
     if !(1..=MOST_EVENTS).contains(&said.len()) {
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));
@@ -78,7 +78,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
         return Err(Error::validation(violations));
     }
     ctx.db
-        .beside("append to job log", async |tx| {
+        .write_concurrent("append to job log", async |tx| {
             lock_job_log(tx, row.id).await?;
             let part = Some(held.dataset.0);
             let before = last_row(tx, row.id, part).await?;
@@ -111,7 +111,7 @@ pub async fn append(ctx: &Ctx, worker: WorkerId, token: &str, sent_at_unix: i64,
             Ok(())
         })
         .await?;
-    ctx.wake().ring_watched_in(held.job);
+    ctx.changes().notify_job_display(held.job);
     Ok(())
 }
 

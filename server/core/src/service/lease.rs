@@ -29,7 +29,7 @@ pub const SECONDS: u32 = 60;
 
 /// A lease in force.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct ActiveLease {
     /// The job.
     pub job: JobId,
     /// The dataset.
@@ -41,7 +41,7 @@ pub struct Held {
 
 /// The response to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renewal {
+pub struct LeaseRenewal {
     /// False when the job is over: the worker must stop.
     pub go_on: bool,
     /// The reason to stop, in words.
@@ -52,24 +52,28 @@ pub struct Renewal {
 ///
 /// # Errors
 /// `lease_lost` otherwise.
-pub async fn held(connection: &impl ConnectionTrait, worker: WorkerId, token: &str) -> Result<Held, Error> {
+pub async fn find_lease(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    token: &str,
+) -> Result<ActiveLease, Error> {
     let row = lease::Entity::find().filter(lease::Column::Token.eq(token)).one(connection).await?;
     let row = row.filter(|row| row.worker_id == worker.0).ok_or_else(|| {
         Error::problem(Code::LeaseLost, "another lease of this participant has begun: ask for work again")
     })?;
-    Ok(Held { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
+    Ok(ActiveLease { job: row.job_id.into(), dataset: row.dataset_id.into(), worker, row })
 }
 
-/// Returns the same as [`held`], and checks that the job is queued or running.
+/// Returns the same as [`find_lease`], and checks that the job is queued or running.
 pub async fn at_work(
     connection: &impl ConnectionTrait,
     worker: WorkerId,
     token: &str,
-) -> Result<(Held, job::Model), Error> {
-    let held = held(connection, worker, token).await?;
-    let row = state::row(connection, held.job).await?;
+) -> Result<(ActiveLease, job::Model), Error> {
+    let lease = find_lease(connection, worker, token).await?;
+    let row = state::row(connection, lease.job).await?;
     match state::of(&row)? {
-        JobState::Queued | JobState::Running => Ok((held, row)),
+        JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
@@ -92,7 +96,9 @@ pub async fn grant(
     if !matches!(&*part.state, "waiting" | "running") {
         return Err(Error::wrong_state("this participant has done its part"));
     }
-    if part.charge.is_some() && ledger::of(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled) {
+    if part.charge.is_some()
+        && ledger::find_reservation(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled)
+    {
         return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
     }
     // After the end of the job, a participant that had a lease gets another one, only to finish its part.
@@ -143,26 +149,30 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 ///
 /// # Errors
 /// `lease_lost` when a later lease has begun, and while the job is paused.
-pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<Renewal, Error> {
-    let held = held(ctx.db.read(), worker, token).await?;
-    let row = state::row(ctx.db.read(), held.job).await?;
+pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<LeaseRenewal, Error> {
+    let lease = find_lease(ctx.db.read(), worker, token).await?;
+    let row = state::row(ctx.db.read(), lease.job).await?;
     let now = state::of(&row)?;
     if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
     }
     if now.is_over() {
         let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
-        return Ok(Renewal { go_on: false, reason });
+        return Ok(LeaseRenewal { go_on: false, reason });
     }
-    extend(ctx, &held, token).await?;
-    Ok(Renewal { go_on: true, reason: String::new() })
+    extend(ctx, &lease, token).await?;
+    Ok(LeaseRenewal { go_on: true, reason: String::new() })
 }
 
 /// Checks [`at_work`] again, for a known lease of an existing job: in one statement if nothing has changed.
 ///
 /// # Errors
 /// As [`at_work`].
-pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held, token: &str) -> Result<(), Error> {
+pub(crate) async fn still_at_work(
+    connection: &impl ConnectionTrait,
+    held: &ActiveLease,
+    token: &str,
+) -> Result<(), Error> {
     let states = [JobState::Queued, JobState::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
     let under_way = Query::select()
         .column(job::Column::Id)
@@ -170,13 +180,13 @@ pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held
         .and_where(job::Column::Id.eq(held.job.0))
         .and_where(job::Column::State.is_in(states))
         .take();
-    let found = lease::Entity::find_by_id((held.job.0, held.dataset.0))
+    let row = lease::Entity::find_by_id((held.job.0, held.dataset.0))
         .filter(lease::Column::Token.eq(token))
         .filter(lease::Column::WorkerId.eq(held.worker.0))
         .filter(lease::Column::JobId.in_subquery(under_way))
         .one(connection)
         .await?;
-    if found.is_none() {
+    if row.is_none() {
         // Returns the precise error.
         at_work(connection, held.worker, token).await?;
     }
@@ -191,13 +201,13 @@ pub(crate) async fn still_at_work(connection: &impl ConnectionTrait, held: &Held
 ///
 /// # Errors
 /// `lease_lost` when a later lease has begun.
-pub async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
+pub async fn extend(ctx: &Ctx, held: &ActiveLease, token: &str) -> Result<(), Error> {
     let (now, whole) = (ctx.now(), Duration::seconds(i64::from(SECONDS)));
     if held.row.expires_at - now > whole * 2 / 3 {
         return Ok(());
     }
     ctx.db
-        .beside("renew lease", async |tx| {
+        .write_concurrent("renew lease", async |tx| {
             let extended = lease::Entity::update_many()
                 .col_expr(lease::Column::ExpiresAt, Expr::value(now + whole))
                 .filter(lease::Column::JobId.eq(held.job.0))
@@ -208,7 +218,7 @@ pub async fn extend(ctx: &Ctx, held: &Held, token: &str) -> Result<(), Error> {
                 .await?;
             if extended.rows_affected == 0 {
                 // Another call has extended it in the meantime, or it is lost.
-                self::held(tx, held.worker, token).await?;
+                self::find_lease(tx, held.worker, token).await?;
             }
             Ok(())
         })

@@ -36,7 +36,7 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
-use self::account::{Held, Key, Line};
+use self::account::{LedgerAccountKey, NewEntry, OpenAccount};
 use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -49,14 +49,14 @@ pub use explain::explain;
 pub use figures::{epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
-pub use newest::{Newest, newest};
+pub use newest::{NewestEntries, newest};
 pub use promises::promises;
-pub use read::{Wanted, entries, search};
-pub use rebuild::{Rebuilt, rebuild};
+pub use read::{EntryFilter, entries, search};
+pub use rebuild::{RebuiltAccount, rebuild};
 
 /// The request of one dataset of a job to its account.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct ChargeRequest {
     /// The dataset.
     pub dataset: DatasetId,
     /// The dataset's name.
@@ -69,16 +69,16 @@ pub struct Ask {
     pub charge: Charge,
 }
 
-impl Ask {
+impl ChargeRequest {
     /// Returns the key of the account that is charged.
-    pub const fn key(&self) -> Key {
-        Key::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
+    pub const fn key(&self) -> LedgerAccountKey {
+        LedgerAccountKey::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
     }
 }
 
 /// A commit that a receipt proves.
 #[derive(Debug, Clone)]
-pub struct Release<'a> {
+pub struct ProvenRelease<'a> {
     /// The job.
     pub job: Uuid,
     /// The dataset.
@@ -99,12 +99,12 @@ pub struct Release<'a> {
 ///
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
-pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
+pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(connection, asks).await?;
     let (charged, mut refusals) = charged::accounts(connection, asks).await?;
-    let charged = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
-    let mut balances = account::balances(connection, &charged().map(Ask::key).collect()).await?;
-    for ask in charged() {
+    let asks = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
+    let mut balances = account::balances(connection, &asks().map(ChargeRequest::key).collect()).await?;
+    for ask in asks() {
         let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
         let cost = figures::price(balance, &ask.charge)?;
         match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
@@ -120,16 +120,16 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[Ask]) -> Result<Ve
 ///
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
-pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<BudgetRefusal>, Error> {
+pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
     freeze::refuse(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
-    let mut held: BTreeMap<Key, Held> = BTreeMap::new();
+    let mut accounts: BTreeMap<LedgerAccountKey, OpenAccount> = BTreeMap::new();
     for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
-        held.insert(key, account::open(ctx, tx, key).await?);
+        accounts.insert(key, account::open(ctx, tx, key).await?);
     }
     let mut reserved = Vec::new();
     for AccountCharge { ask, own } in &charged {
-        let Some(account) = held.get_mut(&ask.key()) else { continue };
+        let Some(account) = accounts.get_mut(&ask.key()) else { continue };
         let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
         let in_the_clear = ask.charge.is_in_the_clear();
         if !in_the_clear {
@@ -164,12 +164,12 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<
         return Ok(refusals);
     }
     let mut leaves = Vec::new();
-    for account in held.values_mut() {
+    for account in accounts.values_mut() {
         leaves.extend(account.begin(tx).await?);
     }
     for (key, row) in reserved {
-        let Some(account) = held.get_mut(&key) else { continue };
-        let line = Line {
+        let Some(account) = accounts.get_mut(&key) else { continue };
+        let line = NewEntry {
             kind: EntryKind::Reserve,
             job,
             dataset: row.dataset_id,
@@ -181,7 +181,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<
         row.into_active_model().insert(tx).await?;
         leaves.push(account.append(tx, ctx.now(), line).await?);
     }
-    for account in held.into_values() {
+    for account in accounts.into_values() {
         account.save(tx).await?;
     }
     log::append(ctx, tx, &leaves).await?;
@@ -193,7 +193,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[Ask]) -> Result<Vec<
 /// # Errors
 /// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not
 /// counted, and the submission that it should pay for must not be accepted.
-pub async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Error> {
+pub async fn commit(ctx: &Ctx, tx: &Tx, release: &ProvenRelease<'_>) -> Result<u64, Error> {
     let mut reserved = account::reserved(tx, release.job, release.dataset).await?.into_iter();
     let (row, mut account) = reserved.next().filter(|(row, _)| row.own).ok_or_else(|| {
         Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
@@ -213,7 +213,7 @@ pub async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Er
         .append(
             tx,
             ctx.now(),
-            Line {
+            NewEntry {
                 kind: EntryKind::Commit,
                 job: release.job,
                 dataset: release.dataset,
@@ -241,12 +241,12 @@ pub async fn commit(ctx: &Ctx, tx: &Tx, release: &Release<'_>) -> Result<u64, Er
 async fn commit_beside(
     ctx: &Ctx,
     tx: &Tx,
-    release: &Release<'_>,
+    release: &ProvenRelease<'_>,
     row: reservation::Model,
-    mut account: Held,
+    mut account: OpenAccount,
 ) -> Result<LogLeaf, Error> {
     spend(&row, &mut account)?;
-    let line = Line {
+    let line = NewEntry {
         kind: EntryKind::Commit,
         job: release.job,
         dataset: release.dataset,
@@ -263,7 +263,7 @@ async fn commit_beside(
 }
 
 /// Moves one release of a reservation from reserved to spent, in memory.
-fn spend(row: &reservation::Model, account: &mut Held) -> Result<(), Error> {
+fn spend(row: &reservation::Model, account: &mut OpenAccount) -> Result<(), Error> {
     account.balance.commit(&mut part(row)?).map_err(|error| match error {
         LedgerError::Settled(_) => {
             Error::wrong_state("the job is over and settled: nothing more can be released under it")
@@ -291,14 +291,14 @@ pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), 
     Ok(())
 }
 
-async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Held) -> Result<LogLeaf, Error> {
+async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: OpenAccount) -> Result<LogLeaf, Error> {
     let open = if row.in_the_clear {
         row.releases.saturating_sub(row.committed).max(0) as u64
     } else {
         let mut part = part(&row)?;
         account.balance.settle(&mut part).map_err(|error| Error::internal("keeping an account", error))?
     };
-    let line = Line {
+    let line = NewEntry {
         kind: EntryKind::Settle,
         job: row.job_id,
         dataset: row.dataset_id,
@@ -314,7 +314,7 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: He
 }
 
 /// Returns the reservation of a dataset in a job on the account of the unit that the job protects.
-pub async fn of(
+pub async fn find_reservation(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,
@@ -329,7 +329,7 @@ pub async fn of(
 
 /// Returns the reservations of a dataset in a job on the accounts of all units except the protected one, with these
 /// accounts.
-pub async fn beside(
+pub async fn find_other_reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,

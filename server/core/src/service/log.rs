@@ -118,8 +118,8 @@ pub async fn hashes(
         let from = subtree.level as usize * HEX;
         nodes.get(&subtree.last()).and_then(|text| from_hex(text.get(from..from + HEX)?))
     };
-    let found = wanted.into_iter().map(|subtree| Some((subtree, hash(subtree)?)));
-    found.collect::<Option<_>>().ok_or_else(|| broken("a leaf is missing: run `undertone-server verify`"))
+    let pairs = wanted.into_iter().map(|subtree| Some((subtree, hash(subtree)?)));
+    pairs.collect::<Option<_>>().ok_or_else(|| broken("a leaf is missing: run `undertone-server verify`"))
 }
 
 /// Returns the right edge of the tree of the first `size` leaves.

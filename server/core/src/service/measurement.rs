@@ -50,7 +50,7 @@ pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurem
             Ok(())
         })
         .await?;
-    ctx.wake().ring_watched_in(held.job);
+    ctx.changes().notify_job_display(held.job);
     Ok(())
 }
 

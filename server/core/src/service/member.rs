@@ -55,9 +55,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
         .into_iter()
         .map(|row| {
             let grants = by_member.remove(&row.id).unwrap_or_default();
-            let told = admin || row.id == actor.id().0;
-            let email = if told { row.email.clone() } else { String::new() };
-            Member { email, ..shown(row, grants) }
+            let is_visible = admin || row.id == actor.id().0;
+            let email = if is_visible { row.email.clone() } else { String::new() };
+            Member { email, ..to_member(row, grants) }
         })
         .collect())
 }
@@ -75,7 +75,7 @@ pub(super) async fn by_email(connection: &impl ConnectionTrait, email: &str) -> 
 /// Returns a member with all their roles.
 pub(super) async fn with_grants(connection: &impl ConnectionTrait, row: member::Model) -> Result<Member, Error> {
     let grants = grants(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
-    Ok(shown(row, grants))
+    Ok(to_member(row, grants))
 }
 
 /// Returns members, each with all their roles.
@@ -86,7 +86,7 @@ pub(super) async fn all_with_grants(
     let mut grants = grants(connection, rows.iter().map(|row| row.id).collect()).await?;
     let with = |row: member::Model| {
         let own = grants.remove(&row.id).unwrap_or_default();
-        shown(row, own)
+        to_member(row, own)
     };
     Ok(rows.into_iter().map(with).collect())
 }
@@ -114,13 +114,13 @@ async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result
 /// access there.
 pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[RoleGrant]) -> Result<Memberships, Error> {
     let mut own = Vec::new();
-    let mut found: BTreeMap<ConsortiumId, Vec<OrganizationId>> = BTreeMap::new();
+    let mut consortia: BTreeMap<ConsortiumId, Vec<OrganizationId>> = BTreeMap::new();
     let mut retired = BTreeSet::new();
     for grant in grants {
         match grant.scope {
             RoleScope::Organization(id) => own.push(id.0),
             RoleScope::Consortium(id) => {
-                found.insert(id, Vec::new());
+                consortia.insert(id, Vec::new());
             }
         }
     }
@@ -128,10 +128,10 @@ pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Rol
         .filter(membership::Column::OrganizationId.is_in(own))
         .filter(membership::Column::RetiredAt.is_null());
     for row in joined.all(connection).await? {
-        found.insert(ConsortiumId(row.consortium_id), Vec::new());
+        consortia.insert(ConsortiumId(row.consortium_id), Vec::new());
     }
     let all = membership::Entity::find()
-        .filter(membership::Column::ConsortiumId.is_in(found.keys().map(|id| id.0)))
+        .filter(membership::Column::ConsortiumId.is_in(consortia.keys().map(|id| id.0)))
         .order_by_asc(membership::Column::OrganizationId)
         .all(connection)
         .await?;
@@ -139,9 +139,9 @@ pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Rol
         if row.retired_at.is_some() {
             retired.insert((row.consortium_id.into(), row.organization_id.into()));
         }
-        found.entry(row.consortium_id.into()).or_default().push(row.organization_id.into());
+        consortia.entry(row.consortium_id.into()).or_default().push(row.organization_id.into());
     }
-    Ok(Memberships { consortia: found, retired })
+    Ok(Memberships { consortia: consortia, retired })
 }
 
 /// Notes that a member's e-mail address is confirmed.
@@ -166,7 +166,7 @@ pub(super) async fn grant(tx: &Tx, member: MemberId, scope: RoleScope, role: Rol
     Ok(())
 }
 
-fn shown(row: member::Model, grants: Vec<RoleGrant>) -> Member {
+fn to_member(row: member::Model, grants: Vec<RoleGrant>) -> Member {
     Member {
         id: row.id.into(),
         name: row.name,

@@ -23,7 +23,7 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
-use crate::exchange::object::{self, Upload};
+use crate::exchange::object::{self, ObjectUpload};
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{artifact, participant};
 use crate::service::job::{readable, state};
@@ -40,7 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The header of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct ArtifactHeader {
     /// Fencing token.
     pub lease: String,
     /// Name within the job.
@@ -52,18 +52,18 @@ pub struct Header {
 }
 
 /// An upload in progress.
-pub struct Incoming {
-    header: Header,
+pub struct ArtifactUpload {
+    header: ArtifactHeader,
     worker: WorkerId,
     job: JobId,
-    upload: Upload,
+    upload: ObjectUpload,
     /// The storage reserved for its bytes, until a row counts them.
     _hold: StorageHold,
 }
 
 /// A stored file and the location of its bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
+pub struct StoredArtifact {
     /// The file.
     pub artifact: Artifact,
     /// Its path in the object store.
@@ -75,7 +75,7 @@ pub struct Stored {
 /// # Errors
 /// 403 for any worker but the lead's, `too_large` when the file, or all files of the job or of its lead's organization,
 /// would exceed their limit, `validation_failed`, `lease_lost`.
-pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
+pub async fn begin(ctx: &Ctx, worker: WorkerId, header: ArtifactHeader) -> Result<ArtifactUpload, Error> {
     if header.size > MAX_SIZE {
         return Err(Error::problem(Code::TooLarge, format!("a file has at most {MAX_SIZE} bytes")));
     }
@@ -90,16 +90,16 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
         return Err(Error::validation(violations));
     }
     // The digest must not depend on the sender's spelling.
-    let header = Header { digest: header.digest.to_ascii_lowercase(), ..header };
+    let header = ArtifactHeader { digest: header.digest.to_ascii_lowercase(), ..header };
     let (job, organization) = lead(ctx.db.read(), worker, &header.lease).await?;
     let hold = StorageHold::take(ctx, job, organization, &header.name, header.size).await?;
-    let upload = Upload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
+    let upload = ObjectUpload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
         .map_err(object_error)?;
-    Ok(Incoming { header, worker, job, upload, _hold: hold })
+    Ok(ArtifactUpload { header, worker, job, upload, _hold: hold })
 }
 
-impl Incoming {
+impl ArtifactUpload {
     /// Takes the next bytes.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Incoming {
             storage::remove_unnamed(ctx, job, &digest).await;
         }
         let (id, _) = accepted?;
-        ctx.wake().ring_in(job);
+        ctx.changes().notify_job(job);
         Ok(id)
     }
 }
@@ -135,7 +135,7 @@ async fn name_file(
     ctx: &Ctx,
     worker: WorkerId,
     job: JobId,
-    header: &Header,
+    header: &ArtifactHeader,
 ) -> Result<(ArtifactId, Option<String>), Error> {
     ctx.db
         .write("put artifact", async |tx| {
@@ -173,22 +173,22 @@ pub async fn fetch(
     token: &str,
     name: &str,
     wait_seconds: u32,
-) -> Result<Option<Stored>, Error> {
+) -> Result<Option<StoredArtifact>, Error> {
     let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
         if let Some(row) = find(ctx.db.read(), held.job, name).await? {
             return Ok(Some(stored(row)));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }
@@ -228,7 +228,7 @@ async fn of_jobs(
 /// # Errors
 /// 404 when there is none that the caller may know, 403 when they may not download it, `withheld` while the job has not
 /// passed a promised audit.
-pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Stored, Error> {
+pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArtifact, Error> {
     let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("file"))?;
     let job = state::row(ctx.db.read(), row.job_id.into()).await?;
@@ -264,9 +264,9 @@ async fn find(connection: &impl ConnectionTrait, job: JobId, name: &str) -> Resu
         .await?)
 }
 
-fn stored(row: artifact::Model) -> Stored {
+fn stored(row: artifact::Model) -> StoredArtifact {
     let job = JobId(row.job_id);
-    Stored {
+    StoredArtifact {
         object: files::path(job, &row.digest),
         artifact: Artifact {
             id: row.id.into(),

@@ -33,7 +33,7 @@ use crate::service::code::{from_word, word};
 use crate::service::entity::{notification, notification_switch};
 
 pub(crate) use access::AccessNotice;
-pub(crate) use notice::{Notice, tell};
+pub(crate) use notice::{MemberNotice, tell};
 pub use silent::look;
 
 /// Returns the caller's notifications, newest first.
@@ -58,7 +58,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
     let more = rows.len() as u64 > size;
     rows.truncate(size as usize);
     let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(to_notification).collect::<Result<_, _>>()?, next })
 }
 
 /// Returns the number of the caller's unread notifications.
@@ -85,7 +85,7 @@ pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notifi
             Ok(row.into_active_model().reset_all().update(tx).await?)
         })
         .await?;
-    shown(row)
+    to_notification(row)
 }
 
 /// Marks all as read; returns the number of those that were unread.
@@ -161,16 +161,16 @@ fn own(actor: &Actor) -> sea_orm::Select<notification::Entity> {
 /// Selects the caller's own notifications, apart from those of consortia that the caller has left.
 fn visible_to(actor: &Actor) -> Condition {
     let here = actor.consortia.keys().map(|consortium| consortium.0);
-    let mut seen = Condition::any()
+    let mut condition = Condition::any()
         .add(notification::Column::ConsortiumId.is_null())
         .add(notification::Column::ConsortiumId.is_in(here));
     if actor.member.operator {
-        seen = Condition::all();
+        condition = Condition::all();
     }
-    Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(seen)
+    Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(condition)
 }
 
-fn shown(row: notification::Model) -> Result<Notification, Error> {
+fn to_notification(row: notification::Model) -> Result<Notification, Error> {
     Ok(Notification {
         id: row.id.into(),
         kind: from_word(&row.kind)?,

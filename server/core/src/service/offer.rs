@@ -37,7 +37,7 @@ const SIGN_OF_LIFE: i64 = 15;
 
 /// A worker's request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Asking {
+pub struct OfferRequest {
     /// The requested wait, seconds.
     pub wait_seconds: u32,
     /// The digests of the manifests that it knows.
@@ -48,7 +48,7 @@ pub struct Asking {
 
 /// The response to a worker.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Offer {
+pub enum WorkOffer {
     /// No offer within the time.
     Nothing,
     /// A proposed job that names a dataset of its site.
@@ -77,21 +77,21 @@ pub enum Offer {
 ///
 /// # Errors
 /// When the worker is not known; `unauthenticated` when its key changes while it waits.
-pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Error> {
+pub async fn next(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<WorkOffer, Error> {
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_for_offers();
+    let mut waiter = ctx.changes().subscribe_to_offers();
     state::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
     let mut since = Instant::now();
     let (mut key, mut alive): (Option<String>, Option<OffsetDateTime>) = (None, None);
     loop {
-        let (now, may_be) = due::of(ctx, id, asking, since).await?;
+        let (now, may_be) = due::check_due(ctx, id, asking, since).await?;
         if *key.get_or_insert_with(|| now.clone()) != now {
             return Err(Error::problem(Code::Unauthenticated, "the site's key has changed: sign in with it"));
         }
         if may_be || alive.is_none_or(|at| (ctx.now() - at).whole_seconds() >= SIGN_OF_LIFE) {
-            let worker = seen(ctx, id).await?;
+            let worker = mark_seen(ctx, id).await?;
             alive = Some(ctx.now());
             // A worker must first return the receipts that a restored server lacks; until then it gets no offer.
             if restoration::waiting(ctx.db.read(), [id.0]).await?.is_empty() {
@@ -103,14 +103,14 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
                 }
             }
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(Offer::Nothing);
+        let remaining = end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
+            return Ok(WorkOffer::Nothing);
         }
-        let (began, pause) = (Instant::now(), left.min(LOOK_AGAIN));
+        let (began, pause) = (Instant::now(), remaining.min(LOOK_AGAIN));
         tokio::select! {
             () = waiter.wait(pause) => {}
-            () = ctx.shutdown.cancelled() => return Ok(Offer::Nothing),
+            () = ctx.shutdown.cancelled() => return Ok(WorkOffer::Nothing),
         }
         // After a notification, only a query from now on includes the change; after a mere timeout, another worker's
         // recent query is enough.
@@ -121,16 +121,16 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Offer, Err
 
 /// Stores a sign of life, at most every few seconds. Presence decides nothing, and the column is set to a time
 /// independent of the row. So it does not use the single writer, which hundreds of waiting workers would slow down.
-pub async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
+pub async fn mark_seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();
     if row.last_seen_at.is_some_and(|at| (now - at).whole_seconds() < SIGN_OF_LIFE) {
         return Ok(row);
     }
     ctx.db
-        .beside("worker seen", async |tx| {
-            let seen = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
-            seen.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
+        .write_concurrent("worker seen", async |tx| {
+            let update = worker::Entity::update_many().col_expr(worker::Column::LastSeenAt, Expr::value(now));
+            update.filter(worker::Column::Id.eq(id.0)).exec(tx).await?;
             Ok(())
         })
         .await?;
@@ -138,7 +138,7 @@ pub async fn seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
 }
 
 /// Returns the oldest proposed job that needs this site's answer and that the worker does not know yet.
-async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Offer>, Error> {
+async fn proposal(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Option<WorkOffer>, Error> {
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(id.0))
         .filter(participant::Column::SiteAnswered.eq(false))
@@ -149,7 +149,7 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Off
     for part in rows {
         let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
         if state::of(&row)? == JobState::Proposed && !asking.decided.contains(&row.digest) {
-            return Ok(Some(Offer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
+            return Ok(Some(WorkOffer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
         }
     }
     Ok(None)
@@ -157,7 +157,7 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &Asking) -> Result<Option<Off
 
 /// Returns the oldest work for this worker that it does not hold already. A restarted worker holds no lease, and gets a
 /// new token at once.
-async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Option<Offer>, Error> {
+async fn work(ctx: &Ctx, worker: &worker::Model, asking: &OfferRequest) -> Result<Option<WorkOffer>, Error> {
     let kinds: Vec<String> = from_json(&worker.kinds)?;
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(worker.id))
@@ -188,13 +188,13 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &Asking) -> Result<Opti
             Err(Error::Problem(_)) => continue,
             Err(error) => return Err(error),
         };
-        ctx.wake().ring_in(job);
+        ctx.changes().notify_job(job);
         let steward = if part.steward_approved { part.approval_by } else { None };
         let approval = match &steward {
             Some(_) => consent::signed_approval(ctx.db.read(), job, dataset).await?.map(Box::new),
             None => None,
         };
-        return Ok(Some(Offer::Work { manifest: manifest(row), dataset, lease, steward, approval }));
+        return Ok(Some(WorkOffer::Work { manifest: manifest(row), dataset, lease, steward, approval }));
     }
     Ok(None)
 }

@@ -29,12 +29,12 @@ use crate::fairness::{WorkOwner, recognize_caller};
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{identity, member};
 use crate::service::notification::credential::{self, CredentialChange};
-use crate::service::session::Entered;
+use crate::service::session::SignInResult;
 use crate::service::{attempt, invitation, member as members, session};
 
 /// The reason why an identity at the provider is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SignInRefusal {
     /// The provider has not verified the e-mail address.
     Unverified,
     /// The e-mail address is in none of the domains of `oidc.domains`.
@@ -47,7 +47,7 @@ pub enum Refusal {
     Taken,
 }
 
-impl Refusal {
+impl SignInRefusal {
     /// Returns its word for addresses and the audit log.
     pub const fn word(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ pub async fn enter(
     from: Origin,
     who: &Identity,
     invitation: Option<&str>,
-) -> Result<Result<Entered, Refusal>, Error> {
+) -> Result<Result<SignInResult, SignInRefusal>, Error> {
     let doors = Door::of_address(from.address);
     attempt::enter(ctx, &doors).await?;
     match recognize(ctx, ctx.db.read(), who, invitation).await? {
@@ -110,9 +110,9 @@ pub async fn enter(
     Ok(Ok(match admitted {
         Ok(tokens) => {
             tracing::info!(member.id = %row.id, "a member signed in by the provider");
-            Entered::Whole(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
+            SignInResult::Whole(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
         }
-        Err(half) => Entered::Half(half),
+        Err(half) => SignInResult::Half(half),
     }))
 }
 
@@ -150,7 +150,7 @@ pub async fn unlink(ctx: &Ctx, actor: &Actor, id: IdentityId) -> Result<(), Erro
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(())
 }
 
@@ -167,11 +167,11 @@ pub fn check_may_link(actor: &Actor) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`check_may_link`].
-pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), Refusal>, Error> {
+pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(), SignInRefusal>, Error> {
     check_may_link(actor)?;
     // A linked identity needs no verified e-mail, unless the domains of e-mails are limited.
     if !domains(ctx, who).is_empty()
-        && let Err(refusal) = believed_email(ctx, who)
+        && let Err(refusal) = trusted_email(ctx, who)
     {
         return Ok(Err(refusal));
     }
@@ -180,17 +180,17 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
         .write("link identity", async |tx| {
             if let Some(known) = find_identity(tx, who).await? {
                 let is_own = known.member_id == actor.id().0;
-                return Ok(if is_own { Ok(()) } else { Err(Refusal::Taken) });
+                return Ok(if is_own { Ok(()) } else { Err(SignInRefusal::Taken) });
             }
             let other = identity::Entity::find()
                 .filter(identity::Column::MemberId.eq(actor.id().0))
                 .filter(identity::Column::Issuer.eq(&who.issuer));
             if other.one(tx).await?.is_some() {
-                return Ok(Err(Refusal::Taken));
+                return Ok(Err(SignInRefusal::Taken));
             }
             insert_identity(ctx, tx, actor.id(), who).await?;
             let vouches = |email| members::normal_email(email) == actor.member.email;
-            if believed_email(ctx, who).is_ok_and(vouches) {
+            if trusted_email(ctx, who).is_ok_and(vouches) {
                 members::mark_address_confirmed(ctx, tx, actor.id()).await?;
             }
             audit_log::record(ctx, tx, act(actor.into(), AuditAction::IdentityLinked, actor.id())).await?;
@@ -198,12 +198,12 @@ pub async fn link(ctx: &Ctx, actor: &Actor, who: &Identity) -> Result<Result<(),
             Ok(Ok(()))
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(linked)
 }
 
 /// Notes a refused identity: in the program's log with its reason, in the audit log as failures of strangers are noted.
-fn note_refusal(ctx: &Ctx, refusal: Refusal) -> Refusal {
+fn note_refusal(ctx: &Ctx, refusal: SignInRefusal) -> SignInRefusal {
     tracing::info!(refusal = refusal.word(), "an identity at a provider was refused");
     attempt::note_failure(ctx, None, AuditAction::SignInFailed);
     refusal
@@ -215,25 +215,25 @@ async fn recognize(
     connection: &impl ConnectionTrait,
     who: &Identity,
     invitation: Option<&str>,
-) -> Result<Result<KnownPerson, Refusal>, Error> {
+) -> Result<Result<KnownPerson, SignInRefusal>, Error> {
     if let Some(known) = find_identity(connection, who).await? {
         let row = member::Entity::find_by_id(known.member_id).one(connection).await?;
         let row = row.ok_or_else(|| Error::internal("reading an identity", "its member is not there"))?;
         return Ok(Ok(KnownPerson::Member(Box::new(row))));
     }
-    let email = match believed_email(ctx, who) {
+    let email = match trusted_email(ctx, who) {
         Ok(email) => email,
         Err(refusal) => return Ok(Err(refusal)),
     };
     if members::by_email(connection, email).await?.is_some() {
-        return Ok(Err(Refusal::Account));
+        return Ok(Err(SignInRefusal::Account));
     }
     let is_invited = match invitation {
         Some(secret) => invitation::open(ctx, connection, secret).await.is_ok(),
         None => false,
     };
     if !is_invited && !provider(ctx, who).is_some_and(Provider::allows_signup) {
-        return Ok(Err(Refusal::Unknown));
+        return Ok(Err(SignInRefusal::Unknown));
     }
     Ok(Ok(KnownPerson::Newcomer { email: email.to_owned() }))
 }
@@ -269,22 +269,22 @@ fn domains<'a>(ctx: &'a Ctx, who: &Identity) -> &'a str {
 }
 
 /// Returns the e-mail address for which the provider is trusted.
-fn believed_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, Refusal> {
-    let email = who.email.as_deref().ok_or(Refusal::Unverified)?;
+fn trusted_email<'a>(ctx: &Ctx, who: &'a Identity) -> Result<&'a str, SignInRefusal> {
+    let email = who.email.as_deref().ok_or(SignInRefusal::Unverified)?;
     let domains = domains(ctx, who);
     let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
     if domains.is_empty() || domains.split_whitespace().any(|allowed| allowed.eq_ignore_ascii_case(domain)) {
         Ok(email)
     } else {
-        Err(Refusal::Domain)
+        Err(SignInRefusal::Domain)
     }
 }
 
 async fn find_identity(connection: &impl ConnectionTrait, who: &Identity) -> Result<Option<identity::Model>, Error> {
-    let found = identity::Entity::find()
+    let query = identity::Entity::find()
         .filter(identity::Column::Issuer.eq(&who.issuer))
         .filter(identity::Column::Subject.eq(&who.subject));
-    Ok(found.one(connection).await?)
+    Ok(query.one(connection).await?)
 }
 
 async fn insert_identity(ctx: &Ctx, tx: &Tx, member: MemberId, who: &Identity) -> Result<(), Error> {
@@ -307,8 +307,8 @@ fn name(who: &Identity, email: &str) -> String {
         violations.is_empty()
     };
     let start = email.split('@').next().unwrap_or_default();
-    let told = who.name.as_deref().filter(usable).or(Some(start).filter(usable));
-    told.unwrap_or("a member").trim().to_owned()
+    let name = who.name.as_deref().filter(usable).or(Some(start).filter(usable));
+    name.unwrap_or("a member").trim().to_owned()
 }
 
 fn act(by: By, what: AuditAction, member: MemberId) -> Act<'static> {

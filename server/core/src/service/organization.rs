@@ -28,11 +28,11 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Organization>, Error> 
     let mut query = organization::Entity::find();
     if !actor.member.operator {
         let peers = actor.consortia.values().flatten().copied();
-        let seen = actor.organizations().into_iter().chain(peers);
-        let seen = seen.filter(|id| policy::allows(actor, Operation::ReadOrganization, Place::Organization(*id)));
-        query = query.filter(organization::Column::Id.is_in(seen.map(|id| id.0)));
+        let visible = actor.organizations().into_iter().chain(peers);
+        let visible = visible.filter(|id| policy::allows(actor, Operation::ReadOrganization, Place::Organization(*id)));
+        query = query.filter(organization::Column::Id.is_in(visible.map(|id| id.0)));
     }
-    shown(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
+    to_organizations(ctx, query.order_by_asc(organization::Column::Name).all(ctx.db.read()).await?).await
 }
 
 /// Returns the organizations of a consortium, by name.
@@ -48,7 +48,7 @@ pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result
         .order_by_asc(organization::Column::Name)
         .all(ctx.db.read())
         .await?;
-    let mut all = shown(ctx, rows).await?;
+    let mut all = to_organizations(ctx, rows).await?;
     let ids: Vec<Uuid> = all.iter().map(|organization| organization.id.0).collect();
     let kind = SubjectKind::Organization;
     let mut retired = retirement::all_in_force(ctx.db.read(), kind, &ids, Some(id.0)).await?;
@@ -65,11 +65,12 @@ pub async fn in_consortium(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result
 pub(super) async fn get_in(ctx: &Ctx, consortium: ConsortiumId, id: OrganizationId) -> Result<Organization, Error> {
     let row = organization::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("organization"))?;
-    let mut found = shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))?;
+    let mut organization =
+        to_organizations(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))?;
     let kind = SubjectKind::Organization;
     let retired = retirement::all_in_force(ctx.db.read(), kind, &[id.0], Some(consortium.0)).await?;
-    found.retirement = retired.into_values().next().map(Into::into);
-    Ok(found)
+    organization.retirement = retired.into_values().next().map(Into::into);
+    Ok(organization)
 }
 
 /// Returns one organization.
@@ -80,7 +81,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: OrganizationId) -> Result<Organiz
     policy::check(actor, Operation::ReadOrganization, Place::Organization(id))?;
     let row = organization::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("organization"))?;
-    shown(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))
+    to_organizations(ctx, vec![row]).await?.pop().ok_or_else(|| Error::not_found("organization"))
 }
 
 /// Makes an organization.
@@ -107,7 +108,7 @@ pub(super) async fn names(
     Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
-async fn shown(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organization>, Error> {
+async fn to_organizations(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organization>, Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut members: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
     let grants = role::Entity::find()
@@ -117,8 +118,8 @@ async fn shown(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organiza
         members.entry(row.scope_id).or_default().push(row.member_id);
     }
     let mut datasets: HashMap<Uuid, u32> = HashMap::new();
-    let held = dataset::Entity::find().filter(dataset::Column::OrganizationId.is_in(ids.clone()));
-    for row in held.all(ctx.db.read()).await? {
+    let query = dataset::Entity::find().filter(dataset::Column::OrganizationId.is_in(ids.clone()));
+    for row in query.all(ctx.db.read()).await? {
         *datasets.entry(row.organization_id).or_default() += 1;
     }
     let mut workers = worker::of_organizations(ctx, &ids).await?;

@@ -45,16 +45,16 @@ pub async fn challenge(ctx: &Ctx, actor: &Actor, purpose: PasskeyUse) -> Result<
             policy::check(actor, Operation::ManageFactor, Place::Server)?;
             policy::check_fresh(actor)?;
             let user = PasskeyUser { handle: user_handle(actor.id()), name: actor.member.email.clone() };
-            let made = issue(ctx, PasskeyPurpose::Register, Some(actor.id()), actor.session()).await?;
-            Ok(PasskeyChallenge { user: Some(user), ..made })
+            let challenge = issue(ctx, PasskeyPurpose::Register, Some(actor.id()), actor.session()).await?;
+            Ok(PasskeyChallenge { user: Some(user), ..challenge })
         }
         PasskeyUse::Prove => {
             policy::check(actor, Operation::ProveIdentity, Place::Server)?;
-            let made = issue(ctx, PasskeyPurpose::Prove, Some(actor.id()), actor.session()).await?;
-            if made.credentials.is_empty() {
+            let challenge = issue(ctx, PasskeyPurpose::Prove, Some(actor.id()), actor.session()).await?;
+            if challenge.credentials.is_empty() {
                 return Err(Error::wrong_state("you have no passkey: prove your identity by your password or a code"));
             }
-            Ok(made)
+            Ok(challenge)
         }
     }
 }
@@ -117,8 +117,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
                 let remedy = format!("{MOST_PASSKEYS} are the most: remove one first");
                 return Err(Error::validation(vec![Violation::new("label", remedy)]));
             }
-            let known = passkey::Entity::find().filter(passkey::Column::CredentialHash.eq(&row.credential_hash));
-            if known.one(tx).await?.is_some() {
+            let duplicates = passkey::Entity::find().filter(passkey::Column::CredentialHash.eq(&row.credential_hash));
+            if duplicates.one(tx).await?.is_some() {
                 return Err(Error::validation(vec![Violation::new(
                     "registration",
                     "this passkey is registered already",
@@ -133,7 +133,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     to_api(row)
 }
 
@@ -164,7 +164,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: PasskeyId) -> Result<(), Error
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(())
 }
 
@@ -212,9 +212,9 @@ fn read(
     let ticket = ticket.ok_or_else(stale_registration)?;
     let challenge = challenge_of(&registration.ticket);
     let at = (place.relying_party.as_str(), place.origin.as_str());
-    let made = read_registration(&registration.client_data, &registration.authenticator_data, &challenge, at)
+    let credential = read_registration(&registration.client_data, &registration.authenticator_data, &challenge, at)
         .map_err(|error| Error::validation(vec![Violation::new("registration", error.to_string())]))?;
-    Ok((ticket, made))
+    Ok((ticket, credential))
 }
 
 fn stale_registration() -> Error {

@@ -7,7 +7,7 @@ use undertone_api::id::MemberId;
 use undertone_api::member::check_password;
 use undertone_api::problem::{Code, Violation};
 
-use crate::auth::{Actor, Door, Operation, Origin, Place, guessed_early, policy};
+use crate::auth::{Actor, Door, Operation, Origin, Place, is_easily_guessed, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -27,7 +27,7 @@ const LONGEST: usize = 800;
 /// `wrong_credentials` for the old one, `rate_limited` after too many of those, `validation_failed` for the new one.
 pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result<(), Error> {
     policy::check(actor, Operation::ChangePassword, Place::Server)?;
-    let mut violations = chosen("new", &change.new, &[&actor.member.name, &actor.member.email]);
+    let mut violations = check_choice("new", &change.new, &[&actor.member.name, &actor.member.email]);
     if change.new == change.old {
         violations.push(Violation::new("new", "choose another password than the one you have"));
     }
@@ -54,16 +54,16 @@ pub async fn change(ctx: &Ctx, actor: &Actor, change: &ChangePassword) -> Result
             credential::announce(ctx, tx, actor.id(), change).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %actor.id(), "a password was changed");
     Ok(())
 }
 
 /// Returns the violations of a new password, given known facts about its owner.
-pub(super) fn chosen(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
+pub(super) fn check_choice(field: &str, password: &str, known: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_password(field, password, &mut violations);
-    if violations.is_empty() && guessed_early(password, known) {
+    if violations.is_empty() && is_easily_guessed(password, known) {
         let remedy = "this is among the passwords that are guessed first: use a sentence of your own";
         violations.push(Violation::new(field, remedy));
     }
@@ -87,9 +87,9 @@ pub(super) async fn prove(
     expect_room(ctx)?;
     let _place = ctx.passwords.enter(from.address).inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))?;
     // On a device on which a member signed in before, guesses from elsewhere do not block them.
-    let known = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
+    let device = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
     let mut doors = Door::of_address(from.address);
-    doors.push(known.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
+    doors.push(device.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
     attempt::enter(ctx, &doors).await?;
     if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
 }

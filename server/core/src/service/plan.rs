@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::code::{from_json, from_word};
-use crate::service::ledger::{self, Ask, account};
+use crate::service::ledger::{self, ChargeRequest, account};
 use crate::service::{consortium, dataset, job};
 
 /// Returns the plan of a job.
@@ -106,12 +106,12 @@ impl PlanInput {
 /// Returns every charged dataset of a job, with its charge.
 fn charges<'a>(spec: &Spec, datasets: &'a [Dataset]) -> Vec<(&'a Dataset, Charge)> {
     let used = spec.datasets();
-    let known = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
-    known.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
+    let matches = used.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id));
+    matches.filter_map(|dataset| Some((dataset, spec.cost(dataset)?))).collect()
 }
 
-fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<Ask> {
-    let ask = |(dataset, charge): (&Dataset, Charge)| Ask {
+fn asks(spec: &Spec, datasets: &[Dataset]) -> Vec<ChargeRequest> {
+    let ask = |(dataset, charge): (&Dataset, Charge)| ChargeRequest {
         dataset: dataset.id,
         dataset_name: dataset.name.clone(),
         organization: dataset.organization,

@@ -55,7 +55,7 @@ pub async fn sign_in(
         })
         .await?;
     tracing::info!(worker.id = %worker, worker.version = version, "a worker signed in");
-    ctx.wake().ring_watched();
+    ctx.changes().notify_display();
     Ok(key)
 }
 

@@ -28,25 +28,25 @@ use undertone_api::question::{Answer, QuestionPlan};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::exchange::annotate::Stored;
+use crate::exchange::annotate::StoredPool;
 use crate::service::code::from_json;
 use crate::service::entity::{job, participant, pool, question};
 use crate::service::job::state;
-use crate::service::lease::Held;
+use crate::service::lease::ActiveLease;
 
 pub use answer::{annotate, take_back};
-pub use choose::{Choice, choose};
-pub use close::{Answers, answers};
-pub use export::{Export, export};
+pub use choose::{QuestionChoice, choose};
+pub use close::{RoundAnswers, answers};
+pub use export::{QuestionExport, export};
 pub use figures::asking;
 #[cfg(any(test, feature = "testing"))]
 pub use import::MOST as MOST_IMPORTED;
 pub use import::import;
 pub use list::standing;
-pub use list::{Wanted, list};
+pub use list::{QuestionFilter, list};
 #[cfg(any(test, feature = "testing"))]
 pub use pools::LONGEST_WAIT;
-pub use pools::{Header, Incoming, Pool, Pools, asked, begin};
+pub use pools::{AcceptedPool, JobPools, PoolHeader, PoolUpload, begin, wait_for_pools};
 pub use queue::next;
 
 /// The round that stands for the pools.
@@ -55,7 +55,7 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
-pub fn of(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
+pub fn read_plan(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
     if !row.asks {
         return Ok(None);
     }
@@ -63,13 +63,13 @@ pub fn of(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
 }
 
 /// Returns the questions of a job that must have some.
-fn wanted(row: &job::Model) -> Result<QuestionPlan, Error> {
-    of(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
+fn require_plan(row: &job::Model) -> Result<QuestionPlan, Error> {
+    read_plan(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
 }
 
 /// Returns the questions of a job, for its lead.
-fn led(row: &job::Model, held: &Held) -> Result<QuestionPlan, Error> {
-    let questions = wanted(row)?;
+fn led(row: &job::Model, held: &ActiveLease) -> Result<QuestionPlan, Error> {
+    let questions = require_plan(row)?;
     if questions.lead == held.dataset {
         Ok(questions)
     } else {
@@ -95,14 +95,14 @@ pub(crate) async fn can_go_on(
     row: &job::Model,
     parts: &[participant::Model],
 ) -> Result<bool, Error> {
-    let Some(questions) = of(row)? else { return Ok(true) };
+    let Some(questions) = read_plan(row)? else { return Ok(true) };
     let may_ask =
         |part: &participant::Model| !state::is_out(part) && questions.asking.contains(&part.dataset_id.into());
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
 }
 
-fn stored(rows: &[pool::Model]) -> Vec<Stored> {
-    rows.iter().map(|row| Stored { dataset: row.dataset_id.into(), object: row.object.as_str().into() }).collect()
+fn stored(rows: &[pool::Model]) -> Vec<StoredPool> {
+    rows.iter().map(|row| StoredPool { dataset: row.dataset_id.into(), object: row.object.as_str().into() }).collect()
 }
 
 /// Returns a job on whose questions the caller may perform the operation; not found if it has none.
@@ -114,17 +114,17 @@ async fn askable(
 ) -> Result<(job::Model, QuestionPlan), Error> {
     let row = state::row(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
-    let questions = of(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;
+    let questions = read_plan(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;
     Ok((row, questions))
 }
 
 /// Returns a question that the caller may answer.
 async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(question::Model, job::Model), Error> {
-    let found = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let found = found.ok_or_else(|| Error::not_found("question"))?;
-    let row = state::row(ctx.db.read(), found.job_id.into()).await?;
+    let question = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let question = question.ok_or_else(|| Error::not_found("question"))?;
+    let row = state::row(ctx.db.read(), question.job_id.into()).await?;
     may(actor, Operation::Annotate, &row, "question")?;
-    Ok((found, row))
+    Ok((question, row))
 }
 
 /// Checks the policy. Without access to the consortium, the error is that `what` is not found.

@@ -11,5 +11,5 @@ use crate::service::{certificate, round};
 pub(crate) async fn after_job_change(ctx: &Ctx, id: JobId) {
     round::clear(ctx, id).await;
     certificate::issue_if_due(ctx, id).await;
-    ctx.wake().ring();
+    ctx.changes().notify();
 }

@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::service::code::from_json;
 use crate::service::entity::{countersignature, job, participant, receipt};
 use crate::service::job::series::Planned;
-use crate::service::lease::{self, Held};
-use crate::service::ledger::{self, Release};
+use crate::service::lease::{self, ActiveLease};
+use crate::service::ledger::{self, ProvenRelease};
 use crate::service::{question, site_key};
 
 /// SHA-256 of the empty string, hex: the predecessor that the first receipt of a chain names.
@@ -29,32 +29,32 @@ const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7
 
 /// A worker's verified receipts, oldest first. A signature and the plan of a manifest never change, but the site's keys
 /// may; so this records the number of key changes at the time of the verification.
-pub struct Proven {
+pub struct VerifiedReceipts {
     changes: usize,
-    receipts: Vec<Looked>,
+    receipts: Vec<CheckedReceipt>,
 }
 
 /// A receipt with a valid signature of the right key.
-struct Looked {
+struct CheckedReceipt {
     document: Receipt,
     digest: String,
-    foreseen: Result<Foreseen, &'static str>,
+    foreseen: Result<PlannedRelease, &'static str>,
 }
 
 /// A release that a manifest plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Foreseen {
+enum PlannedRelease {
     /// A release of the participant's charge.
     Charged,
     /// An exact release in addition to them, which the ledger counts separately.
     Beside,
 }
 
-impl Proven {
+impl VerifiedReceipts {
     /// Returns whether one of them pays for a vector of a lease's dataset in a round.
-    pub(crate) fn pay_for(&self, held: &Held, series: &str, round: u32) -> bool {
-        let paid = (held.job, held.dataset, series, round);
-        let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == paid;
+    pub(crate) fn pay_for(&self, held: &ActiveLease, series: &str, round: u32) -> bool {
+        let target = (held.job, held.dataset, series, round);
+        let pays = |receipt: &Receipt| (receipt.job, receipt.dataset, &*receipt.series, receipt.round) == target;
         self.receipts.iter().any(|looked| pays(&looked.document))
     }
 }
@@ -64,12 +64,16 @@ impl Proven {
 ///
 /// # Errors
 /// `bad_signature` when one was not signed by the right key.
-pub async fn prove(connection: &impl ConnectionTrait, worker: WorkerId, receipts: &[Signed]) -> Result<Proven, Error> {
-    let mut proven = Proven { changes: 0, receipts: Vec::with_capacity(receipts.len()) };
+pub async fn prove(
+    connection: &impl ConnectionTrait,
+    worker: WorkerId,
+    receipts: &[Signed],
+) -> Result<VerifiedReceipts, Error> {
+    let mut proven = VerifiedReceipts { changes: 0, receipts: Vec::with_capacity(receipts.len()) };
     if receipts.is_empty() {
         return Ok(proven);
     }
-    let keys = site_key::of(connection, worker).await?;
+    let keys = site_key::load_keys(connection, worker).await?;
     proven.changes = keys.changes();
     let mut parts = BTreeMap::new();
     for signed in receipts {
@@ -89,7 +93,7 @@ pub async fn prove(connection: &impl ConnectionTrait, worker: WorkerId, receipts
             (Some(job), Some(part)) => foreseen(job, part, worker, &document)?,
             _ => Err("the receipt names a job and a dataset that do not belong together"),
         };
-        proven.receipts.push(Looked { document, digest: signed.digest(), foreseen });
+        proven.receipts.push(CheckedReceipt { document, digest: signed.digest(), foreseen });
     }
     Ok(proven)
 }
@@ -132,7 +136,7 @@ pub(crate) async fn accept_proven(
     tx: &Tx,
     worker: WorkerId,
     receipts: &[Signed],
-    proven: Option<&Proven>,
+    proven: Option<&VerifiedReceipts>,
 ) -> Result<Vec<Signed>, Error> {
     let mut countersigned = Vec::new();
     if receipts.is_empty() {
@@ -156,11 +160,11 @@ pub(crate) async fn accept_proven(
         .one(tx)
         .await?;
     let (mut sequence, mut head) = last.map_or((0, NOTHING.to_owned()), |row| (row.sequence, row.digest));
-    for (signed, Looked { document, digest, foreseen }) in receipts.iter().zip(&proven.receipts) {
+    for (signed, CheckedReceipt { document, digest, foreseen }) in receipts.iter().zip(&proven.receipts) {
         let number = i64::try_from(document.sequence).map_err(|_| bad("a receipt's number is out of range"))?;
         if number <= sequence {
-            let known = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
-            if known.is_some_and(|known| known.digest == *digest) {
+            let earlier = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
+            if earlier.is_some_and(|earlier| earlier.digest == *digest) {
                 countersigned.extend(countersignature_of(tx, worker, number).await?);
                 continue;
             }
@@ -186,7 +190,7 @@ pub(crate) async fn accept_proven(
             received_at: ctx.now(),
         };
         receipt::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
-        let release = Release {
+        let release = ProvenRelease {
             job: document.job.0,
             dataset: document.dataset.0,
             series: &document.series,
@@ -197,7 +201,7 @@ pub(crate) async fn accept_proven(
         };
         let position = ledger::commit(ctx, tx, &release).await?;
         countersigned.push(sign(ctx, tx, (worker, document.sequence), digest, position).await?);
-        if foreseen == Foreseen::Charged {
+        if foreseen == PlannedRelease::Charged {
             count(tx, document).await?;
         }
         (sequence, head) = (number, digest.clone());
@@ -247,7 +251,7 @@ async fn countersignature_of(
 /// so only that worker's receipts are searched.
 pub(crate) async fn pays_for(
     connection: &impl ConnectionTrait,
-    held: &Held,
+    held: &ActiveLease,
     series: &str,
     round: u32,
 ) -> Result<bool, Error> {
@@ -267,7 +271,7 @@ fn foreseen(
     part: &participant::Model,
     worker: WorkerId,
     receipt: &Receipt,
-) -> Result<Result<Foreseen, &'static str>, Error> {
+) -> Result<Result<PlannedRelease, &'static str>, Error> {
     if receipt.worker != worker {
         return Ok(Err("the receipt is another worker's"));
     }
@@ -291,7 +295,7 @@ fn foreseen(
     });
     // A pool of questions is the whole charge of its participant, once.
     let foreseen = foreseen
-        || question::of(job)?.is_some_and(|questions| {
+        || question::read_plan(job)?.is_some_and(|questions| {
             questions.series == receipt.series
                 && questions.asking.contains(&receipt.dataset)
                 && charge.event == receipt.event
@@ -310,7 +314,7 @@ fn foreseen(
     if !foreseen {
         return Ok(Err("the receipt's release is not the one that the manifest foresees"));
     }
-    Ok(Ok(if charge.event == receipt.event { Foreseen::Charged } else { Foreseen::Beside }))
+    Ok(Ok(if charge.event == receipt.event { PlannedRelease::Charged } else { PlannedRelease::Beside }))
 }
 
 /// Counts a release of the participant's charge.

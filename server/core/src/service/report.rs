@@ -51,7 +51,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let connection = ctx.db.read();
     let manifest: Manifest = from_json(&row.manifest)?;
     let parties = certificate::parties(ctx, &row, &manifest).await?;
-    let known = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
+    let datasets = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
     let audits = audit::of_job(ctx, actor, id).await?;
     let measurements = measurements(ctx, id).await?;
     let issued = certificate::existing(ctx, id).await?;
@@ -74,17 +74,17 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
         consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
         job: certificate::covered(&row, state),
         reason: row.reason.clone(),
-        datasets: parties.iter().map(|party| used(party, &known, outcome.as_ref())).collect(),
+        datasets: parties.iter().map(|party| used(party, &datasets, outcome.as_ref())).collect(),
         comparison: ArmComparison::compare_all(&tests, outcome.as_ref(), &measurements),
         outcome,
         measurements,
-        privacy: costs(ctx, actor, &parties, &known).await?,
+        privacy: costs(ctx, actor, &parties, &datasets).await?,
         audits,
         artifacts: files
             .into_iter()
             .map(|file| ArtifactNamed { name: file.name, size: file.size as u64, digest: file.digest })
             .collect(),
-        certificate: issued.as_ref().map(|(digest, issued)| named(id, digest, issued)),
+        certificate: issued.as_ref().map(|(digest, issued)| name_certificate(id, digest, issued)),
         proposal: NewJob { title: manifest.title, spec: manifest.spec },
         manifest: signed(row),
         absent: Vec::new(),
@@ -166,13 +166,13 @@ async fn costs(
             in_the_clear: charged.releases.in_the_clear,
             clip: charged.mechanism.clip,
             delta: charged.account.delta,
-            levels: levels::of(ctx, WorkOwner::from(actor), charged, facts).await?,
+            levels: levels::compute_levels(ctx, WorkOwner::from(actor), charged, facts).await?,
         });
     }
     Ok(costs)
 }
 
-fn named(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed {
+fn name_certificate(id: JobId, digest: &str, certificate: &Certificate) -> CertificateNamed {
     CertificateNamed {
         digest: digest.to_owned(),
         path: format!("/api/v1/jobs/{id}/certificate"),

@@ -39,8 +39,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Password
     let expires_at = ctx
         .db
         .write("make a link that resets a password", async |tx| {
-            let known = members::by_email(tx, &new.email).await?;
-            let member = known.ok_or_else(|| Error::not_found("member"))?;
+            let row = members::by_email(tx, &new.email).await?;
+            let member = row.ok_or_else(|| Error::not_found("member"))?;
             let id = MemberId(member.id);
             make(ctx, tx, By::from(actor), actor.id(), id, new.clear_second_factor, &secret).await
         })
@@ -109,7 +109,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
     let row = tried(ctx, from, secret).await?;
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
     let member = member.ok_or_else(|| Error::not_found("member"))?;
-    let violations = password::chosen("password", &new.password, &[&member.name, &member.email]);
+    let violations = password::check_choice("password", &new.password, &[&member.name, &member.email]);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
@@ -150,7 +150,7 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
             credential::announce(ctx, tx, id, change).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %id, "a password was reset by a link");
     Ok(())
 }

@@ -29,7 +29,7 @@ use crate::service::entity::{dataset, reconciliation, restoration, worker, write
 use crate::service::log;
 
 pub use rebuild::hold_leases;
-pub use reconcile::{MOST_PARTS, ReconciledPart, Reconciliation, reconcile};
+pub use reconcile::{MOST_PARTS, ReconciledPart, ReturnedReceipts, reconcile};
 pub use state::WorkerStates;
 pub use statement::{LONGEST_REASON, StatementError, command, state_restoration};
 
@@ -50,10 +50,10 @@ pub async fn waiting(
     workers: impl IntoIterator<Item = Uuid>,
 ) -> Result<BTreeSet<Uuid>, Error> {
     let workers: Vec<Uuid> = workers.into_iter().collect();
-    let gone = written_off::Entity::find()
+    let query = written_off::Entity::find()
         .filter(written_off::Column::WorkerId.is_in(workers.iter().copied()))
         .filter(written_off::Column::ReturnedAt.is_null());
-    let mut waiting: BTreeSet<Uuid> = gone.all(connection).await?.into_iter().map(|row| row.worker_id).collect();
+    let mut waiting: BTreeSet<Uuid> = query.all(connection).await?.into_iter().map(|row| row.worker_id).collect();
     let Some(newest) = newest(connection).await? else { return Ok(waiting) };
     let finished = reconciliation::Entity::find()
         .filter(reconciliation::Column::Restoration.eq(newest.position))
@@ -107,8 +107,8 @@ pub async fn proofs(ctx: &Ctx, accepted: Option<&str>, size: u64) -> Result<Vec<
     for row in rows {
         let (consistency, inclusion) =
             (consistency_path(row.position as u64, size), inclusion_path(row.position as u64, size));
-        let wanted = consistency.iter().chain(&inclusion).flatten().copied().collect();
-        let hashes = log::hashes(ctx.db.read(), wanted).await?;
+        let subtrees = consistency.iter().chain(&inclusion).flatten().copied().collect();
+        let hashes = log::hashes(ctx.db.read(), subtrees).await?;
         let proof = |path: &[Vec<_>]| {
             assemble(path, |subtree| hashes.get(&subtree).copied())
                 .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))

@@ -4,7 +4,7 @@
 //! The lowest layer enforces it. `grpc::auth` reads the worker's row at each call; `session::actor_of` and
 //! `api_key::authenticate` read the account's row and the roles at each call. A retirement removes the roles and stores
 //! them in its own row, so each operation that requires a role refuses at once. Streams are checked after
-//! `Wake::ring_standings`.
+//! `ChangeNotifier::notify_standings`.
 //!
 //! Unfinished jobs: see `parts`. To retire another kind of subject: a `SubjectKind`, a file here, its rows in the
 //! policy table, and the check where the subject authenticates.
@@ -107,12 +107,12 @@ fn check_request<'a>(actor: &Actor, stated: &'a StatedReason) -> Result<&'a str,
 
 /// Returns the authority with which `actor` acts at an organization: the lowest that applies.
 fn authority_of(actor: &Actor, place: Place) -> &'static str {
-    if Standing::of(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
+    if Standing::list_for(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
 }
 
 /// Rejects an organization's admin for a retirement by the consortium or an operator.
 fn check_authority(actor: &Actor, place: Place, row: &retirement::Model) -> Result<(), Error> {
-    let standings = Standing::of(actor, place);
+    let standings = Standing::list_for(actor, place);
     let is_above = standings.contains(&Standing::ConsortiumAdmin) || standings.contains(&Standing::Operator);
     if row.authority == OWN || is_above {
         return Ok(());
@@ -200,7 +200,7 @@ impl From<retirement::Model> for Retirement {
 
 /// Removes roles; returns them for the retirement's row.
 async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, Error> {
-    let mut taken = Vec::with_capacity(rows.len());
+    let mut roles = Vec::with_capacity(rows.len());
     for row in rows {
         let scope = match row.scope.as_str() {
             "consortium" => RoleScope::Consortium(row.scope_id.into()),
@@ -208,11 +208,11 @@ async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, 
             other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
         };
         let role = crate::service::code::from_word(&row.role)?;
-        taken.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
+        roles.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
         let key = (row.member_id, row.scope, row.scope_id, row.role);
         role::Entity::delete_by_id(key).exec(tx).await?;
     }
-    Ok(taken)
+    Ok(roles)
 }
 
 /// Grants the roles again that a retirement removed.
@@ -226,6 +226,6 @@ async fn give_roles_back(tx: &Tx, row: &retirement::Model) -> Result<Vec<StoredR
 
 /// Notifies the affected tasks of this process: waiting workers, watchers and streams.
 fn notify_all(ctx: &Ctx) {
-    ctx.wake().ring();
-    ctx.wake().ring_standings();
+    ctx.changes().notify();
+    ctx.changes().notify_standings();
 }

@@ -41,8 +41,8 @@ pub async fn assign(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignRole, Place::Organization(organization))?;
     policy::check_fresh(actor)?;
-    let wanted = checked(roles, &OF_ORGANIZATION, "an organization")?;
-    change(ctx, actor, RoleScope::Organization(organization), member, &wanted).await
+    let roles = check_roles(roles, &OF_ORGANIZATION, "an organization")?;
+    change(ctx, actor, RoleScope::Organization(organization), member, &roles).await
 }
 
 /// Removes every role of a member at an organization. Their account, and their roles elsewhere, stay.
@@ -74,7 +74,7 @@ pub async fn confirm_address(
     let scope = RoleScope::Organization(organization);
     ctx.db
         .write("confirm address", async |tx| {
-            if at(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
+            if select_roles(scope).filter(role::Column::MemberId.eq(member.0)).count(tx).await? == 0 {
                 return Err(Error::not_found("member"));
             }
             members::mark_address_confirmed(ctx, tx, member).await?;
@@ -87,12 +87,12 @@ pub async fn confirm_address(
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
+pub async fn list_consortium_members(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<Vec<Member>, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     let scope = RoleScope::Consortium(consortium);
-    let held = at(scope).all(ctx.db.read()).await?;
+    let grants = select_roles(scope).all(ctx.db.read()).await?;
     let rows = member::Entity::find()
-        .filter(member::Column::Id.is_in(held.iter().map(|row| row.member_id)))
+        .filter(member::Column::Id.is_in(grants.iter().map(|row| row.member_id)))
         .order_by_asc(member::Column::Name)
         .order_by_asc(member::Column::Id)
         .all(ctx.db.read())
@@ -106,7 +106,7 @@ pub async fn over(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Result<
 /// # Errors
 /// 404 when nobody in the consortium has the e-mail, `proof_stale`, `wrong_state` for an address that is not confirmed,
 /// `validation_failed` for roles that a consortium does not give.
-pub async fn add_over(
+pub async fn add_consortium_member(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
@@ -115,12 +115,12 @@ pub async fn add_over(
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
     let roles = RoleAssignment { roles: new.roles.clone() };
-    let mut wanted = checked(&roles, &OF_CONSORTIUM, "a consortium")?;
+    let mut roles = check_roles(&roles, &OF_CONSORTIUM, "a consortium")?;
     let row = members::by_email(ctx.db.read(), &new.email).await?;
     let row = row.ok_or_else(|| Error::not_found("member of the consortium"))?;
     let is_confirmed = row.address_confirmed_at.is_some();
-    let known = members::with_grants(ctx.db.read(), row).await?;
-    if !members::standing_of(ctx.db.read(), &known.grants).await?.consortia.contains_key(&consortium) {
+    let member = members::with_grants(ctx.db.read(), row).await?;
+    if !members::standing_of(ctx.db.read(), &member.grants).await?.consortia.contains_key(&consortium) {
         return Err(Error::not_found("member of the consortium"));
     }
     if !is_confirmed {
@@ -129,10 +129,10 @@ pub async fn add_over(
         ));
     }
     let scope = RoleScope::Consortium(consortium);
-    wanted.extend(known.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
-    wanted.sort_unstable();
-    wanted.dedup();
-    change(ctx, actor, scope, known.id, &wanted).await
+    roles.extend(member.grants.iter().filter(|grant| grant.scope == scope).map(|grant| grant.role));
+    roles.sort_unstable();
+    roles.dedup();
+    change(ctx, actor, scope, member.id, &roles).await
 }
 
 /// Replaces the roles of a member over a consortium; an empty list removes all.
@@ -140,7 +140,7 @@ pub async fn add_over(
 /// # Errors
 /// 404 when they have no role in the consortium, `proof_stale`, `validation_failed` for roles that a consortium does not give,
 /// `wrong_state` for the last admin.
-pub async fn assign_over(
+pub async fn assign_consortium_roles(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
@@ -149,12 +149,12 @@ pub async fn assign_over(
 ) -> Result<Member, Error> {
     policy::check(actor, Operation::AssignConsortiumRole, Place::Consortium(consortium))?;
     policy::check_fresh(actor)?;
-    let wanted = if roles.roles.is_empty() { Vec::new() } else { checked(roles, &OF_CONSORTIUM, "a consortium")? };
-    change(ctx, actor, RoleScope::Consortium(consortium), member, &wanted).await
+    let roles = if roles.roles.is_empty() { Vec::new() } else { check_roles(roles, &OF_CONSORTIUM, "a consortium")? };
+    change(ctx, actor, RoleScope::Consortium(consortium), member, &roles).await
 }
 
 /// Returns the roles without duplicates, if the place can give them.
-fn checked(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
+fn check_roles(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Role>, Error> {
     let mut violations = Vec::new();
     if roles.roles.is_empty() {
         violations.push(Violation::new("roles", "name at least one role, or remove the member"));
@@ -167,10 +167,10 @@ fn checked(roles: &RoleAssignment, given: &[Role], place: &str) -> Result<Vec<Ro
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let mut wanted = roles.roles.clone();
-    wanted.sort_unstable();
-    wanted.dedup();
-    Ok(wanted)
+    let mut roles = roles.roles.clone();
+    roles.sort_unstable();
+    roles.dedup();
+    Ok(roles)
 }
 
 /// Changes the roles at a place to `wanted`, and logs each added or removed one. A person without a role there is not a
@@ -187,12 +187,12 @@ async fn change(
         .write("change roles", async |tx| {
             let missing = || Error::not_found("member");
             let row = member::Entity::find_by_id(member.0).one(tx).await?.ok_or_else(missing)?;
-            let held = at(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
-            if held.is_empty() && !stands(tx, scope, member).await? {
+            let rows = select_roles(scope).filter(role::Column::MemberId.eq(member.0)).all(tx).await?;
+            if rows.is_empty() && !stands(tx, scope, member).await? {
                 return Err(missing());
             }
-            let mut had = Vec::with_capacity(held.len());
-            for row in held {
+            let mut had = Vec::with_capacity(rows.len());
+            for row in rows {
                 let role: Role = from_word(&row.role)?;
                 had.push(role);
                 if !wanted.contains(&role) {
@@ -214,7 +214,7 @@ async fn change(
             Ok(row)
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     tracing::info!(member.id = %member, "roles were changed");
     Ok(there(members::with_grants(ctx.db.read(), row).await?, scope))
 }
@@ -242,14 +242,14 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: RoleScope, role: Role) -> Resu
         RoleScope::Consortium(_) => Role::ConsortiumAdmin,
         RoleScope::Organization(_) => Role::OrganizationAdmin,
     };
-    if role == admin && at(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
+    if role == admin && select_roles(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
         return Err(Error::problem(Code::WrongState, "this is the last admin: make somebody else an admin first"));
     }
     Ok(())
 }
 
 /// Selects all members' roles at a place.
-fn at(scope: RoleScope) -> sea_orm::Select<role::Entity> {
+fn select_roles(scope: RoleScope) -> sea_orm::Select<role::Entity> {
     let (word, id) = match scope {
         RoleScope::Consortium(id) => ("consortium", id.0),
         RoleScope::Organization(id) => ("organization", id.0),

@@ -25,23 +25,23 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
-use crate::exchange::upload::{Place, Upload};
+use crate::exchange::upload::{UploadPlace, VectorUpload};
 use crate::service::code::from_json;
 use crate::service::entity::{job, round, submission};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::lease::{self, Held};
+use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 
 pub use clear::clear;
 pub use clear::clear_all;
 #[cfg(any(test, feature = "testing"))]
 pub use mean::LONGEST_WAIT;
-pub use mean::{Mean, average};
+pub use mean::{RoundMean, average};
 
 /// The header of a vector's upload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Header {
+pub struct VectorHeader {
     /// Fencing token.
     pub lease: String,
     /// The series.
@@ -61,22 +61,22 @@ pub struct Header {
 }
 
 /// An upload of a vector in progress.
-pub struct Incoming {
-    header: Header,
+pub struct VectorUpload {
+    header: VectorHeader,
     worker: WorkerId,
-    held: Held,
+    held: ActiveLease,
     /// The state at the start of the upload; only unchanging columns are read from it.
     row: job::Model,
     planned: Planned,
     form: VectorForm,
     object: Path,
-    place: Place,
-    upload: Upload,
+    place: UploadPlace,
+    upload: VectorUpload,
 }
 
 /// The response to an accepted submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct AcceptedSubmission {
     /// Whether it had been accepted before.
     pub repeated: bool,
     /// The server's countersignature of each receipt that came with it, in their order.
@@ -84,7 +84,7 @@ pub struct Taken {
 }
 
 /// The result for a submission.
-enum Accepted {
+enum SubmissionOutcome {
     New,
     Repeated,
     Closed,
@@ -99,7 +99,7 @@ enum Accepted {
 /// # Errors
 /// `validation_failed` with every invalid field, `too_large`, `lease_lost`; `unavailable` when the server has fewer
 /// bytes of it than the offset.
-pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
+pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<VectorUpload, Error> {
     let mut violations = Vec::new();
     if !object::is_digest(&header.digest) {
         violations.push(Violation::new("digest", "give a SHA-256 as 64 hex digits"));
@@ -129,12 +129,12 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     let round = format!("{}/{}/{}", held.job, header.series, header.round);
     // Not in a folder per round: a new folder and its parents would have to be synced.
     let object = Path::from(format!("submissions/{round}-{}-{name}", held.dataset));
-    let place = Place::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
-    let upload = Upload::go_on(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
+    let place = UploadPlace::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
+    let upload = VectorUpload::resume(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
     let mut upload = upload.map_err(object_error)?;
     if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
         // It was accepted before, so its bytes are not needed.
-        upload = Some(Upload::nothing_more(&ctx.store, place.clone(), header.size));
+        upload = Some(VectorUpload::new_complete(&ctx.store, place.clone(), header.size));
     }
     let upload = upload.ok_or_else(|| {
         Error::problem(
@@ -143,7 +143,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
         )
     })?;
     let upload = upload.with_most_norm(planned.most_norm_of(held.dataset));
-    Ok(Incoming { header, worker, held, row, planned, form, object, place, upload })
+    Ok(VectorUpload { header, worker, held, row, planned, form, object, place, upload })
 }
 
 /// Returns the form of a vector of `length` elements in a series.
@@ -160,14 +160,14 @@ fn form_of(planned: &Planned, length: u64) -> Result<VectorForm, Error> {
 async fn stands(
     ctx: &Ctx,
     row: &job::Model,
-    held: &Held,
+    held: &ActiveLease,
     series: &str,
     round: u32,
     digest: &str,
 ) -> Result<bool, Error> {
     let key = (row.id, series.to_owned(), round as i32, held.dataset.0);
-    let found = submission::Entity::find_by_id(key).one(ctx.db.read()).await?;
-    Ok(found.is_some_and(|found| found.digest == digest))
+    let earlier = submission::Entity::find_by_id(key).one(ctx.db.read()).await?;
+    Ok(earlier.is_some_and(|earlier| earlier.digest == digest))
 }
 
 /// Returns the number of leading bytes that the server has of the vector with this digest: from earlier attempts to
@@ -193,10 +193,10 @@ pub async fn received(
         return Ok(u64::MAX);
     }
     let folder = Path::from(format!("uploads/{}/{series}/{round}/{}", held.job, held.dataset));
-    Place::new(folder, &digest).received(&ctx.store, ctx.now()).await.map_err(object_error)
+    UploadPlace::new(folder, &digest).received(&ctx.store, ctx.now()).await.map_err(object_error)
 }
 
-impl Incoming {
+impl VectorUpload {
     /// Takes the next bytes.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Incoming {
     /// `round_closed` when it is too late (its receipts are counted all the same), `already_exists` when another vector
     /// was accepted for this round, `bad_signature` when no receipt pays for it, `unavailable` when another attempt to
     /// submit it has finished and the bytes that this one continues are deleted.
-    pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
+    pub async fn accept(self, ctx: &Ctx) -> Result<AcceptedSubmission, Error> {
         let Self { header, worker, held, row, planned, form, object, place, upload } = self;
         if !upload.is_over() {
             upload.finish(ctx.uploads().turns(), form, &object).await.map_err(object_error)?;
@@ -240,55 +240,55 @@ impl Incoming {
                 let (header, proven) = (&header, proven.as_ref());
                 let countersignatures = receipt::accept_proven(ctx, tx, worker, &header.receipts, proven).await?;
                 lease::still_at_work(tx, &held, &header.lease).await?;
-                let paid = proven.is_some_and(|proven| proven.pay_for(&held, &header.series, header.round));
-                Ok((accept(ctx, tx, (&row, &planned), &held, header, &object, paid).await?, countersignatures))
+                let is_paid = proven.is_some_and(|proven| proven.pay_for(&held, &header.series, header.round));
+                Ok((accept(ctx, tx, (&row, &planned), &held, header, &object, is_paid).await?, countersignatures))
             })
             .await?;
-        if !matches!(accepted, Accepted::New | Accepted::Repeated) {
+        if !matches!(accepted, SubmissionOutcome::New | SubmissionOutcome::Repeated) {
             object::remove(&ctx.store, &object).await.map_err(object_error)?;
         }
-        if !matches!(accepted, Accepted::NotYet) {
+        if !matches!(accepted, SubmissionOutcome::NotYet) {
             place.forget(&ctx.store).await.map_err(object_error)?;
         }
         match accepted {
-            Accepted::New => {
+            SubmissionOutcome::New => {
                 // Workers that wait for the round are notified of its end, not of every vector.
                 close::if_due(ctx, held.job, &header.series, header.round).await?;
-                ctx.wake().ring_watched_in(held.job);
-                Ok(Taken { repeated: false, countersignatures })
+                ctx.changes().notify_job_display(held.job);
+                Ok(AcceptedSubmission { repeated: false, countersignatures })
             }
-            Accepted::Repeated => {
+            SubmissionOutcome::Repeated => {
                 let row = state::row(ctx.db.read(), held.job).await?;
                 let open = find(ctx.db.read(), &row, &header.series, header.round).await?;
                 // While the round is open, this object will be averaged; afterwards it is not needed.
                 if open.is_some_and(|open| open.closed_at.is_some()) {
                     object::remove(&ctx.store, &object).await.map_err(object_error)?;
                 }
-                Ok(Taken { repeated: true, countersignatures })
+                Ok(AcceptedSubmission { repeated: true, countersignatures })
             }
-            Accepted::Closed => Err(Error::problem(
+            SubmissionOutcome::Closed => Err(Error::problem(
                 Code::RoundClosed,
                 format!("round {} of `{}` closed without this vector; it stays paid", header.round, header.series),
             )),
-            Accepted::Other => Err(Error::problem(
+            SubmissionOutcome::Other => Err(Error::problem(
                 Code::AlreadyExists,
                 format!(
                     "another vector was accepted for round {} of `{}`: only one counts",
                     header.round, header.series
                 ),
             )),
-            Accepted::NotYet => Err(Error::problem(
+            SubmissionOutcome::NotYet => Err(Error::problem(
                 Code::NotReady,
                 format!(
                     "round {} of `{}` is not open yet: fetch the average before it first",
                     header.round, header.series
                 ),
             )),
-            Accepted::Length(length) => Err(Error::validation(vec![Violation::new(
+            SubmissionOutcome::Length(length) => Err(Error::validation(vec![Violation::new(
                 "length",
                 format!("the other vectors of this round have {length} numbers, not {}", header.length),
             )])),
-            Accepted::Unpaid => {
+            SubmissionOutcome::Unpaid => {
                 Err(Error::problem(Code::BadSignature, "no receipt pays for this vector: send the one that does"))
             }
         }
@@ -300,11 +300,11 @@ async fn accept(
     ctx: &Ctx,
     tx: &Tx,
     (row, planned): (&job::Model, &Planned),
-    held: &Held,
-    header: &Header,
+    held: &ActiveLease,
+    header: &VectorHeader,
     object: &Path,
     paid: bool,
-) -> Result<Accepted, Error> {
+) -> Result<SubmissionOutcome, Error> {
     let digest = header.digest.to_ascii_lowercase();
     let refused = refusal(ctx, tx, (row, planned), held, header, paid).await?;
     if refused.is_none() {
@@ -325,14 +325,14 @@ async fn accept(
             .to_owned();
         let new = submission::Entity::insert(row.into_active_model()).on_conflict(once);
         if new.exec_without_returning(tx).await? == 1 {
-            return Ok(Accepted::New);
+            return Ok(SubmissionOutcome::New);
         }
     }
     // Whatever the refusal, an earlier acceptance stays valid.
     let key = (row.id, header.series.clone(), header.round as i32, held.dataset.0);
     match (submission::Entity::find_by_id(key).one(tx).await?, refused) {
-        (Some(before), _) if before.digest == digest => Ok(Accepted::Repeated),
-        (Some(_), _) => Ok(Accepted::Other),
+        (Some(before), _) if before.digest == digest => Ok(SubmissionOutcome::Repeated),
+        (Some(_), _) => Ok(SubmissionOutcome::Other),
         (None, Some(refused)) => Ok(refused),
         (None, None) => Err(Error::internal("accepting a vector", "it is there and is not")),
     }
@@ -343,21 +343,23 @@ async fn refusal(
     ctx: &Ctx,
     tx: &Tx,
     (row, planned): (&job::Model, &Planned),
-    held: &Held,
-    header: &Header,
+    held: &ActiveLease,
+    header: &VectorHeader,
     paid: bool,
-) -> Result<Option<Accepted>, Error> {
-    let charged = planned.release_of(held.dataset).is_some();
-    let paid = paid || !charged || receipt::pays_for(tx, held, &header.series, header.round).await?;
-    if !paid {
-        return Ok(Some(Accepted::Unpaid));
+) -> Result<Option<SubmissionOutcome>, Error> {
+    let is_charged = planned.release_of(held.dataset).is_some();
+    let is_paid = paid || !is_charged || receipt::pays_for(tx, held, &header.series, header.round).await?;
+    if !is_paid {
+        return Ok(Some(SubmissionOutcome::Unpaid));
     }
-    let Some(open) = opened(ctx, tx, row, planned, header.round).await? else { return Ok(Some(Accepted::NotYet)) };
+    let Some(open) = opened(ctx, tx, row, planned, header.round).await? else {
+        return Ok(Some(SubmissionOutcome::NotYet));
+    };
     if open.closed_at.is_some() {
-        return Ok(Some(Accepted::Closed));
+        return Ok(Some(SubmissionOutcome::Closed));
     }
     match open.length {
-        Some(length) if length != header.length as i64 => Ok(Some(Accepted::Length(length))),
+        Some(length) if length != header.length as i64 => Ok(Some(SubmissionOutcome::Length(length))),
         Some(_) => Ok(None),
         None => {
             let open = round::Model { length: Some(header.length as i64), ..open };
@@ -420,7 +422,7 @@ async fn find(
 }
 
 /// Returns the series with this name, if the lease's dataset contributes to it.
-fn contributes(row: &job::Model, held: &Held, series: &str) -> Result<Option<Planned>, Error> {
+fn contributes(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<Planned>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     Ok(planned.into_iter().find(|planned| planned.series.name == series && planned.weight_of(held.dataset).is_some()))
 }

@@ -2,7 +2,7 @@
 //!
 //! A session has one valid refresh token. Its use makes the next one. The reuse of an old one means that it was copied,
 //! and ends the session for all holders. For half a minute, a request with the *just* replaced token that was already
-//! in flight is still answered, without new tokens ([`Renewed::Late`]). After that the answer with the new pair counts as
+//! in flight is still answered, without new tokens ([`RenewedSession::Late`]). After that the answer with the new pair counts as
 //! lost while no token of the pair is used: the token before it gives another pair. A thief who uses that token is
 //! detected when the member uses theirs.
 //!
@@ -39,7 +39,7 @@ use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
 pub(super) use enter::admit;
-pub use enter::{Entered, HALF, finish, sign_in};
+pub use enter::{HALF, SignInResult, finish, sign_in};
 pub use passkey::{passkey_sign_in, second_factors, sign_in_challenge};
 pub use proof::prove_identity;
 
@@ -52,7 +52,7 @@ const TAG_BYTES: usize = 16;
 
 /// The result of using a refresh token.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Renewed {
+pub enum RenewedSession {
     /// The next pair.
     Pair(SessionId, TokenPair),
     /// The token was replaced a moment ago, by a concurrent request.
@@ -113,14 +113,14 @@ enum TokenStanding {
 ///
 /// # Errors
 /// `unauthenticated` when it does not hold. When it once held, and the answer that replaced it was not lost, the whole session ends.
-pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
-    let (id, secret) = token.split_once('.').ok_or_else(over)?;
-    let id = SessionId(Uuid::parse_str(id).map_err(|_| over())?);
+pub async fn refresh(ctx: &Ctx, token: &str) -> Result<RenewedSession, Error> {
+    let (id, secret) = token.split_once('.').ok_or_else(session_error)?;
+    let id = SessionId(Uuid::parse_str(id).map_err(|_| session_error())?);
     let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
+    let row = row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)?;
     match standing_of(ctx, &row, secret) {
-        TokenStanding::Foreign => return Err(over()),
-        TokenStanding::JustReplaced => return Ok(Renewed::Late(id)),
+        TokenStanding::Foreign => return Err(session_error()),
+        TokenStanding::JustReplaced => return Ok(RenewedSession::Late(id)),
         TokenStanding::Current | TokenStanding::AnswerLost | TokenStanding::Replaced => {}
     }
     // The token was issued to this member.
@@ -131,7 +131,7 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
         .write("refresh session", async |tx| {
             // Checked again: another request may have been faster.
             let row = session::Entity::find_by_id(id.0).one(tx).await?;
-            let row = row.filter(|row| is_open(ctx, row)).ok_or_else(over)?;
+            let row = row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)?;
             let now = ctx.now();
             match standing_of(ctx, &row, secret) {
                 TokenStanding::Current | TokenStanding::AnswerLost => {
@@ -144,21 +144,21 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<Renewed, Error> {
                         ..row
                     };
                     row.into_active_model().reset_all().update(tx).await?;
-                    Ok(Some(Renewed::Pair(id, tokens(ctx, member, id, &next)?)))
+                    Ok(Some(RenewedSession::Pair(id, tokens(ctx, member, id, &next)?)))
                 }
-                TokenStanding::JustReplaced => Ok(Some(Renewed::Late(id))),
+                TokenStanding::JustReplaced => Ok(Some(RenewedSession::Late(id))),
                 TokenStanding::Replaced => {
                     let row = session::Model { ended_at: Some(now), ..row };
                     row.into_active_model().reset_all().update(tx).await?;
                     Ok(None)
                 }
-                TokenStanding::Foreign => Err(over()),
+                TokenStanding::Foreign => Err(session_error()),
             }
         })
         .await?;
     renewed.ok_or_else(|| {
         tracing::warn!(session.id = %id, "an old refresh token was used again; the session was ended");
-        over()
+        session_error()
     })
 }
 
@@ -226,7 +226,7 @@ pub async fn sign_out(ctx: &Ctx, actor: &Actor) -> Result<(), Error> {
             Ok(())
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -281,7 +281,7 @@ fn confirms_renewal(ctx: &Ctx, row: &session::Model, access: &Access) -> bool {
 async fn confirm_renewal(ctx: &Ctx, row: &session::Model) {
     let confirmed = ctx
         .db
-        .beside("confirm a renewal", async |tx| {
+        .write_concurrent("confirm a renewal", async |tx| {
             session::Entity::update_many()
                 .col_expr(session::Column::Previous, Expr::value(Option::<String>::None))
                 .filter(session::Column::Id.eq(row.id))
@@ -308,14 +308,14 @@ pub async fn actor_of(ctx: &Ctx, id: SessionId) -> Result<Actor, Error> {
 /// Returns a session that is not over.
 async fn open_session(ctx: &Ctx, id: SessionId) -> Result<session::Model, Error> {
     let row = session::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    row.filter(|row| is_open(ctx, row)).ok_or_else(over)
+    row.filter(|row| is_open(ctx, row)).ok_or_else(session_error)
 }
 
 /// Returns the member whose session this is, with what the policy asks.
 async fn actor_in(ctx: &Ctx, row: &session::Model) -> Result<Actor, Error> {
     let id = SessionId(row.id);
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
-    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(over)?;
+    let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(session_error)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
     let is_fresh = row.proven_at.is_some_and(|at| ctx.now() - at <= FRESH);
@@ -352,6 +352,6 @@ fn same(stored: &str, used: &str) -> bool {
     stored.as_bytes().ct_eq(used.as_bytes()).into()
 }
 
-fn over() -> Error {
+fn session_error() -> Error {
     Error::problem(Code::Unauthenticated, "the session is over: sign in again")
 }

@@ -33,7 +33,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OpenSession>, Error> {
         .order_by_desc(session::Column::Id)
         .all(ctx.db.read())
         .await?;
-    let shown = |row: session::Model| OpenSession {
+    let to_open_session = |row: session::Model| OpenSession {
         id: row.id.into(),
         current: actor.session() == Some(row.id.into()),
         agent: row.agent,
@@ -42,7 +42,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OpenSession>, Error> {
         used_at: row.rotated_at,
         expires_at: row.expires_at,
     };
-    Ok(rows.into_iter().map(shown).collect())
+    Ok(rows.into_iter().map(to_open_session).collect())
 }
 
 /// Ends a session of the caller with immediate effect, possibly the present one.
@@ -61,7 +61,7 @@ pub async fn end(ctx: &Ctx, actor: &Actor, id: SessionId) -> Result<(), Error> {
             audit_log::record(ctx, tx, Act { by, what, place, subject, detail: json!({}) }).await
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(())
 }
 
@@ -82,7 +82,7 @@ pub async fn end_others(ctx: &Ctx, actor: &Actor) -> Result<u64, Error> {
             Ok(ended)
         })
         .await?;
-    ctx.wake().ring_standings();
+    ctx.changes().notify_standings();
     Ok(ended)
 }
 

@@ -25,7 +25,7 @@ pub const LINK_FILE: &str = "operator-link";
 /// When the database fails.
 pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
     let secret = ctx.random.secret();
-    let made = ctx
+    let is_new = ctx
         .db
         .write("operator link", async |tx| {
             if operator::count(tx).await? > 0 {
@@ -48,10 +48,10 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
             Ok(true)
         })
         .await?;
-    if !made {
+    if !is_new {
         discard_link_file(&ctx.config.data_dir, "");
     }
-    Ok(made.then(|| invitations::link(ctx, &secret)))
+    Ok(is_new.then(|| invitations::link(ctx, &secret)))
 }
 
 /// Removes the file of the first operator's link, when it holds this secret.

@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{receipt, worker, worker_key};
-use crate::service::notification::{Notice, tell};
+use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
 
 #[cfg(any(test, feature = "testing"))]
@@ -50,13 +50,13 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
             if row.retired_at.is_some() {
                 return Err(presence::retired());
             }
-            let known = rotations(tx, row.id).await?;
-            if known.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
+            let history = rotations(tx, row.id).await?;
+            if history.last().is_some_and(|last| last.by_old.payload == rotation.by_old.payload) {
                 return Ok(false);
             }
             let current =
                 public_key(&row.public_key).map_err(|error| Error::internal("reading a site's key", error))?;
-            let mut keys = SiteKeys::leading_to(current, &known)
+            let mut keys = SiteKeys::leading_to(current, &history)
                 .map_err(|error| Error::internal("reading the changes of a site's key", error))?;
             keys.follow(rotation).map_err(|error| bad(error.to_string()))?;
             let last = receipt::Entity::find()
@@ -73,8 +73,8 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
                     )));
                 }
             }
-            let taken = worker::Entity::find().filter(worker::Column::PublicKey.eq(&change.new)).one(tx).await?;
-            if taken.is_some() {
+            let owner = worker::Entity::find().filter(worker::Column::PublicKey.eq(&change.new)).one(tx).await?;
+            if owner.is_some() {
                 return Err(Error::problem(Code::AlreadyExists, "another worker has this key"));
             }
             let change_row = worker_key::Model {
@@ -101,7 +101,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
             };
             audit_log::record(ctx, tx, act).await?;
             // A thief of the old key could make this change as well: the organization's admins are notified.
-            tell(ctx, tx, Notice::SiteKeyRotated { worker: &row, number: change.number }).await?;
+            tell(ctx, tx, MemberNotice::SiteKeyRotated { worker: &row, number: change.number }).await?;
             Ok(true)
         })
         .await?;
@@ -115,7 +115,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
 ///
 /// # Errors
 /// 404 when there is no such worker.
-pub async fn of(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
+pub async fn load_keys(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
     let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(|| Error::not_found("worker"))?;
     let current = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     SiteKeys::leading_to(current, &rotations(connection, worker.0).await?)
@@ -158,16 +158,16 @@ pub async fn changes(
         .order_by_asc(worker_key::Column::Number)
         .all(connection)
         .await?;
-    let mut found: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
+    let mut by_worker: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
     for row in rows {
         let worker = row.worker_id;
         let change =
             rotation(row).open().map_err(|error| Error::internal("reading the changes of a site's key", error))?;
         let (number, receipts, at) = (change.number, change.receipts, change.at);
-        let shown = KeyChanged { number, old: change.old, new: change.new, receipts, at };
-        found.entry(worker).or_default().push(shown);
+        let entry = KeyChanged { number, old: change.old, new: change.new, receipts, at };
+        by_worker.entry(worker).or_default().push(entry);
     }
-    Ok(found)
+    Ok(by_worker)
 }
 
 fn rotation(row: worker_key::Model) -> KeyRotation {

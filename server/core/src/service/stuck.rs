@@ -37,30 +37,32 @@ pub const MOST_SKEW_SECONDS: i64 = 60;
 pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosis>, Error> {
     let now = state::of(row)?;
     let parts = state::participants(ctx.db.read(), JobId(row.id)).await?;
-    let mut found = Vec::new();
+    let mut diagnoses = Vec::new();
     match now {
         JobState::Proposed => {
-            found.extend(parts.iter().filter(|part| part.approval == "pending").map(|part| awaited(row, part)));
+            diagnoses.extend(
+                parts.iter().filter(|part| part.approval == "pending").map(|part| diagnose_unanswered(row, part)),
+            );
         }
         JobState::Queued | JobState::Running => {
-            let (open, known) = (open_rounds(ctx, row).await?, Known::of(ctx, row, &parts).await?);
+            let (open, known) = (open_rounds(ctx, row).await?, JobFacts::load(ctx, row, &parts).await?);
             for part in
                 parts.iter().filter(|part| word(&DatasetUse::Participate).is_ok_and(|word| part.purpose == word))
             {
-                found.extend(self::part(ctx, row, part, &open, &known)?);
+                diagnoses.extend(self::part(ctx, row, part, &open, &known)?);
             }
             for open in &open {
-                found.extend(rounds(ctx, &parts, open));
+                diagnoses.extend(rounds(ctx, &parts, open));
             }
         }
-        JobState::Paused => found.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(held)),
+        JobState::Paused => diagnoses.extend(hold::of(ctx.db.read(), row).await?.into_iter().map(diagnose_hold)),
         JobState::Finished | JobState::Failed | JobState::Cancelled | JobState::Refused => {}
     }
-    Ok(found)
+    Ok(diagnoses)
 }
 
 /// Returns the diagnosis of a hold on a job.
-fn held(hold: Hold) -> Diagnosis {
+fn diagnose_hold(hold: Hold) -> Diagnosis {
     let party = if hold.dataset.is_some() { hold.dataset_name } else { "the job".to_owned() };
     let remedy = match hold.holder {
         Holder::Job => "Its proposer, or an admin of the consortium, lets it go on.",
@@ -86,20 +88,20 @@ pub(crate) fn of_worker(ctx: &Ctx, row: &worker::Model) -> Vec<Diagnosis> {
 }
 
 /// An open round, with the received and the awaited submissions.
-struct Open {
+struct OpenRound {
     row: round::Model,
     quorum: u32,
     awaited: Vec<DatasetId>,
     came: Vec<DatasetId>,
 }
 
-impl Open {
+impl OpenRound {
     fn is_late(&self, ctx: &Ctx) -> bool {
         ctx.now() > self.row.deadline
     }
 }
 
-async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
+async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Error> {
     let planned: Vec<Planned> = from_json(&row.series)?;
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
@@ -115,7 +117,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
             .filter(submission::Column::Round.eq(round.round))
             .all(ctx.db.read())
             .await?;
-        open.push(Open {
+        open.push(OpenRound {
             quorum: planned.series.quorum,
             awaited: planned.series.weights.iter().map(|(dataset, _)| *dataset).collect(),
             came: came.into_iter().map(|sent| sent.dataset_id.into()).collect(),
@@ -126,7 +128,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<Open>, Error> {
 }
 
 /// The facts about the participants of a running job, loaded at once for all of them.
-struct Known {
+struct JobFacts {
     workers: HashMap<Uuid, worker::Model>,
     /// By dataset.
     leases: HashMap<Uuid, lease::Model>,
@@ -134,8 +136,8 @@ struct Known {
     said: HashMap<Uuid, Last>,
 }
 
-impl Known {
-    async fn of(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
+impl JobFacts {
+    async fn load(ctx: &Ctx, row: &job::Model, parts: &[participant::Model]) -> Result<Self, Error> {
         let workers = worker::Entity::find()
             .filter(worker::Column::Id.is_in(parts.iter().map(|part| part.worker_id)))
             .all(ctx.db.read())
@@ -150,10 +152,10 @@ impl Known {
 }
 
 /// Returns the diagnosis of a proposal that needs an owner's answer.
-fn awaited(row: &job::Model, part: &participant::Model) -> Diagnosis {
+fn diagnose_unanswered(row: &job::Model, part: &participant::Model) -> Diagnosis {
     Diagnosis {
         dataset: Some(part.dataset_id.into()),
-        party: named(part),
+        party: party_name(part),
         cause: DiagnosisCause::AwaitsOwner,
         since: Some(row.created_at),
         reason: "no steward has decided, and the site's own policy has not either".to_owned(),
@@ -166,30 +168,30 @@ fn part(
     ctx: &Ctx,
     row: &job::Model,
     part: &participant::Model,
-    open: &[Open],
-    known: &Known,
+    open: &[OpenRound],
+    known: &JobFacts,
 ) -> Result<Vec<Diagnosis>, Error> {
-    let said = known.said.get(&part.dataset_id).copied();
+    let last = known.said.get(&part.dataset_id).copied();
     let about = |cause, since, reason: String, remedy: String| Diagnosis {
         dataset: Some(part.dataset_id.into()),
-        party: named(part),
+        party: party_name(part),
         cause,
         since,
         reason,
         remedy,
     };
     if state::is_out(part) {
-        return Ok(vec![gave_up(&about, said)]);
+        return Ok(vec![gave_up(&about, last)]);
     }
     if part.state == "done" {
         return Ok(Vec::new());
     }
-    let mut found = Vec::new();
+    let mut diagnoses = Vec::new();
     let worker = known.workers.get(&part.worker_id);
     if let Some(worker) = worker {
         let kinds: Vec<String> = from_json(&worker.kinds)?;
         if worker.last_seen_at.is_some() && !kinds.contains(&row.kind) {
-            found.push(about(
+            diagnoses.push(about(
                 DiagnosisCause::UnknownKind,
                 None,
                 format!("its worker ({}) cannot run jobs of the kind {}", worker.version, row.kind),
@@ -197,25 +199,25 @@ fn part(
             ));
         }
     }
-    let gone = worker.and_then(|worker| disconnected(ctx, Some(part), &named(part), worker));
-    if let Some(gone) = gone {
-        found.push(gone);
-        return Ok(found);
+    let disconnection = worker.and_then(|worker| disconnected(ctx, Some(part), &party_name(part), worker));
+    if let Some(disconnection) = disconnection {
+        diagnoses.push(disconnection);
+        return Ok(diagnoses);
     }
-    if let Some(said) = said {
-        found.extend(from_log(&about, part, said));
+    if let Some(last) = last {
+        diagnoses.extend(from_log(&about, part, last));
     }
-    if found.is_empty() && part.state == "running" {
+    if diagnoses.is_empty() && part.state == "running" {
         let lease = known.leases.get(&part.dataset_id);
         let late = open.iter().find(|open| open.is_late(ctx) && lacks(open, part));
         match (lease, late) {
-            (Some(lease), _) if lease.expires_at <= ctx.now() => found.push(about(
+            (Some(lease), _) if lease.expires_at <= ctx.now() => diagnoses.push(about(
                 DiagnosisCause::Silent,
                 Some(lease.expires_at),
                 "its worker is connected, but has not kept its part".to_owned(),
                 format!("Somebody at {} looks at the worker's log, or restarts it; it goes on where it was.", part.organization_name),
             )),
-            (Some(_), Some(late)) => found.push(about(
+            (Some(_), Some(late)) => diagnoses.push(about(
                 DiagnosisCause::NoSubmission,
                 Some(late.row.deadline),
                 format!("it is at work, and its vector of round {}, {} is late", late.row.round, late.row.series),
@@ -224,10 +226,10 @@ fn part(
             _ => {}
         }
     }
-    Ok(found)
+    Ok(diagnoses)
 }
 
-fn lacks(open: &Open, part: &participant::Model) -> bool {
+fn lacks(open: &OpenRound, part: &participant::Model) -> bool {
     let dataset = part.dataset_id.into();
     open.awaited.contains(&dataset) && !open.came.contains(&dataset)
 }
@@ -273,38 +275,38 @@ const fn remedy(fault: Fault) -> &'static str {
 
 /// Returns the delays that a site itself reports.
 fn from_log(about: &About<'_>, part: &participant::Model, said: Last) -> Vec<Diagnosis> {
-    let mut found = Vec::new();
+    let mut diagnoses = Vec::new();
     let owner = &part.organization_name;
     match said.event {
-        SiteEvent::Phase { phase: Phase::AwaitsTerminal } => found.push(about(
+        SiteEvent::Phase { phase: Phase::AwaitsTerminal } => diagnoses.push(about(
             DiagnosisCause::AwaitsTerminal,
             Some(said.at),
             "its policy wants a yes from somebody at the site's terminal".to_owned(),
             format!("Somebody at {owner} runs `undertone-worker approve` there, or `undertone-worker refuse`."),
         )),
-        SiteEvent::Phase { phase: Phase::AwaitsSlot } => found.push(about(
+        SiteEvent::Phase { phase: Phase::AwaitsSlot } => diagnoses.push(about(
             DiagnosisCause::AwaitsSlot,
             Some(said.at),
             "its worker is busy with another job".to_owned(),
             format!("It begins by itself; {owner} may allow more runs at once (`concurrent_runs`)."),
         )),
-        SiteEvent::Fault { fault } => found.push(faulty(about, fault, said.at)),
+        SiteEvent::Fault { fault } => diagnoses.push(faulty(about, fault, said.at)),
         _ => {}
     }
     if said.skew_seconds.unsigned_abs() > MOST_SKEW_SECONDS.unsigned_abs() {
         let (far, way) = (said.skew_seconds.unsigned_abs(), if said.skew_seconds > 0 { "fast" } else { "slow" });
-        found.push(about(
+        diagnoses.push(about(
             DiagnosisCause::ClockSkew,
             Some(said.at),
             format!("its clock is {far} seconds {way}"),
             format!("Somebody at {owner} sets the clock (NTP): certificates and deadlines are judged by it."),
         ));
     }
-    found
+    diagnoses
 }
 
 /// Returns the diagnosis of a round below its quorum after its deadline.
-fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &Open) -> Option<Diagnosis> {
+fn rounds(ctx: &Ctx, parts: &[participant::Model], open: &OpenRound) -> Option<Diagnosis> {
     let short = open.came.len() < open.quorum as usize;
     if !open.is_late(ctx) || !short {
         return None;
@@ -358,6 +360,6 @@ fn disconnected(
     }
 }
 
-fn named(part: &participant::Model) -> String {
+fn party_name(part: &participant::Model) -> String {
     format!("{} of {}", part.dataset_name, part.organization_name)
 }

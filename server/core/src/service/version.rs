@@ -11,7 +11,7 @@ use undertone_api::problem::Code;
 use crate::error::Error;
 
 /// Returns the version of displayed bytes.
-pub fn of_bytes(shown: &[u8]) -> String {
+pub fn hash_bytes(shown: &[u8]) -> String {
     // 128 bits: a collision helps only a caller with access to both states.
     hex::encode(&Sha256::digest(shown)[..16])
 }
@@ -20,15 +20,15 @@ pub fn of_bytes(shown: &[u8]) -> String {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn of<T: Serialize + ?Sized>(shown: &T) -> Result<String, Error> {
+pub fn compute_version<T: Serialize + ?Sized>(shown: &T) -> Result<String, Error> {
     serde_json::to_vec(shown)
-        .map(|bytes| of_bytes(&bytes))
+        .map(|bytes| hash_bytes(&bytes))
         .map_err(|error| Error::internal("comparing versions", error))
 }
 
 /// The state that the caller expects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Expected {
+pub enum ExpectedVersion {
     /// Any state.
     #[default]
     Anything,
@@ -36,14 +36,14 @@ pub enum Expected {
     OneOf(Vec<String>),
 }
 
-impl Expected {
+impl ExpectedVersion {
     /// Checks that the present state is one that the caller expects.
     ///
     /// # Errors
     /// `precondition_failed` when it is not.
     pub fn check<T: Serialize + ?Sized>(&self, now: &T) -> Result<(), Error> {
         let Self::OneOf(versions) = self else { return Ok(()) };
-        if versions.contains(&of(now)?) {
+        if versions.contains(&compute_version(now)?) {
             return Ok(());
         }
         Err(Error::problem(
@@ -55,12 +55,12 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expected, of_bytes};
+    use super::{ExpectedVersion, hash_bytes};
 
     #[test]
     fn a_state_that_was_not_read_is_not_written_on() {
-        assert!(Expected::Anything.check("x").is_ok());
-        let read = Expected::OneOf(vec![of_bytes(b"\"x\"")]);
+        assert!(ExpectedVersion::Anything.check("x").is_ok());
+        let read = ExpectedVersion::OneOf(vec![hash_bytes(b"\"x\"")]);
         assert!(read.check("x").is_ok());
         assert!(read.check("y").is_err());
     }

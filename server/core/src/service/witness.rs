@@ -37,26 +37,26 @@ pub async fn witness(
         let violation = Violation::new("receipts", format!("ask for at most {MOST_RECEIPTS} at once"));
         return Err(Error::validation(vec![violation]));
     }
-    let known: Option<LogHead> =
+    let known_head: Option<LogHead> =
         known.map(|signed| signed.open(&ctx.signer.verifying_key())).transpose().map_err(|_| {
             Error::problem(Code::BadSignature, "the head that the site keeps was not signed by this server's key")
         })?;
     // All tables are append-only, so rows read after the head include everything that it covers.
     let newest = log::newest(ctx.db.read()).await?;
     let size = newest.as_ref().map_or(0, |head| head.size as u64);
-    if let Some(known) = &known {
-        notice(worker, known, newest.as_ref());
+    if let Some(known_head) = &known_head {
+        notice(worker, known_head, newest.as_ref());
     }
-    let found = charged(ctx, worker, receipts, size).await?;
-    let consistency = consistency_path(known.map_or(0, |known| known.size), size);
-    let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
-    let wanted = paths.iter().flatten().chain(&consistency).flatten().copied().collect();
-    let hashes = log::hashes(ctx.db.read(), wanted).await?;
+    let rows = find_charged(ctx, worker, receipts, size).await?;
+    let consistency = consistency_path(known_head.map_or(0, |known_head| known_head.size), size);
+    let paths: Vec<_> = rows.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
+    let subtrees = paths.iter().flatten().chain(&consistency).flatten().copied().collect();
+    let hashes = log::hashes(ctx.db.read(), subtrees).await?;
     let proof = |path: &[Vec<Subtree>]| {
         assemble(path, |subtree| hashes.get(&subtree).copied())
             .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))
     };
-    let proofs = found.into_iter().zip(&paths).map(|((row, leaf), path)| {
+    let proofs = rows.into_iter().zip(&paths).map(|((row, leaf), path)| {
         Ok(ChargeProof {
             sequence: row.sequence as u64,
             position: row.position as u64,
@@ -94,7 +94,7 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
 }
 
 /// Returns the countersignatures of the receipts with the content of their leaves, by number.
-pub async fn charged(
+pub async fn find_charged(
     ctx: &Ctx,
     worker: WorkerId,
     receipts: &[u64],

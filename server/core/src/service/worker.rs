@@ -30,7 +30,7 @@ use crate::service::code::{from_json, to_json};
 use crate::service::entity::{enrolment, retirement as retirement_row, worker};
 use crate::service::retirement::{self, SubjectKind};
 use crate::service::{presence, restoration, site_key, stuck};
-use crate::tls::Shown;
+use crate::tls::ServedCertificate;
 
 /// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
@@ -114,7 +114,7 @@ async fn make_token(
         .await?;
     let token = EnrolmentToken {
         server: ctx.addresses.grpc.clone(),
-        certificate: ctx.tls.as_ref().map(Shown::fingerprint),
+        certificate: ctx.tls.as_ref().map(ServedCertificate::fingerprint),
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
         server_root: ctx.signer.root_in_force(ctx.now()),
         secret,
@@ -138,8 +138,8 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
         .db
         .write("enrol worker", async |tx| {
             let token = token(ctx, tx, secret).await?;
-            let known = worker::Entity::find().filter(worker::Column::PublicKey.eq(&public)).one(tx).await?;
-            match (known, token.used_at) {
+            let holder = worker::Entity::find().filter(worker::Column::PublicKey.eq(&public)).one(tx).await?;
+            match (holder, token.used_at) {
                 (Some(row), Some(_)) if row.organization_id == token.organization_id && row.name == token.name => {
                     if row.retired_at.is_some() {
                         return Err(presence::retired());
@@ -189,7 +189,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     if new {
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
-    shown(ctx, row, Vec::new(), None)
+    to_worker(ctx, row, Vec::new(), None)
 }
 
 /// Returns the unexpired token with this secret, used or not.
@@ -217,7 +217,7 @@ pub(super) async fn get(ctx: &Ctx, id: WorkerId) -> Result<Worker, Error> {
     let retirement =
         retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &[row.id], None).await?.remove(&row.id);
     let mut states = restoration::WorkerStates::load(ctx.db.read(), std::slice::from_ref(&row)).await?;
-    let mut view = shown(ctx, row, changes, retirement)?;
+    let mut view = to_worker(ctx, row, changes, retirement)?;
     states.apply(&mut view);
     Ok(view)
 }
@@ -234,19 +234,19 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
     let retired: Vec<Uuid> = rows.iter().filter(|row| row.retired_at.is_some()).map(|row| row.id).collect();
     let mut retired = retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &retired, None).await?;
     let mut states = restoration::WorkerStates::load(ctx.db.read(), &rows).await?;
-    let mut found: HashMap<Uuid, Vec<Worker>> = HashMap::new();
+    let mut by_organization: HashMap<Uuid, Vec<Worker>> = HashMap::new();
     for row in rows {
         let changes = changes.remove(&row.id).unwrap_or_default();
         let retirement = retired.remove(&row.id);
         let organization = row.organization_id;
-        let mut view = shown(ctx, row, changes, retirement)?;
+        let mut view = to_worker(ctx, row, changes, retirement)?;
         states.apply(&mut view);
-        found.entry(organization).or_default().push(view);
+        by_organization.entry(organization).or_default().push(view);
     }
-    Ok(found)
+    Ok(by_organization)
 }
 
-fn shown(
+fn to_worker(
     ctx: &Ctx,
     row: worker::Model,
     key_changes: Vec<KeyChanged>,

@@ -30,15 +30,15 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
-use crate::service::offer::{Asking, Offer};
-use crate::service::round::{Header, begin};
+use crate::service::offer::{OfferRequest, WorkOffer};
+use crate::service::round::{VectorHeader, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
 
 /// The clip of its jobs.
 pub const CLIP: f64 = 1e6;
 
 /// A site: its worker, its dataset, its key and its chain of receipts.
-pub struct Site {
+pub struct TestSite {
     pub steward: Actor,
     pub worker: WorkerId,
     pub dataset: DatasetId,
@@ -49,16 +49,16 @@ pub struct Site {
 }
 
 /// A consortium.
-pub struct World {
+pub struct TestConsortium {
     pub ctx: Ctx,
     pub consortium: ConsortiumId,
     /// The public one first.
-    pub sites: Vec<Site>,
+    pub sites: Vec<TestSite>,
     /// A public test set at the first site.
     pub test: DatasetId,
 }
 
-impl World {
+impl TestConsortium {
     /// Makes a public site and `private` private ones, each with ε `epsilon` at δ 1e-5 for records.
     pub async fn new(ctx: &Ctx, private: usize, epsilon: f64) -> Self {
         let consortium: ConsortiumId = ctx.id();
@@ -71,11 +71,11 @@ impl World {
         ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
         let mut sites = Vec::new();
         for number in 0..=private {
-            sites.push(Site::new(ctx, consortium, number).await);
+            sites.push(TestSite::new(ctx, consortium, number).await);
         }
         // As after a sign-in: stewards know the organizations of their consortium.
         let organizations: Vec<OrganizationId> =
-            sites.iter().flat_map(|site: &Site| site.steward.organizations()).collect();
+            sites.iter().flat_map(|site: &TestSite| site.steward.organizations()).collect();
         for site in &mut sites {
             site.steward.consortia.insert(consortium, organizations.clone());
         }
@@ -87,13 +87,13 @@ impl World {
         world
     }
 
-    pub async fn set_budget(&self, site: &Site, epsilon: f64) -> Result<undertone_api::budget::Account, Error> {
+    pub async fn set_budget(&self, site: &TestSite, epsilon: f64) -> Result<undertone_api::budget::Account, Error> {
         self.set_budget_of(site, PrivacyUnit::Record, epsilon).await
     }
 
     pub async fn set_budget_of(
         &self,
-        site: &Site,
+        site: &TestSite,
         unit: PrivacyUnit,
         epsilon: f64,
     ) -> Result<undertone_api::budget::Account, Error> {
@@ -105,7 +105,7 @@ impl World {
     /// The clip is larger than the norm of any test vector.
     pub fn spec(&self, rounds: u32) -> dp_sgd::Spec {
         let noise = Noise::flat(NoiseMultiplier::new(1.0).unwrap(), CLIP);
-        let party = |(number, site): (usize, &Site)| Party {
+        let party = |(number, site): (usize, &TestSite)| Party {
             dataset: site.dataset,
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise: (number > 0).then_some(noise),
@@ -178,8 +178,8 @@ impl World {
 
     /// Returns the lease of a site that asks for work and holds none.
     pub async fn lease(&self, site: usize) -> String {
-        match offer::next(&self.ctx, self.sites[site].worker, &Asking::default()).await.unwrap() {
-            Offer::Work { lease, .. } => lease,
+        match offer::next(&self.ctx, self.sites[site].worker, &OfferRequest::default()).await.unwrap() {
+            WorkOffer::Work { lease, .. } => lease,
             other => panic!("no work: {other:?}"),
         }
     }
@@ -206,7 +206,7 @@ impl World {
         receipts: Vec<Signed>,
     ) -> Result<bool, Error> {
         let data: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let header = Header {
+        let header = VectorHeader {
             lease: lease.to_owned(),
             series: "private".to_owned(),
             round,
@@ -247,7 +247,7 @@ impl World {
     }
 }
 
-impl Site {
+impl TestSite {
     async fn new(ctx: &Ctx, consortium: ConsortiumId, number: usize) -> Self {
         let (organization, worker): (OrganizationId, WorkerId) = (ctx.id(), ctx.id());
         let key = SigningKey::from_bytes(&ctx.random.bytes());
@@ -300,8 +300,8 @@ impl Site {
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
-        let charged = job.participants.iter().find(|part| part.dataset == self.dataset);
-        let charged = charged.and_then(|part| part.charge.as_ref());
+        let part = job.participants.iter().find(|part| part.dataset == self.dataset);
+        let charge = part.and_then(|part| part.charge.as_ref());
         self.sequence += 1;
         let receipt = Receipt {
             sequence: self.sequence,
@@ -314,8 +314,8 @@ impl Site {
             series: "private".to_owned(),
             round,
             attempt,
-            unit: charged.map_or(PrivacyUnit::Record, |charge| charge.unit),
-            adjacency: charged.map_or(Adjacency::ZeroOut, |charge| charge.adjacency),
+            unit: charge.map_or(PrivacyUnit::Record, |charge| charge.unit),
+            adjacency: charge.map_or(Adjacency::ZeroOut, |charge| charge.adjacency),
             event,
             evaluator: EVALUATOR_VERSION.to_owned(),
             at: time::OffsetDateTime::UNIX_EPOCH,
@@ -359,7 +359,7 @@ fn person(ctx: &Ctx, consortium: ConsortiumId, organization: OrganizationId, nam
     }
 }
 
-async fn register(ctx: &Ctx, site: &Site, name: &str, visibility: Visibility, lineage: LineageId) -> DatasetId {
+async fn register(ctx: &Ctx, site: &TestSite, name: &str, visibility: Visibility, lineage: LineageId) -> DatasetId {
     let registration = DatasetRegistration {
         name: name.to_owned(),
         lineage,

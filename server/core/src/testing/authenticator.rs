@@ -6,7 +6,7 @@ use undertone_api::session::SignIn;
 
 use super::{HERE, PASSWORD, Person, TestApp};
 use crate::service::factor;
-use crate::service::session::{self, Entered};
+use crate::service::session::{self, SignInResult};
 
 /// A registered authenticator, with its recovery codes.
 pub struct Authenticator {
@@ -43,8 +43,8 @@ impl TestApp {
     pub async fn half(&self, email: &str) -> HalfSession {
         let credentials = SignIn { email: email.to_owned(), password: PASSWORD.to_owned() };
         match session::sign_in(&self.ctx, HERE, &credentials).await.expect("the password is right") {
-            Entered::Half(half) => half,
-            Entered::Whole(_) => panic!("no code was asked for"),
+            SignInResult::Half(half) => half,
+            SignInResult::Whole(_) => panic!("no code was asked for"),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Person {
 }
 
 /// A consortium of two organizations.
-pub struct Founded {
+pub struct FoundedConsortium {
     /// The operator of the server and admin of the consortium; belongs to neither organization.
     pub operator: Person,
     /// The consortium.
@@ -73,8 +73,8 @@ impl TestApp {
     /// Creates a link.
     pub async fn link(&self, by: &Person, purpose: InvitationPurpose) -> String {
         let new = NewInvitation { purpose, label: "for a test".to_owned() };
-        let made = invitation::create(&self.ctx, &by.actor(self).await, &new).await.expect("may invite");
-        made.link.expect("the answer that made it holds it")
+        let answer = invitation::create(&self.ctx, &by.actor(self).await, &new).await.expect("may invite");
+        answer.link.expect("the answer that made it holds it")
     }
 
     /// Adds a new member to an organization.
@@ -89,7 +89,7 @@ impl TestApp {
     }
 
     /// Founds a consortium of two organizations.
-    pub async fn founded(&self) -> Founded {
+    pub async fn founded(&self) -> FoundedConsortium {
         let operator = self.operator().await;
         let new = NewConsortium {
             name: "Speech".to_owned(),
@@ -101,7 +101,7 @@ impl TestApp {
         let consortium = consortium::found(&self.ctx, &actor, &new).await.expect("may found").id;
         let north = self.organization(&operator, consortium, "North").await;
         let south = self.organization(&operator, consortium, "South").await;
-        Founded { operator, consortium, north, south }
+        FoundedConsortium { operator, consortium, north, south }
     }
 
     /// Adds a new organization to a consortium, with its first member.

@@ -87,6 +87,6 @@ impl RealProvider {
 
 /// Returns a query parameter of an address.
 pub fn value(address: &Url, name: &str) -> String {
-    let found = address.query_pairs().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.into_owned()).unwrap_or_default()
+    let pair = address.query_pairs().find(|(key, _)| key == name);
+    pair.map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

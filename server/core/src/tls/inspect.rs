@@ -40,7 +40,7 @@ pub fn inspect(config: &Config) -> Result<Option<CertificateView>, TlsError> {
     }
     let (chain, key) = (read(&certificate)?, read(&key)?);
     let identity = TlsIdentity { fingerprint: fingerprint(&certificate, &chain)?, certificate: chain, key };
-    identity.certified(config)?;
+    identity.to_certified_key(config)?;
     let unreadable = || TlsError::Empty(certificate.clone());
     let first = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(|_| unreadable())?;
     let (_, parsed) = x509_parser::parse_x509_certificate(&first).map_err(|_| unreadable())?;

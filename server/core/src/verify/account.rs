@@ -13,11 +13,11 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 use uuid::Uuid;
 
 use super::NOTHING;
-use super::manifest::Party;
+use super::manifest::ManifestParty;
 
 /// The replayed state of an account.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct ReplayedAccount {
     organization: Uuid,
     lineage: Uuid,
     unit: PrivacyUnit,
@@ -26,7 +26,7 @@ pub(super) struct Account {
     in_the_clear: u64,
     entries: u64,
     head: String,
-    parts: BTreeMap<(Uuid, Uuid), Part>,
+    parts: BTreeMap<(Uuid, Uuid), ReplayedPart>,
     prices: HashMap<String, Cost>,
     /// The position at which the log first set its limit.
     limited_at: Option<u64>,
@@ -39,13 +39,13 @@ pub(super) struct Account {
 }
 
 /// Returns whether an event is charged to another unit than the one that its job protects.
-const fn is_beside(event: &Event) -> bool {
+const fn is_substituted(event: &Event) -> bool {
     matches!(event, Event::Substituted { .. })
 }
 
 /// The remaining charge of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Part {
+pub(super) struct ReplayedPart {
     event: String,
     per_release: Option<Cost>,
     releases: u64,
@@ -54,9 +54,9 @@ pub(super) struct Part {
     claimed: bool,
 }
 
-impl Part {
+impl ReplayedPart {
     /// Makes a part from the server's claim.
-    pub(super) fn claimed(event: &str, cost: &Cost, releases: u64, committed: u64, settled: bool) -> Self {
+    pub(super) fn from_claim(event: &str, cost: &Cost, releases: u64, committed: u64, settled: bool) -> Self {
         let per_release = Some(cost.clone());
         Self { event: event.to_owned(), per_release, releases, committed, settled, claimed: true }
     }
@@ -64,7 +64,7 @@ impl Part {
 
 /// The server's claim about an account.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
+pub(super) struct AccountClaim<'a> {
     pub(super) balance: &'a Balance,
     pub(super) in_the_clear: u64,
     pub(super) entries: u64,
@@ -79,7 +79,7 @@ fn word<T: serde::de::DeserializeOwned>(word: &str, what: &str) -> Result<T, Str
     serde_json::from_value(word.into()).map_err(|error| format!("its {what} cannot be read: {error}"))
 }
 
-impl Account {
+impl ReplayedAccount {
     /// Makes a new account.
     pub(super) fn new(began: &leaf::AccountRecord) -> Result<Self, String> {
         Ok(Self {
@@ -132,7 +132,8 @@ impl Account {
         };
         let is_own = entry.kind == "reserve" && charges_every_unit(&entry.evaluator);
         if is_own
-            && read::<Event>(&entry.event, "event").is_ok_and(|event| !is_beside(&event) && event != Event::NonPrivate)
+            && read::<Event>(&entry.event, "event")
+                .is_ok_and(|event| !is_substituted(&event) && event != Event::NonPrivate)
         {
             self.own.push(((entry.job, entry.dataset), position));
         }
@@ -140,11 +141,11 @@ impl Account {
 
     /// Describes the first job that protects this account's unit but is not charged to `other`, another limited unit of
     /// the same lineage.
-    pub(super) fn uncharged(&self, other: &Self) -> Option<String> {
-        let is_beside = (self.organization, self.lineage, self.adjacency)
+    pub(super) fn find_uncharged(&self, other: &Self) -> Option<String> {
+        let is_sibling = (self.organization, self.lineage, self.adjacency)
             == (other.organization, other.lineage, other.adjacency)
             && self.unit != other.unit;
-        let limited_at = other.limited_at.filter(|_| is_beside && !self.broken && !other.broken)?;
+        let limited_at = other.limited_at.filter(|_| is_sibling && !self.broken && !other.broken)?;
         let sums =
             |account: &Self, key| account.parts.get(key).map(|part| (part.releases, part.committed, part.settled));
         let missing =
@@ -158,7 +159,7 @@ impl Account {
     }
 
     /// Applies the next row.
-    pub(super) fn entry(&mut self, entry: &leaf::EntryRecord, party: Option<&Party>) -> Result<(), String> {
+    pub(super) fn entry(&mut self, entry: &leaf::EntryRecord, party: Option<&ManifestParty>) -> Result<(), String> {
         if self.broken {
             return Ok(());
         }
@@ -167,7 +168,7 @@ impl Account {
         followed
     }
 
-    fn follow(&mut self, entry: &leaf::EntryRecord, party: Option<&Party>) -> Result<(), String> {
+    fn follow(&mut self, entry: &leaf::EntryRecord, party: Option<&ManifestParty>) -> Result<(), String> {
         if entry.sequence != self.entries as i64 + 1 || entry.previous != self.head {
             return Err(format!("it does not follow row {}: the account's chain is broken", self.entries));
         }
@@ -192,7 +193,7 @@ impl Account {
         entry: &leaf::EntryRecord,
         event: &Event,
         count: u64,
-        party: Option<&Party>,
+        party: Option<&ManifestParty>,
     ) -> Result<(), String> {
         let key = (entry.job, entry.dataset);
         if self.parts.contains_key(&key) {
@@ -201,10 +202,10 @@ impl Account {
         if let Some(party) = party {
             // The charge of another limited unit of the lineage follows from the manifest's charge.
             let expected = party.charge.as_ref().and_then(|charge| charge.for_unit(self.unit).ok());
-            let charged = expected.is_some_and(|charge| {
+            let is_charged = expected.is_some_and(|charge| {
                 charge.is_on(self.unit, self.adjacency) && (&charge.event, charge.releases) == (event, count)
             });
-            if !charged || (party.organization, party.lineage) != (self.organization, self.lineage) {
+            if !is_charged || (party.organization, party.lineage) != (self.organization, self.lineage) {
                 return Err("it reserves something else than the signed manifest charges this dataset".to_owned());
             }
         }
@@ -218,14 +219,14 @@ impl Account {
             Some(cost)
         };
         let event = entry.event.clone();
-        let part = Part { event, per_release, releases: count, committed: 0, settled: false, claimed: false };
+        let part = ReplayedPart { event, per_release, releases: count, committed: 0, settled: false, claimed: false };
         self.parts.insert(key, part);
         Ok(())
     }
 
     fn price(&mut self, text: &str, event: &Event) -> Result<Cost, String> {
-        if let Some(known) = self.prices.get(text) {
-            return Ok(known.clone());
+        if let Some(cost) = self.prices.get(text) {
+            return Ok(cost.clone());
         }
         let cost = self.balance.price(event, self.adjacency).map_err(|error| error.to_string())?;
         self.prices.insert(text.to_owned(), cost.clone());
@@ -234,7 +235,7 @@ impl Account {
 
     fn commit(&mut self, entry: &leaf::EntryRecord, event: &Event, count: u64) -> Result<(), String> {
         // Only the row of the unit that the job protects names the receipt.
-        if count != 1 || entry.receipt.is_none() != is_beside(event) {
+        if count != 1 || entry.receipt.is_none() != is_substituted(event) {
             return Err("a commit is one release that one receipt pays for".to_owned());
         }
         let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {
@@ -272,7 +273,7 @@ impl Account {
     }
 
     /// Compares the server's claim with the result of the rows.
-    pub(super) fn compare(&mut self, claim: &Claim<'_>) -> Result<(), String> {
+    pub(super) fn compare(&mut self, claim: &AccountClaim<'_>) -> Result<(), String> {
         self.claimed = true;
         if self.broken {
             return Ok(());
@@ -296,7 +297,7 @@ impl Account {
     }
 
     /// Compares the server's claim of a reservation with its rows.
-    pub(super) fn compare_part(&mut self, key: (Uuid, Uuid), claim: &Part) -> Result<(), String> {
+    pub(super) fn compare_part(&mut self, key: (Uuid, Uuid), claim: &ReplayedPart) -> Result<(), String> {
         let Some(part) = self.parts.get_mut(&key) else {
             return if self.broken { Ok(()) } else { Err("no row of the account reserves it".to_owned()) };
         };
@@ -307,12 +308,12 @@ impl Account {
         if part.per_release.is_some() && part.per_release != claim.per_release {
             return Err("a release of it is not priced as its event costs".to_owned());
         }
-        let sums = |part: &Part| (part.event.clone(), part.releases, part.committed, part.settled);
+        let sums = |part: &ReplayedPart| (part.event.clone(), part.releases, part.committed, part.settled);
         if sums(part) == sums(claim) { Ok(()) } else { Err("its counts are not what its rows come to".to_owned()) }
     }
 
     /// Describes a result of the rows that the server does not claim, if any.
-    pub(super) fn unclaimed(&self) -> Option<String> {
+    pub(super) fn find_unclaimed(&self) -> Option<String> {
         if !self.claimed {
             return Some("its row is missing".to_owned());
         }

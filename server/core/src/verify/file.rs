@@ -12,17 +12,17 @@ const LONGEST: u64 = 4 << 20;
 
 /// Converts lines to the bytes of a bundle.
 #[derive(Debug, Default)]
-pub struct Bytes {
+pub struct BundleEncoder {
     lines: u64,
     digest: Sha256,
 }
 
-impl Bytes {
+impl BundleEncoder {
     /// Returns the bytes of the next line.
     ///
     /// # Errors
     /// If the line has no JSON form.
-    pub fn of(&mut self, line: &BundleLine) -> Result<Vec<u8>, serde_json::Error> {
+    pub fn encode_line(&mut self, line: &BundleLine) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         self.lines += 1;
@@ -34,7 +34,7 @@ impl Bytes {
     ///
     /// # Errors
     /// If the line has no JSON form.
-    pub fn end(self) -> Result<Vec<u8>, serde_json::Error> {
+    pub fn encode_end(self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { lines, digest } = self;
         let mut bytes = serde_json::to_vec(&BundleLine::End { lines, digest: hex::encode(digest.finalize()) })?;
         bytes.push(b'\n');
@@ -47,11 +47,11 @@ impl Bytes {
 /// # Errors
 /// If the disk fails.
 pub fn write(mut to: impl Write, lines: &[BundleLine]) -> io::Result<()> {
-    let mut bytes = Bytes::default();
+    let mut bytes = BundleEncoder::default();
     for line in lines {
-        to.write_all(&bytes.of(line)?)?;
+        to.write_all(&bytes.encode_line(line)?)?;
     }
-    to.write_all(&bytes.end()?)
+    to.write_all(&bytes.encode_end()?)
 }
 
 /// Verifies a bundle.
@@ -60,7 +60,7 @@ pub fn write(mut to: impl Write, lines: &[BundleLine]) -> io::Result<()> {
 /// If it cannot be read; the report contains the failed checks.
 pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
     let mut examiner = Examiner::new(pins);
-    let mut before = Bytes::default();
+    let mut before = BundleEncoder::default();
     let mut buffer = Vec::new();
     let mut ended = false;
     loop {
@@ -71,24 +71,24 @@ pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
         }
         let number = before.lines + 1;
         if ended {
-            examiner.found(format!("line {number}"), "it stands after the end");
+            examiner.add_finding(format!("line {number}"), "it stands after the end");
             break;
         }
         let line: BundleLine = match serde_json::from_slice(&buffer) {
             Ok(line) if buffer.ends_with(b"\n") => line,
             Ok(_) => {
-                examiner.found(format!("line {number}"), "it has no end: the file was cut");
+                examiner.add_finding(format!("line {number}"), "it has no end: the file was cut");
                 break;
             }
             Err(error) => {
-                examiner.found(format!("line {number}"), format!("it cannot be read: {error}"));
+                examiner.add_finding(format!("line {number}"), format!("it cannot be read: {error}"));
                 break;
             }
         };
         if let BundleLine::End { lines, digest } = &line {
             let now = hex::encode(before.digest.clone().finalize());
             if (*lines, digest) != (before.lines, &now) {
-                examiner.found(format!("line {number}"), "the lines before it are not those that were written");
+                examiner.add_finding(format!("line {number}"), "the lines before it are not those that were written");
             }
             ended = true;
         } else {
@@ -98,7 +98,7 @@ pub fn examine(mut from: impl BufRead, pins: Pins) -> io::Result<Report> {
         examiner.line(&line);
     }
     if !ended {
-        examiner.found("the end", "it is missing: the file was cut");
+        examiner.add_finding("the end", "it is missing: the file was cut");
     }
     Ok(examiner.finish())
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// A dataset's part in a job, from the signed manifest.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Party {
+pub(super) struct ManifestParty {
     pub(super) manifest: String,
     pub(super) worker: WorkerId,
     pub(super) organization: Uuid,
@@ -20,23 +20,23 @@ pub(super) struct Party {
 
 /// All manifests.
 #[derive(Debug, Default)]
-pub(super) struct Manifests(BTreeMap<(Uuid, Uuid), Party>);
+pub(super) struct ManifestParties(BTreeMap<(Uuid, Uuid), ManifestParty>);
 
-impl Manifests {
+impl ManifestParties {
     /// Adds a manifest that the server signed.
     pub(super) fn take(&mut self, signed: &Signed, key: &VerifyingKey) -> Result<(), String> {
         let manifest: Manifest = signed.open(key).map_err(|error| error.to_string())?;
         let digest = signed.digest();
         for party in manifest.participants {
             let place = (manifest.job.0, party.dataset.0);
-            let taken = Party {
+            let entry = ManifestParty {
                 manifest: digest.clone(),
                 worker: party.worker,
                 organization: party.organization.0,
                 lineage: party.lineage.0,
                 charge: party.charge,
             };
-            if self.0.insert(place, taken).is_some_and(|before| before.manifest != digest) {
+            if self.0.insert(place, entry).is_some_and(|before| before.manifest != digest) {
                 return Err(format!("the server signed two manifests for job {}", manifest.job));
             }
         }
@@ -44,7 +44,7 @@ impl Manifests {
     }
 
     /// Returns a dataset's part in a job.
-    pub(super) fn party(&self, job: Uuid, dataset: Uuid) -> Option<&Party> {
+    pub(super) fn party(&self, job: Uuid, dataset: Uuid) -> Option<&ManifestParty> {
         self.0.get(&(job, dataset))
     }
 }

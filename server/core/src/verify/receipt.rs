@@ -10,30 +10,30 @@ use undertone_api::log::witness::{charges, countersigned};
 use undertone_api::signed::{KeyRotation, Receipt, Signed, SiteKeys, public_key};
 
 use super::NOTHING;
-use super::account::Account;
-use super::manifest::Manifests;
+use super::account::ReplayedAccount;
+use super::manifest::ManifestParties;
 use super::report::Finding;
 
 /// Each site's keys and the verified part of its chain.
 #[derive(Debug, Default)]
-pub(super) struct Sites {
-    known: BTreeMap<WorkerId, Site>,
+pub(super) struct SiteChains {
+    sites: BTreeMap<WorkerId, SiteChain>,
     logged: BTreeMap<WorkerId, Vec<WorkerKeyRecord>>,
 }
 
 #[derive(Debug)]
-struct Site {
+struct SiteChain {
     keys: SiteKeys,
     sequence: u64,
     head: String,
 }
 
-impl Sites {
+impl SiteChains {
     /// Records a site's key, with its rotations.
     pub(super) fn enrol(&mut self, worker: WorkerId, key: &str, rotations: &[KeyRotation]) -> Result<(), String> {
         let key = public_key(key).map_err(|error| error.to_string())?;
         let keys = SiteKeys::leading_to(key, rotations).map_err(|error| error.to_string())?;
-        self.known.insert(worker, Site { keys, sequence: 0, head: NOTHING.to_owned() });
+        self.sites.insert(worker, SiteChain { keys, sequence: 0, head: NOTHING.to_owned() });
         Ok(())
     }
 
@@ -51,10 +51,10 @@ impl Sites {
     }
 
     /// Returns the workers whose keys differ from the log.
-    pub(super) fn unlike_logged(&self) -> Vec<(WorkerId, String)> {
+    pub(super) fn list_unlogged_keys(&self) -> Vec<(WorkerId, String)> {
         let mut unlike = Vec::new();
         for (worker, events) in &self.logged {
-            let (Some(site), Some(last)) = (self.known.get(worker), events.last()) else { continue };
+            let (Some(site), Some(last)) = (self.sites.get(worker), events.last()) else { continue };
             let newest = hex::encode(site.keys.newest().as_bytes());
             let foreign =
                 events.iter().find(|record| public_key(&record.public_key).is_ok_and(|key| !site.keys.includes(&key)));
@@ -80,18 +80,18 @@ impl Sites {
         countersignature: &Signed,
         server: &VerifyingKey,
         (position, leaf): (u64, &LogLeaf),
-        account: Option<&Account>,
-        manifests: &Manifests,
+        account: Option<&ReplayedAccount>,
+        manifests: &ManifestParties,
     ) -> Result<(), Finding> {
         let digest = signed.digest();
         let wrong = |what: String| Finding { place: format!("receipt {digest} (position {position})"), what };
         // The payload names the worker; the next line verifies that this worker's key signed it.
         let claimed: Receipt = serde_json::from_str(&signed.payload)
             .map_err(|error| wrong(format!("it is no receipt that this version can read: {error}")))?;
-        let named = format!("receipt {} of worker {} (position {position})", claimed.sequence, claimed.worker);
-        let wrong = |what: &str| Finding { place: named.clone(), what: what.to_owned() };
+        let place = format!("receipt {} of worker {} (position {position})", claimed.sequence, claimed.worker);
+        let wrong = |what: &str| Finding { place: place.clone(), what: what.to_owned() };
         let logged = self.logged.get(&claimed.worker);
-        let site = self.known.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
+        let site = self.sites.get_mut(&claimed.worker).ok_or_else(|| wrong("the worker's key is not known"))?;
         let key = site.keys.key_of_receipt(claimed.sequence);
         // Workers that enrolled before keys were logged have no such event before their first receipts.
         let enrolled = logged.filter(|events| events.iter().any(|record| record.event == KeyEvent::Enrolled));

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The highest number of printed findings; all are counted.
-const SHOWN: usize = 50;
+const MOST_PRINTED: usize = 50;
 
 /// A failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Report {
     /// Accounts replayed.
     pub accounts: u64,
     /// The size of the site's head that the log continues, if one was given and is valid.
-    pub kept: Option<u64>,
+    pub pinned_size: Option<u64>,
     /// All failed checks, in their order.
     pub findings: Vec<Finding>,
 }
@@ -68,10 +68,10 @@ impl fmt::Display for Report {
         if self.restorations > 0 {
             writeln!(f, "restorations        {}, each stated by the server", self.restorations)?;
         }
-        if let Some(size) = self.kept {
+        if let Some(size) = self.pinned_size {
             writeln!(f, "the site's head     of {size} leaves: this log continues it")?;
         }
-        for Finding { place, what } in self.findings.iter().take(SHOWN) {
+        for Finding { place, what } in self.findings.iter().take(MOST_PRINTED) {
             writeln!(f, "WRONG  {place}: {what}")?;
         }
         match self.findings.len() {

@@ -18,7 +18,7 @@ use crate::rest::cookie;
 use undertone_server_core::auth::{Actor, Place, page_seal};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
-use undertone_server_core::service::session::{self, Entered as Proven};
+use undertone_server_core::service::session::{self, SignInResult as Proven};
 use undertone_server_core::service::{approval_key, factor, invitation, password, reset, role, sessions};
 
 /// Returns the cookies of a complete or half sign-in.
@@ -140,11 +140,11 @@ impl Accounts for Desk {
     }
 
     async fn consortium_members(&self, id: ConsortiumId) -> Answer<Vec<Member>> {
-        role::over(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
+        role::list_consortium_members(&self.ctx, self.actor()?, id).await.map_err(Error::into_problem)
     }
 
     async fn add_consortium_member(&self, id: ConsortiumId, new: NewConsortiumMember) -> Answer<Member> {
-        role::add_over(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
+        role::add_consortium_member(&self.ctx, self.actor()?, id, &new).await.map_err(Error::into_problem)
     }
 
     async fn assign_consortium_roles(
@@ -153,6 +153,6 @@ impl Accounts for Desk {
         member: MemberId,
         roles: RoleAssignment,
     ) -> Answer<Member> {
-        role::assign_over(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
+        role::assign_consortium_roles(&self.ctx, self.actor()?, id, member, &roles).await.map_err(Error::into_problem)
     }
 }

@@ -16,9 +16,9 @@ use crate::testing::{TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::finish::{Outcome, finish};
 use undertone_server_core::service::job::{cancel, propose, state};
-use undertone_server_core::service::version::Expected;
+use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::world::poll;
-use undertone_server_core::service::world::{World, people};
+use undertone_server_core::service::world::{TestConsortium, people};
 use undertone_server_core::service::{approval, budget, freeze, session};
 
 /// The number of requests of each page. Concurrent work of the server only adds statements to some of them.
@@ -26,7 +26,7 @@ const TIMES: usize = 3;
 
 /// A consortium, and a member with every role.
 struct Ground {
-    world: World,
+    world: TestConsortium,
     running: JobId,
     proposed: JobId,
     cookies: String,
@@ -38,7 +38,7 @@ impl Ground {
     /// with a model, as many with questions, and as many limits of one dataset, each of which approved a job.
     async fn of(app: &TestApp, private: usize) -> Self {
         let ctx = &app.ctx;
-        let mut world = World::new(ctx, private, 50.0).await;
+        let mut world = TestConsortium::new(ctx, private, 50.0).await;
         leave_models(ctx, &world, private).await;
         ask_questions(ctx, &world, private).await;
         let named = format!("steward of {private}");
@@ -125,7 +125,7 @@ impl Ground {
 }
 
 /// Makes finished jobs on public data, each with a file.
-async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
+async fn leave_models(ctx: &Ctx, world: &TestConsortium, count: usize) {
     for _ in 0..count {
         let mut spec = world.spec(1);
         spec.private = None;
@@ -140,7 +140,7 @@ async fn leave_models(ctx: &Ctx, world: &World, count: usize) {
 }
 
 /// Makes jobs with questions for annotators, and cancels them.
-async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
+async fn ask_questions(ctx: &Ctx, world: &TestConsortium, count: usize) {
     let mut datasets = Vec::new();
     for (number, site) in world.sites[..3].iter().enumerate() {
         let dataset = poll::queries(ctx, site, number).await.id;
@@ -161,7 +161,7 @@ async fn ask_questions(ctx: &Ctx, world: &World, count: usize) {
 
 /// Sets limits for the first private dataset, each replacing the previous one, each with a job that it approves;
 /// withdraws the last.
-async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
+async fn set_limits(ctx: &Ctx, world: &TestConsortium, steward: MemberId, count: usize) {
     let steward = session::authenticate(ctx, &people::token(ctx, steward).await).await.unwrap();
     let dataset = world.sites[1].dataset;
     for _ in 0..count {
@@ -171,7 +171,7 @@ async fn set_limits(ctx: &Ctx, world: &World, steward: MemberId, count: usize) {
             kinds: vec!["dp_sgd".to_owned()],
             until: ctx.now() + time::Duration::days(30),
         };
-        approval::limit_set(ctx, &steward, dataset, &new, &Expected::Anything).await.unwrap();
+        approval::limit_set(ctx, &steward, dataset, &new, &ExpectedVersion::Anything).await.unwrap();
         let job = world.propose(world.spec(1)).await.unwrap();
         assert!(matches!(job.participants[1].approval, Approval::Approved { .. }), "it passes");
         cancel(ctx, &world.sites[0].steward, job.summary.id).await.unwrap();

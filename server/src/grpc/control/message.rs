@@ -116,7 +116,7 @@ pub(super) fn dataset(dataset: Dataset) -> v1::Dataset {
         visibility: word(&dataset.visibility),
         accounts: dataset.accounts.iter().map(account).collect(),
         accounts_version: serde_json::to_vec(&dataset.accounts)
-            .map_or_else(|_| String::new(), |now| version::of_bytes(&now)),
+            .map_or_else(|_| String::new(), |now| version::hash_bytes(&now)),
         name: dataset.name,
         document,
     }

@@ -16,7 +16,7 @@ use crate::rest::member_of;
 use crate::testing::{Person, TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::ctx::MOST_STREAMS;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 /// Returns a channel to a gRPC server on loopback, which runs until the server stops.
 async fn serve(ctx: &Ctx) -> Channel {
@@ -29,8 +29,8 @@ async fn serve(ctx: &Ctx) -> Channel {
 }
 
 /// Makes a consortium, a member of its first organization, and a client.
-async fn scene(app: &TestApp) -> (World, Person, ControlClient<Channel>) {
-    let world = World::new(&app.ctx, 1, 50.0).await;
+async fn scene(app: &TestApp) -> (TestConsortium, Person, ControlClient<Channel>) {
+    let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
     let person = member_of(app, &world, 0).await;
     let client = ControlClient::new(serve(&app.ctx).await);
     (world, person, client)
@@ -48,7 +48,7 @@ fn problem<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code) -> Problem
     problem
 }
 
-fn proposal(world: &World, rounds: u32) -> v1::ProposeJobRequest {
+fn proposal(world: &TestConsortium, rounds: u32) -> v1::ProposeJobRequest {
     let new = NewJob { title: "by a program".to_owned(), spec: Spec::DpSgd(world.spec(rounds)) };
     v1::ProposeJobRequest { consortium: world.consortium.to_string(), job: document::to_struct(&new) }
 }
@@ -208,7 +208,7 @@ on_both! {
         let mut watch = client.watch_job(by(&researcher, v1::WatchJobRequest { job })).await.unwrap().into_inner();
         watch.next().await.unwrap().unwrap();
         undertone_server_core::service::session::sign_out(&app.ctx, &researcher.actor(app).await).await.unwrap();
-        app.ctx.wake().ring();
+        app.ctx.changes().notify();
         problem(watch.next().await.unwrap(), Code::Unauthenticated);
         assert!(watch.next().await.is_none());
     }

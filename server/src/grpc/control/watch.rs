@@ -15,7 +15,7 @@ use super::message;
 use crate::grpc::stream::Answer;
 use crate::grpc::worker_gateway::fail;
 use undertone_server_core::auth::Actor;
-use undertone_server_core::ctx::{Ctx, Seat, Waiter};
+use undertone_server_core::ctx::{ChangeSubscription, Ctx, StreamPermit};
 use undertone_server_core::service::{event, job, session};
 
 /// The polling interval for changes by other replicas.
@@ -28,10 +28,10 @@ struct Watch {
     ctx: Ctx,
     token: String,
     job: JobId,
-    waiter: Waiter,
+    waiter: ChangeSubscription,
     last: Option<JobProgress>,
     over: bool,
-    _seat: Seat,
+    _seat: StreamPermit,
 }
 
 /// Begins to watch a job.
@@ -42,7 +42,7 @@ pub(super) async fn begin(
     token: String,
     id: JobId,
 ) -> Result<Answer<v1::Progress>, Status> {
-    let waiter = ctx.wake().listen_to_shown(id);
+    let waiter = ctx.changes().subscribe_to_job_display(id);
     // A caller without permission is refused at once.
     job::progress(ctx, actor, id).await.map_err(fail)?;
     let seat = event::take_seat(ctx, actor, from).map_err(fail)?;

@@ -12,7 +12,7 @@ use crate::grpc::{LARGEST_MESSAGE, SESSION};
 use crate::testing::on_both;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::artifact::MAX_SIZE;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 use undertone_server_core::service::{challenge, lease, model};
 
 /// Returns the code that refuses a registration of this length: it is invalid at any size.
@@ -34,7 +34,7 @@ async fn renewed(client: &mut Client, session: &str) -> Code {
 
 on_both! {
     async fn a_session_holds_for_twelve_hours_and_not_a_second_longer(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
         app.clock.advance(SESSION - Duration::SECOND);
@@ -44,7 +44,7 @@ on_both! {
     }
 
     async fn a_lease_holds_for_a_minute_without_a_word_and_no_longer(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         world.lease(1).await;
         app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) - 1));
@@ -54,7 +54,7 @@ on_both! {
     }
 
     async fn a_challenge_is_answered_within_a_minute_and_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[1].worker;
         let asked = challenge::ask(&app.ctx, worker).await.unwrap();
         app.clock.advance(challenge::PATIENCE - Duration::SECOND);
@@ -66,7 +66,7 @@ on_both! {
     }
 
     async fn a_message_of_sixteen_mebibytes_is_read_and_one_byte_more_is_not(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();
         // A tag, four bytes of length, the text.
@@ -76,11 +76,11 @@ on_both! {
     }
 
     async fn a_file_has_two_gibibytes_and_no_more(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let worker = world.sites[0].worker;
         let begin = async |size: u64| {
             let (name, digest) = ("model.safetensors".to_owned(), "ab".repeat(32));
-            let header = model::Header { lease: "none".to_owned(), name, size, digest };
+            let header = model::ArtifactHeader { lease: "none".to_owned(), name, size, digest };
             model::begin(&app.ctx, worker, header).await.err().expect("nobody has this lease").code()
         };
         assert_ne!(begin(MAX_SIZE).await, Code::TooLarge);

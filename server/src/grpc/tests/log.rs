@@ -5,11 +5,11 @@ use undertone_proto::{to_problem, v1};
 use super::{serve, sign_in, with, work};
 use crate::testing::on_both;
 use undertone_server_core::service::job_log;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 on_both! {
     async fn what_a_site_says_over_the_wire_stands_in_the_jobs_log(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(2).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();

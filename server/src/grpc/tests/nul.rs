@@ -6,11 +6,11 @@ use undertone_proto::{to_problem, v1};
 
 use super::{serve, sign_in, with, work};
 use crate::testing::on_both;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 on_both! {
     async fn no_text_of_a_worker_holds_a_zero_byte(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &world.sites[1]).await.unwrap();

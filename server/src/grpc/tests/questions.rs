@@ -9,7 +9,7 @@ use undertone_proto::{CHUNK, to_problem};
 
 use super::{Client, serve, sign_in, with};
 use crate::testing::on_both;
-use undertone_server_core::service::world::poll::{Poll, said};
+use undertone_server_core::service::world::poll::{QuestionJob, read_answer};
 
 /// Returns incompressible texts: about half a megabyte is transmitted.
 fn texts(of: &str) -> Vec<String> {
@@ -52,7 +52,7 @@ async fn asked(client: &mut Client, session: &str, lease: &str, offset: u64) -> 
 
 on_both! {
     async fn pools_go_to_the_lead_as_they_came_and_answers_come_back(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let mut client = serve(&app.ctx).await;
         let mut sessions = Vec::new();
         for site in &poll.world.sites {
@@ -102,11 +102,11 @@ on_both! {
         let Some(answers_chunk::Part::Data(data)) = closed.next().await.unwrap().unwrap().part else { panic!("no data") };
         assert_eq!((header.closed, header.answered, header.size), (true, 1, data.len() as u64));
         let given = read_answers(&data).unwrap();
-        assert_eq!((given.len(), given[0].question, said(&given[0])), (1, question, (1, "where")));
+        assert_eq!((given.len(), given[0].question, read_answer(&given[0])), (1, question, (1, "where")));
     }
 
     async fn a_pool_that_breaks_off_leaves_nothing(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let mut client = serve(&app.ctx).await;
         let session = sign_in(&mut client, &poll.world.sites[1]).await.unwrap();
         let bytes = pool(&texts("north"));

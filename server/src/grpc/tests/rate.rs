@@ -14,7 +14,7 @@ use super::{Client, sign_in, with};
 use crate::testing::TestApp;
 use undertone_server_core::config::RateConfig;
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 /// The capacity of a minute's bucket in these tests.
 const HOLDS: u32 = 60;
@@ -59,7 +59,7 @@ async fn knock_from(client: &mut Client, last: u8) -> Option<Status> {
 async fn writes_of_an_organization_beyond_its_rate_are_refused() {
     let rates = RateConfig { by_organization: HOLDS, ..RateConfig::default() };
     let app = TestApp::sqlite_with(|config| config.rates = rates).await;
-    let world = World::new(&app.ctx, 2, 50.0).await;
+    let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
     let mut client = WorkerGatewayClient::new(connect(&app.ctx).await);
     let first = sign_in(&mut client, &world.sites[0]).await.unwrap();
     let second = sign_in(&mut client, &world.sites[1]).await.unwrap();
@@ -102,7 +102,7 @@ async fn proxy_before_the_other_face_names_no_address_here() {
 async fn who_calls_too_often_is_told_when_to_come_again_and_others_are_answered() {
     let rates = RateConfig { by_caller: 2 * HOLDS, by_address: 2 * HOLDS, by_worker: HOLDS, ..RateConfig::default() };
     let app = TestApp::sqlite_with(|config| config.rates = rates).await;
-    let world = World::new(&app.ctx, 2, 50.0).await;
+    let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
     let channel = connect(&app.ctx).await;
     let mut client = WorkerGatewayClient::new(channel.clone());
     let first = sign_in(&mut client, &world.sites[0]).await.unwrap();

@@ -10,11 +10,11 @@ use undertone_proto::{to_problem, v1};
 use super::{listen, serve, sign_in, with};
 use crate::testing::on_both;
 use undertone_server_core::service::retirement::{restore_worker, retire_worker};
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 on_both! {
     async fn retired_worker_is_refused_at_each_call(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut client = serve(&app.ctx).await;
         let site = &world.sites[1];
         let owner = site.steward.organizations()[0];

@@ -15,8 +15,8 @@ use super::caller::{Caller, Means};
 use crate::matrix::At;
 use crate::testing::TestApp;
 use undertone_server_core::auth::{Actor, Place};
-use undertone_server_core::service::world::poll::Poll;
-use undertone_server_core::service::world::{World, people};
+use undertone_server_core::service::world::poll::QuestionJob;
+use undertone_server_core::service::world::{TestConsortium, people};
 use undertone_server_core::service::{api_key, dataset, invitation, job, report, session};
 
 /// The objects and the callers.
@@ -47,7 +47,7 @@ impl Scene {
     /// Creates the objects.
     pub(super) async fn set(app: &TestApp) -> Self {
         let ctx = &app.ctx;
-        let poll = Poll::pooled(ctx, 1).await;
+        let poll = QuestionJob::pooled(ctx, 1).await;
         let question = poll.id(1, "a");
         poll.chooses(1, &[question]).await.expect("the lead may choose");
         let (own, peer) = (&poll.world.sites[1], &poll.world.sites[2]);
@@ -115,10 +115,10 @@ async fn draft(app: &TestApp, author: &Actor, consortium: ConsortiumId, job: &Ne
 }
 
 /// Returns every kind of caller.
-async fn callers(app: &TestApp, world: &World, own: OrganizationId, peer: OrganizationId) -> Vec<Caller> {
+async fn callers(app: &TestApp, world: &TestConsortium, own: OrganizationId, peer: OrganizationId) -> Vec<Caller> {
     use Role::{Annotator, Auditor, ConsortiumAdmin, DataSteward, OrganizationAdmin, Researcher};
     let ctx = &app.ctx;
-    let elsewhere = World::new(ctx, 1, 1.0).await;
+    let elsewhere = TestConsortium::new(ctx, 1, 1.0).await;
     let far = elsewhere.sites[1].steward.organizations()[0];
     let (here, there) = (RoleScope::Consortium(world.consortium), RoleScope::Consortium(elsewhere.consortium));
     let (own, peer, far) = (RoleScope::Organization(own), RoleScope::Organization(peer), RoleScope::Organization(far));

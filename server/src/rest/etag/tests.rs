@@ -7,7 +7,7 @@ use undertone_privacy::Epsilon;
 
 use crate::rest::member_of;
 use crate::testing::on_both;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 struct Caller<'a> {
     server: &'a TestServer,
@@ -101,7 +101,7 @@ on_both! {
     }
 
     async fn a_budget_is_not_set_on_one_that_somebody_else_has_set(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let steward = member_of(app, &world, 1).await;
         let caller = Caller { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/budgets", world.sites[1].dataset);
@@ -117,7 +117,7 @@ on_both! {
     }
 
     async fn a_job_that_passes_between_reading_and_setting_a_limit_refuses_nobody(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let steward = member_of(app, &world, 1).await;
         let caller = Caller { server: &app.server, bearer: steward.bearer() };
         let path = format!("/datasets/{}/approval-limits", world.sites[1].dataset);

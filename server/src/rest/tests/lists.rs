@@ -7,7 +7,7 @@ use undertone_api::problem::{Code, Problem};
 use super::member_of;
 use crate::testing::{TestApp, on_both};
 use undertone_server_core::service::job::cancel;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 async fn ids(app: &TestApp, bearer: &str, path: &str) -> Vec<String> {
     let response = app.server.get(&format!("/api/v1{path}")).add_header(header::AUTHORIZATION, bearer).await;
@@ -44,7 +44,7 @@ on_both! {
     }
 
     async fn jobs_are_narrowed_by_all_that_is_named(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = world.propose(world.spec(1)).await.expect("proposed");
         // Ids of one millisecond have no order.
         app.clock.advance(time::Duration::seconds(1));
@@ -77,7 +77,7 @@ on_both! {
     }
 
     async fn datasets_and_ledgers_are_narrowed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let bearer = member_of(app, &world, 1).await.bearer();
         let job = world.queued(1).await.summary.id;
         let list = async |query: &str| ids(app, &bearer, &format!("/consortia/{}/datasets{query}", world.consortium)).await.len();

@@ -1,12 +1,12 @@
 use axum::http::{StatusCode, header};
 use undertone_server_core::service::report;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
 use crate::testing::on_both;
 
 on_both! {
     async fn a_report_is_taken_away_and_comes_back_over_rest(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.expect("proposed").summary.id;
         app.server.get(&format!("/api/v1/jobs/{job}/report")).await.assert_status(StatusCode::UNAUTHORIZED);
         app.server.get(&format!("/api/v1/jobs/{job}/report.html")).await.assert_status(StatusCode::UNAUTHORIZED);

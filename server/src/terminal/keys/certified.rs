@@ -113,7 +113,7 @@ pub(super) async fn request(
     let root = options.root.clone().or(known);
     let root = root.ok_or_else(|| KeysError::Failed("give the root's public key with `--root`".to_owned()))?;
     let external = ExternalSigner::open(&config.signer).map_err(in_file(&config.data_dir))?;
-    let introduction = if let Some(known) = ceremony::known_introduction(&file) {
+    let introduction = if let Some(known) = ceremony::find_introduction(&file) {
         known
     } else {
         let signer = ServerSigner::load_existing(&config.data_dir, external.clone(), now);

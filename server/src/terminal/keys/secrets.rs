@@ -131,10 +131,10 @@ pub(super) async fn prune(config: &Config, kind: SecretKind, now: OffsetDateTime
     let ring = kind.read(config)?;
     let pruned = match kind {
         // Device cookies are the documents of these keys with the longest lifetime.
-        SecretKind::Token => ring.without(now, |_, replaced| now >= replaced + KNOWN),
+        SecretKind::Token => ring.prune(now, |_, replaced| now >= replaced + KNOWN),
         SecretKind::Factor => {
             let sealing = sealing_keys(config, &ring).await?;
-            ring.without(now, |key, _| !sealing.iter().any(|id| id == key.id()))
+            ring.prune(now, |key, _| !sealing.iter().any(|id| id == key.id()))
         }
     };
     let removed = ring.keys().len() - pruned.keys().len();

@@ -9,7 +9,7 @@ use crate::testing::{TestApp, code, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::{FACTOR_FILE, TOKEN_FILE};
 use undertone_server_core::service::factor;
-use undertone_server_core::service::session::{Renewed, refresh, signed_in};
+use undertone_server_core::service::session::{RenewedSession, refresh, signed_in};
 
 /// Runs a command on the server's data folder.
 async fn command(app: &TestApp, command: KeysCommand) -> Result<String, KeysError> {
@@ -48,8 +48,8 @@ fn signing_id(ctx: &Ctx) -> String {
 /// Returns the next access token of a session.
 async fn renewed(ctx: &Ctx, refresh_token: &str) -> String {
     match refresh(ctx, refresh_token).await.expect("the session holds") {
-        Renewed::Pair(_, tokens) => tokens.access_token,
-        Renewed::Late(_) => panic!("it was not replaced yet"),
+        RenewedSession::Pair(_, tokens) => tokens.access_token,
+        RenewedSession::Late(_) => panic!("it was not replaced yet"),
     }
 }
 

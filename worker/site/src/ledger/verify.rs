@@ -79,7 +79,7 @@ pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<LedgerSummary, Book
 
 enum ReleaseRow<'a> {
     Paid(&'a LedgerEntry),
-    OpenRelease(&'a OpenRelease),
+    Published(&'a OpenRelease),
 }
 
 fn releases<'a>(rows: &'a [LedgerEntry], open: &'a [OpenRelease]) -> BTreeMap<u64, ReleaseRow<'a>> {

@@ -28,7 +28,7 @@ impl QuestionPlan {
             aggregation: spec.aggregation,
             hours: f64::from(spec.deadline_seconds) / 3600.0,
             classifier: spec.classifier,
-            trials: spec.rehearsal.as_ref().map_or(first.trials, trials),
+            trials: spec.rehearsal.as_ref().map_or(first.trials, convert_trials),
         }
     }
 }

@@ -111,7 +111,7 @@ impl<'a> TrialGrid<'a> {
     fn note(&self) -> String {
         let gates = self.gates.iter().map(|gate| {
             let was_tried = self
-                .tried
+                .trials
                 .iter()
                 .any(|one| one.threshold == gate.threshold && (one.sampling_rate - gate.rate).abs() < 1e-9);
             let remark = if was_tried { "" } else { " (not among those tried)" };

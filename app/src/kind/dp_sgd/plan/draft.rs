@@ -27,7 +27,7 @@ impl TrainingPlan {
             warm_rate: spec.warm_start.learning_rate,
             spare: spec.spare_releases,
             layers: convert_layers(spec),
-            trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, trials),
+            trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first
         };
         // The planner plans both arms alike; the private one determines the cost.

@@ -8,7 +8,7 @@ use super::{ROWS, RecognizerRow, TranscriptionPlan};
 impl TranscriptionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(in crate::kind::transcription) fn from_spec(title: &str, spec: &Spec, first: Self) -> Self {
-        let empty = RecognizerRow { name: String::new(), ..row(None, &first.providers) };
+        let empty = RecognizerRow { name: String::new(), ..convert_provider(None, &first.providers) };
         let mut providers: Vec<RecognizerRow> =
             spec.providers.iter().map(|provider| convert_provider(Some(provider), &first.providers)).collect();
         providers.resize(providers.len().max(ROWS), empty);

@@ -64,21 +64,21 @@ impl Standing {
     }
 
     /// Returns every standing of `actor` at `place`.
-    pub fn of(actor: &Actor, place: Place) -> Vec<Self> {
-        let mut found = vec![Self::SignedIn];
+    pub fn list_for(actor: &Actor, place: Place) -> Vec<Self> {
+        let mut standings = vec![Self::SignedIn];
         if actor.member.operator {
-            found.push(Self::Operator);
+            standings.push(Self::Operator);
         }
         match place {
             Place::Server => {}
-            Place::Consortium(id) => in_consortium(actor, id, &mut found),
-            Place::Organization(id) => in_organization(actor, id, &mut found),
+            Place::Consortium(id) => in_consortium(actor, id, &mut standings),
+            Place::Organization(id) => in_organization(actor, id, &mut standings),
         }
-        found
+        standings
     }
 }
 
-const fn by(role: Role) -> Standing {
+const fn role_standing(role: Role) -> Standing {
     match role {
         Role::ConsortiumAdmin => Standing::ConsortiumAdmin,
         Role::OrganizationAdmin => Standing::OrganizationAdmin,
@@ -95,24 +95,26 @@ const fn reaches(role: Role) -> bool {
     matches!(role, Role::ConsortiumAdmin | Role::Auditor)
 }
 
-fn in_consortium(actor: &Actor, id: ConsortiumId, found: &mut Vec<Standing>) {
-    found.extend(actor.roles_over(id).map(by));
+fn in_consortium(actor: &Actor, id: ConsortiumId, standings: &mut Vec<Standing>) {
+    standings.extend(actor.roles_over(id).map(role_standing));
     for organization in actor.consortia.get(&id).into_iter().flatten() {
         // Only a role in the consortium itself makes a consortium admin.
-        found.extend(actor.roles_within(id, *organization).filter(|role| *role != Role::ConsortiumAdmin).map(by));
+        standings.extend(
+            actor.roles_within(id, *organization).filter(|role| *role != Role::ConsortiumAdmin).map(role_standing),
+        );
     }
 }
 
-fn in_organization(actor: &Actor, id: OrganizationId, found: &mut Vec<Standing>) {
-    found.extend(actor.roles_in(id).filter(|role| *role != Role::ConsortiumAdmin).map(by));
+fn in_organization(actor: &Actor, id: OrganizationId, standings: &mut Vec<Standing>) {
+    standings.extend(actor.roles_in(id).filter(|role| *role != Role::ConsortiumAdmin).map(role_standing));
     for (consortium, organizations) in &actor.consortia {
         if organizations.contains(&id) {
             // A member who is only an annotator is not a peer: organizations and their data are hidden from annotators.
             let within = organizations.iter().flat_map(|organization| actor.roles_within(*consortium, *organization));
             if within.chain(actor.roles_over(*consortium)).any(|role| role != Role::Annotator) {
-                found.push(Standing::Peer);
+                standings.push(Standing::Peer);
             }
-            found.extend(actor.roles_over(*consortium).filter(|role| reaches(*role)).map(by));
+            standings.extend(actor.roles_over(*consortium).filter(|role| reaches(*role)).map(role_standing));
         }
     }
 }

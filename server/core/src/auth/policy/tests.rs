@@ -1,4 +1,4 @@
-mod asked;
+mod coverage;
 mod stale;
 
 use std::collections::BTreeSet;
@@ -31,32 +31,32 @@ fn the_matrix_is_what_was_agreed() {
 
 /// Returns the text of every file of the service layer, except its tests.
 fn service() -> Vec<(String, String)> {
-    fn read(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+    fn read(folder: &std::path::Path, sources: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("the sources are there") {
             let path = entry.expect("an entry").path();
             let name = path.display().to_string();
             if path.is_dir() {
-                read(&path, found);
+                read(&path, sources);
             } else if !name.ends_with("tests.rs") {
-                found.push((name, std::fs::read_to_string(&path).expect("text")));
+                sources.push((name, std::fs::read_to_string(&path).expect("text")));
             }
         }
     }
-    let mut found = Vec::new();
-    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut found);
-    found
+    let mut sources = Vec::new();
+    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut sources);
+    sources
 }
 
 #[test]
 fn every_row_of_the_table_is_asked_by_some_operation() {
     let sources = service();
     for operation in Operation::ALL {
-        let asked = format!("Operation::{operation:?}");
+        let reference = format!("Operation::{operation:?}");
         let boundary = |text: &str| {
-            text.match_indices(&asked)
-                .any(|(at, _)| !text[at + asked.len()..].starts_with(|next: char| next.is_alphanumeric()))
+            text.match_indices(&reference)
+                .any(|(at, _)| !text[at + reference.len()..].starts_with(|next: char| next.is_alphanumeric()))
         };
-        assert!(sources.iter().any(|(_, text)| boundary(text)), "{asked} is asked nowhere");
+        assert!(sources.iter().any(|(_, text)| boundary(text)), "{reference} is asked nowhere");
     }
 }
 
@@ -102,11 +102,11 @@ fn a_key_reaches_reading_and_its_own_scopes_and_nothing_else() {
         retired: BTreeSet::new(),
         is_fresh: true,
     };
-    for held in KeyScope::ALL {
-        let actor = key(&[*held]);
+    for key_scope in KeyScope::ALL {
+        let actor = key(&[*key_scope]);
         for operation in Operation::ALL {
-            let within = operation.scope().is_some_and(|scope| scope == KeyScope::Read || scope == *held);
-            assert_eq!(actor.reaches(operation.scope()), within, "{operation:?} by a key for {held:?}");
+            let within = operation.scope().is_some_and(|scope| scope == KeyScope::Read || scope == *key_scope);
+            assert_eq!(actor.reaches(operation.scope()), within, "{operation:?} by a key for {key_scope:?}");
         }
     }
     let refused = check(&key(&[KeyScope::Jobs]), Operation::FoundConsortium, Place::Server).expect_err("out of reach");

@@ -3,25 +3,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use time::{Duration, OffsetDateTime};
 
-use super::{Attempt, FAILED, Provider, ProviderError};
+use super::{FAILED, Provider, ProviderError, SignInAttempt};
 use crate::config::OidcConfig;
 use crate::ctx::{Clock, Ctx};
 use crate::testing::TestApp;
 use crate::testing::provider::{HOME, RealProvider, value};
 
 /// Starts a server and a real provider; the server's clock shows the current time.
-async fn beside() -> Option<(TestApp, RealProvider, Provider)> {
+async fn start_provider() -> Option<(TestApp, RealProvider, Provider)> {
     let real = RealProvider::start().await?;
     let app = TestApp::sqlite_with(|config| config.public_url = Some(HOME.to_owned())).await;
     app.clock.advance(Clock::system().now() - app.clock.now());
-    let provider = Provider::of(&real.config).expect("usable").expect("configured");
+    let provider = Provider::from_config(&real.config).expect("usable").expect("configured");
     Some((app, real, provider))
 }
 
 async fn finish(
     provider: &Provider,
     ctx: &Ctx,
-    attempt: &Attempt,
+    attempt: &SignInAttempt,
     at: &url::Url,
 ) -> Result<super::Identity, ProviderError> {
     let issuer = value(at, "iss");
@@ -29,16 +29,17 @@ async fn finish(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_is_recognized_by_what_the_provider_has_signed() {
-    let Some((app, real, provider)) = beside().await else { return };
+async fn signed_token_identifies_the_person() {
+    let Some((app, real, provider)) = start_provider().await else { return };
     let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
-    for asked in ["code_challenge_method=S256", "response_type=code", "nonce=", "state=", "scope=openid+email+profile"]
+    for parameter in
+        ["code_challenge_method=S256", "response_type=code", "nonce=", "state=", "scope=openid+email+profile"]
     {
-        assert!(address.contains(asked), "{asked}: {address}");
+        assert!(address.contains(parameter), "{parameter}: {address}");
     }
     assert!(!address.contains(&attempt.verifier), "the verifier stays with us");
     let back = real.sign_in(&address, "ada").await;
-    let who = finish(&provider, &app.ctx, &attempt, &back).await.expect("believed");
+    let who = finish(&provider, &app.ctx, &attempt, &back).await.expect("verified");
     assert_eq!((who.subject.as_str(), who.email.as_deref()), ("ada", Some("ada@example.org")));
     assert_eq!(Some(who.issuer), real.config.issuer);
     assert_eq!(who.name.as_deref(), Some("ada of the provider"));
@@ -47,7 +48,7 @@ async fn a_person_is_recognized_by_what_the_provider_has_signed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_code_works_once() {
-    let Some((app, real, provider)) = beside().await else { return };
+    let Some((app, real, provider)) = start_provider().await else { return };
     let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
     let back = real.sign_in(&address, "ada").await;
     finish(&provider, &app.ctx, &attempt, &back).await.expect("the first time");
@@ -57,8 +58,8 @@ async fn a_code_works_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_back_must_be_what_was_begun() {
-    let Some((app, real, provider)) = beside().await else { return };
+async fn response_of_another_attempt_is_refused() {
+    let Some((app, real, provider)) = start_provider().await else { return };
     let (ctx, begin) = (&app.ctx, async || provider.begin(&app.ctx).await.expect("the provider answers"));
     // Another state, and another provider's response: no request is sent.
     let (address, attempt) = begin().await;
@@ -71,21 +72,21 @@ async fn what_comes_back_must_be_what_was_begun() {
     // The same state with another nonce: an attacker has substituted a token.
     let (address, attempt) = begin().await;
     let back = real.sign_in(&address, "ada").await;
-    let bent = Attempt { nonce: "0".repeat(64), ..attempt };
+    let bent = SignInAttempt { nonce: "0".repeat(64), ..attempt };
     let nonce = finish(&provider, ctx, &bent, &back).await;
     assert!(matches!(&nonce, Err(ProviderError::Identity(why)) if why.contains("nonce")), "{nonce:?}");
     // Another verifier: an attacker has stolen the code.
     let (address, attempt) = begin().await;
     let back = real.sign_in(&address, "ada").await;
-    let bent = Attempt { verifier: "0".repeat(64), ..attempt };
+    let bent = SignInAttempt { verifier: "0".repeat(64), ..attempt };
     let verifier = finish(&provider, ctx, &bent, &back).await;
     assert!(matches!(verifier, Err(ProviderError::Code(_))), "{verifier:?}");
     app.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_is_over_is_not_believed() {
-    let Some((app, real, provider)) = beside().await else { return };
+async fn expired_token_is_refused() {
+    let Some((app, real, provider)) = start_provider().await else { return };
     let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
     let back = real.sign_in(&address, "ada").await;
     app.clock.advance(Duration::hours(2));
@@ -95,8 +96,8 @@ async fn a_token_that_is_over_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_e_mail_that_nobody_has_verified_is_none() {
-    let Some((app, real, provider)) = beside().await else { return };
+async fn unverified_email_is_ignored() {
+    let Some((app, real, provider)) = start_provider().await else { return };
     let (address, attempt) = provider.begin(&app.ctx).await.expect("the provider answers");
     let back = real.sign_in(&address, "unverified-ada").await;
     let who = finish(&provider, &app.ctx, &attempt, &back).await.expect("an identity all the same");
@@ -105,7 +106,7 @@ async fn an_e_mail_that_nobody_has_verified_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
+async fn absent_provider_is_unreachable() {
     let app = TestApp::sqlite().await;
     // A port that was free shortly before.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
@@ -114,57 +115,57 @@ async fn a_provider_that_is_not_there_is_a_failure_and_no_identity() {
         client_id: "undertone".to_owned(),
         ..OidcConfig::default()
     };
-    let provider = Provider::of(&config).expect("usable").expect("configured");
+    let provider = Provider::from_config(&config).expect("usable").expect("configured");
     assert!(matches!(provider.begin(&app.ctx).await, Err(ProviderError::Unreachable(_))));
     app.close().await;
 }
 
 /// Makes a provider at this address, without cached metadata.
-fn at(address: std::net::SocketAddr) -> Provider {
+fn provider_at(address: std::net::SocketAddr) -> Provider {
     let config = OidcConfig {
         issuer: Some(format!("http://{address}")),
         client_id: "undertone".to_owned(),
         ..OidcConfig::default()
     };
-    Provider::of(&config).expect("usable").expect("configured")
+    Provider::from_config(&config).expect("usable").expect("configured")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_has_failed_is_asked_again_after_five_seconds_and_not_before() {
+async fn failed_provider_is_asked_again_after_five_seconds() {
     let app = TestApp::sqlite().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-    let provider = at(listener.local_addr().expect("it is bound"));
-    let asked = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&asked);
+    let provider = provider_at(listener.local_addr().expect("it is bound"));
+    let requests = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&requests);
     let hangs_up = tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
             drop(connection);
         }
     });
     let fails = async || matches!(provider.begin(&app.ctx).await, Err(ProviderError::Unreachable(_)));
     assert!(fails().await);
-    let once = asked.load(Ordering::SeqCst);
+    let once = requests.load(Ordering::SeqCst);
     assert!(once > 0);
     app.clock.advance(FAILED - Duration::MILLISECOND);
     assert!(fails().await);
-    assert_eq!(asked.load(Ordering::SeqCst), once, "it is not asked");
+    assert_eq!(requests.load(Ordering::SeqCst), once, "it is not asked");
     app.clock.advance(Duration::MILLISECOND);
     assert!(fails().await);
-    assert!(asked.load(Ordering::SeqCst) > once, "it is asked again");
+    assert!(requests.load(Ordering::SeqCst) > once, "it is asked again");
     hangs_up.abort();
     app.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_stands_in_line_behind_a_provider_that_does_not_answer() {
+async fn silent_provider_refuses_further_callers_at_once() {
     let app = TestApp::sqlite().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-    let provider = Arc::new(at(listener.local_addr().expect("it is bound")));
+    let provider = Arc::new(provider_at(listener.local_addr().expect("it is bound")));
     let (first, ctx) = (Arc::clone(&provider), app.ctx.clone());
     let waits = tokio::spawn(async move { first.begin(&ctx).await.map(drop) });
     // The provider has received a request and does not answer.
-    let held = listener.accept().await.expect("somebody asks");
+    let connection = listener.accept().await.expect("somebody asks");
     for _ in 0..2 {
         let refused = provider.begin(&app.ctx).await.map(drop);
         assert!(
@@ -174,12 +175,12 @@ async fn nobody_stands_in_line_behind_a_provider_that_does_not_answer() {
     }
     assert!(!waits.is_finished(), "whoever asked still waits");
     waits.abort();
-    drop(held);
+    drop(connection);
     app.close().await;
 }
 
 #[test]
-fn the_library_is_told_the_same_moment() {
+fn library_receives_the_same_time() {
     let at = OffsetDateTime::UNIX_EPOCH + Duration::new(1_795_000_000, 123_456_000);
     assert_eq!(super::moment(at).timestamp_micros(), at.unix_timestamp() * 1_000_000 + 123_456);
 }

@@ -82,32 +82,32 @@ async fn unread_export_frees_its_turn_and_keeps_its_place() {
 #[tokio::test]
 async fn member_has_two_exports_and_no_more() {
     let (dir, slots, _) = slots(|_| ());
-    let mut held = Vec::new();
+    let mut exports = Vec::new();
     for _ in 0..2 {
         let (writer, reader) = slots.begin(ONE, dir.path()).await.expect("room");
         writer.finish().await.expect("whole");
-        held.push(reader);
+        exports.push(reader);
     }
     assert_eq!(slots.begin(ONE, dir.path()).await.expect_err("a third").code(), Code::RateLimited);
     slots.begin(OTHER, dir.path()).await.expect("another member");
-    held.pop();
+    exports.pop();
     slots.begin(ONE, dir.path()).await.expect("room again");
 }
 
 #[tokio::test]
 async fn organization_has_half_of_the_exports_and_no_more() {
     let (dir, slots, _) = slots(|limits| limits.written = 8);
-    let mut held = Vec::new();
+    let mut exports = Vec::new();
     for member in 1..=MOST_OF_ORGANIZATION as u128 {
-        held.push(slots.begin(caller(member, 1), dir.path()).await.expect("room"));
+        exports.push(slots.begin(caller(member, 1), dir.path()).await.expect("room"));
     }
     let refused = slots.begin(caller(9, 1), dir.path()).await.expect_err("a fifth").into_problem();
     assert_eq!((refused.code, refused.retry_after), (Code::RateLimited, Some(60)));
     let without = SpoolCaller { organization: None, ..caller(10, 1) };
     for other in [caller(11, 2), without] {
-        held.push(slots.begin(other, dir.path()).await.expect("another organization has room"));
+        exports.push(slots.begin(other, dir.path()).await.expect("another organization has room"));
     }
-    held.remove(0);
+    exports.remove(0);
     slots.begin(caller(9, 1), dir.path()).await.expect("room again");
 }
 

@@ -14,7 +14,10 @@ use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::{VectorError, VectorForm, write};
 use uuid::Uuid;
 
-use super::{EXPIRY, LONGEST_HELD, MOST_HELD, Place, ROOM_OF_ORGANIZATION, SEGMENT, SPARE_SEGMENTS, UNPACKING, Upload};
+use super::{
+    EXPIRY, LONGEST_HELD, MOST_HELD, ROOM_OF_ORGANIZATION, SEGMENT, SPARE_SEGMENTS, UNPACKING, UploadPlace,
+    VectorUpload,
+};
 use crate::exchange::object::{ObjectError, Store, digest};
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
@@ -45,7 +48,7 @@ fn vector() -> (Vec<f32>, Vec<u8>, VectorForm) {
     (numbers, bytes, form)
 }
 
-async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<Upload> {
+async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<VectorUpload> {
     attempt_in(&NONE, store, bytes, offset, now).await
 }
 
@@ -55,13 +58,13 @@ async fn attempt_in(
     bytes: &[u8],
     offset: u64,
     now: OffsetDateTime,
-) -> Option<Upload> {
-    let place = Place::new(folder(), &digest(bytes));
-    Upload::go_on_in(left, store, place, bytes.len() as u64, offset, now).await.unwrap()
+) -> Option<VectorUpload> {
+    let place = UploadPlace::new(folder(), &digest(bytes));
+    VectorUpload::resume_in(left, store, place, bytes.len() as u64, offset, now).await.unwrap()
 }
 
 async fn received(store: &Store, bytes: &[u8], now: OffsetDateTime) -> u64 {
-    Place::new(folder(), &digest(bytes)).received(store, now).await.unwrap()
+    UploadPlace::new(folder(), &digest(bytes)).received(store, now).await.unwrap()
 }
 
 async fn numbers(store: &Store) -> Vec<f32> {
@@ -114,7 +117,7 @@ async fn what_comes_in_one_attempt_is_stored_once_where_there_is_room() {
     other.write(&bytes[..SEGMENT]).await.unwrap();
     assert_eq!(objects(&store).await, 1, "a segment");
     drop(other);
-    Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
+    UploadPlace::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
 
     upload.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert_eq!((objects(&store).await, SOME.available_permits()), (1, 1 << 10), "the vector");
@@ -147,7 +150,7 @@ async fn no_more_of_a_vector_than_its_share_is_in_memory() {
 }
 
 #[tokio::test]
-async fn what_broke_off_in_memory_is_gone_on_from_to_the_byte() {
+async fn interrupted_upload_resumes_at_the_exact_byte() {
     static MUCH: Semaphore = Semaphore::const_new(1 << 20);
     let (store, (expected, bytes, form)) = (store(), vector());
     let before = Instant::now();
@@ -163,9 +166,9 @@ async fn what_broke_off_in_memory_is_gone_on_from_to_the_byte() {
     // Stored bytes and bytes in memory, with an overlap.
     let mut last = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
     last.write(&bytes[SEGMENT + 5..]).await.unwrap();
-    let mut beside = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
-    beside.write(&bytes[SEGMENT + 5..][..100]).await.unwrap();
-    beside.keep().await.unwrap();
+    let mut other = attempt_in(&MUCH, &store, &bytes, SEGMENT as u64 + 5, NOW).await.unwrap();
+    other.write(&bytes[SEGMENT + 5..][..100]).await.unwrap();
+    other.keep().await.unwrap();
     last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
 }
@@ -188,17 +191,17 @@ async fn attempts_may_overlap_in_any_way() {
 }
 
 #[tokio::test]
-async fn pieces_of_unequal_lengths_that_two_attempts_made_of_one_stretch_come_out_whole() {
+async fn overlapping_pieces_of_two_attempts_are_joined() {
     static MUCH: Semaphore = Semaphore::const_new(1 << 20);
     let (store, (expected, bytes, form)) = (store(), vector());
-    let [begun, short, long, upto] = [1000, 50_000, 150_000, 300_000];
+    let [start, short, long, upto] = [1000, 50_000, 150_000, 300_000];
     let mut first = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
-    first.write(&bytes[..begun]).await.unwrap();
+    first.write(&bytes[..start]).await.unwrap();
     first.keep().await.unwrap();
     // The bytes that the first attempt has in memory at the query are stored after the other attempt has continued.
-    first.write(&bytes[begun..begun + long]).await.unwrap();
-    let mut last = attempt_in(&MUCH, &store, &bytes, begun as u64, NOW + Duration::SECOND).await.unwrap();
-    for piece in [begun..begun + short, begun + short..upto] {
+    first.write(&bytes[start..start + long]).await.unwrap();
+    let mut last = attempt_in(&MUCH, &store, &bytes, start as u64, NOW + Duration::SECOND).await.unwrap();
+    for piece in [start..start + short, start + short..upto] {
         last.write(&bytes[piece]).await.unwrap();
         last.keep().await.unwrap();
     }
@@ -210,12 +213,12 @@ async fn pieces_of_unequal_lengths_that_two_attempts_made_of_one_stretch_come_ou
 }
 
 #[tokio::test]
-async fn what_went_with_another_attempt_is_to_be_asked_for_again() {
+async fn segments_of_a_forgotten_attempt_are_lost() {
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
     first.write(&bytes[..SEGMENT]).await.unwrap();
     let mut last = attempt(&store, &bytes, SEGMENT as u64, NOW).await.unwrap();
-    Place::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
+    UploadPlace::new(folder(), &digest(&bytes)).forget(&store).await.unwrap();
     last.write(&bytes[SEGMENT..]).await.unwrap();
     assert!(matches!(last.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Lost)));
     assert!(store.head(&Path::from("to")).await.is_err());
@@ -228,7 +231,7 @@ async fn what_went_with_another_attempt_is_to_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_slow_sender_makes_no_smaller_pieces_than_a_fast_one() {
+async fn slow_sender_makes_no_smaller_segments() {
     static MUCH: Semaphore = Semaphore::const_new(1 << 20);
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut upload = attempt_in(&MUCH, &store, &bytes, 0, NOW).await.unwrap();
@@ -252,11 +255,11 @@ async fn a_vector_is_unpacked_when_its_turn_comes() {
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
     let to = Path::from("to");
-    let taken = turns.acquire(WorkOwner::System).await.unwrap();
+    let turn = turns.acquire(WorkOwner::System).await.unwrap();
     let mut finishing = std::pin::pin!(upload.finish(&turns, form, &to));
     // This clock advances only while no other task runs.
     assert!(tokio::time::timeout(LONGEST_HELD, finishing.as_mut()).await.is_err(), "all turns are taken");
-    drop(taken);
+    drop(turn);
     finishing.await.unwrap();
     drop(turns.acquire(WorkOwner::System).await.unwrap());
     assert!(numbers(&store).await == expected);
@@ -268,11 +271,11 @@ async fn vector_without_a_turn_is_kept() {
     let (store, (expected, bytes, form)) = (store(), vector());
     let mut upload = attempt(&store, &bytes, 0, NOW).await.unwrap();
     upload.write(&bytes).await.unwrap();
-    let taken = turns.acquire(WorkOwner::System).await.unwrap();
+    let turn = turns.acquire(WorkOwner::System).await.unwrap();
     let late = upload.finish(&turns, form, &Path::from("to")).await;
     assert!(matches!(late, Err(ObjectError::Turn(_))), "{late:?}");
     assert_eq!(received(&store, &bytes, NOW).await, bytes.len() as u64);
-    drop(taken);
+    drop(turn);
     let again = attempt(&store, &bytes, bytes.len() as u64, NOW).await.unwrap();
     again.finish(&turns, form, &Path::from("to")).await.unwrap();
     assert!(numbers(&store).await == expected);
@@ -318,7 +321,7 @@ async fn what_nobody_goes_on_with_is_forgotten_in_time() {
 }
 
 #[tokio::test]
-async fn one_contributor_keeps_one_upload_a_round_in_a_bounded_number_of_pieces() {
+async fn contributor_has_one_upload_a_round_of_bounded_segments() {
     let (store, (_, bytes, _)) = (store(), vector());
     let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
     first.write(&bytes[..SEGMENT]).await.unwrap();
@@ -338,12 +341,12 @@ async fn one_contributor_keeps_one_upload_a_round_in_a_bounded_number_of_pieces(
 }
 
 #[tokio::test]
-async fn what_is_not_as_announced_leaves_no_vector_and_is_not_gone_on_from() {
+async fn vector_unlike_its_announcement_is_deleted() {
     let (store, (_, mut bytes, form)) = (store(), vector());
     let announced = digest(&bytes);
     bytes[SEGMENT + 5] ^= 1;
-    let place = Place::new(folder(), &announced);
-    let mut upload = Upload::go_on(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
+    let place = UploadPlace::new(folder(), &announced);
+    let mut upload = VectorUpload::resume(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
     upload.write(&bytes).await.unwrap();
     assert!(matches!(upload.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Digest)));
     assert_eq!(objects(&store).await, 0, "neither the vector nor its segments");

@@ -16,7 +16,7 @@ use undertone_api::signed::{KeyPurpose, Manifest, Signed, SignedError};
 use super::ExternalSigner;
 use crate::config::{SignerConfig, SignerKind};
 use crate::keys::write_secret;
-use crate::service::world::{self, World};
+use crate::service::world::{self, TestConsortium};
 use crate::service::{bundle, pins};
 use crate::testing::TestApp;
 use crate::testing::signer::TestProgram;
@@ -38,7 +38,7 @@ async fn check_signatures(app: &TestApp, key: VerifyingKey) {
     assert_eq!(app.ctx.signer.verifying_key(), key);
     let file = std::fs::read_to_string(app.data_dir().join("signing.key")).expect("made");
     assert_eq!(file, format!("public {}", hex::encode(key.as_bytes())), "no private key is in the folder");
-    let world = World::new(&app.ctx, 1, 8.0).await;
+    let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
     let job = world.propose(world.spec(2)).await.expect("signed");
     let row = world::row(&app.ctx, job.summary.id).await;
     let manifest = Signed { payload: row.manifest, signature: row.signature };
@@ -81,10 +81,10 @@ async fn slow_program_is_answered_with_unavailable() {
     let program = TestProgram::new();
     let slow = SignerConfig { seconds: 1, ..program.signer_of("exec sleep 60\n") };
     let app = TestApp::sqlite_with(|config| config.signer = slow).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let refused = pins::pins(&app.ctx, CHALLENGE).await.expect_err("nothing is signed in time");
     assert_eq!(refused.code(), Code::Unavailable);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     app.close().await;
 }
 
@@ -107,8 +107,8 @@ fn server_signs_with_a_hardware_module() {
         .env("UNDERTONE_SOFTHSM", module)
         .output()
         .expect("it starts");
-    let told = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
-    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+    let output_text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
+    assert!(output.status.success() && output_text.contains("1 passed"), "{output_text}");
 }
 
 #[ignore = "server_signs_with_a_hardware_module runs it with a place for tokens"]
@@ -150,8 +150,8 @@ async fn token_signs_for_a_server() {
 
 /// Returns SoftHSM's module, when this machine has one.
 fn softhsm() -> Option<PathBuf> {
-    let named = std::env::var_os("UNDERTONE_SOFTHSM").map(PathBuf::from);
-    named.or_else(|| Some(PathBuf::from(SOFTHSM)).filter(|path| path.exists()))
+    let path = std::env::var_os("UNDERTONE_SOFTHSM").map(PathBuf::from);
+    path.or_else(|| Some(PathBuf::from(SOFTHSM)).filter(|path| path.exists()))
 }
 
 /// Makes a token with an Ed25519 key pair.

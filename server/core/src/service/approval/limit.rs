@@ -29,7 +29,7 @@ use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{approval_limit, job, participant, role};
 use crate::service::job::series::Planned;
 use crate::service::job::state;
-use crate::service::version::{self, Expected};
+use crate::service::version::{self, ExpectedVersion};
 use crate::service::{budget, dataset, ledger};
 
 /// Returns the limits of a dataset, the newest first; at most one is in force.
@@ -49,7 +49,7 @@ pub async fn limits(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Appro
 /// When they cannot be written as JSON.
 pub fn limits_version(limits: &[ApprovalLimit]) -> Result<String, Error> {
     let bare = limits.iter().map(|limit| ApprovalLimit { approved: Vec::new(), ..limit.clone() });
-    version::of(&bare.collect::<Vec<_>>())
+    version::compute_version(&bare.collect::<Vec<_>>())
 }
 
 /// Sets the limit of a dataset. It replaces the previous limit and starts with no approved jobs.
@@ -62,7 +62,7 @@ pub async fn limit_set(
     actor: &Actor,
     id: DatasetId,
     new: &NewApprovalLimit,
-    expected: &Expected,
+    expected: &ExpectedVersion,
 ) -> Result<ApprovalLimit, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     let place = Place::Organization(dataset.organization);
@@ -90,7 +90,7 @@ pub async fn limit_set(
     let row = ctx
         .db
         .write("set approval limit", async |tx| {
-            if *expected != Expected::Anything {
+            if *expected != ExpectedVersion::Anything {
                 expected.check(&bare(ctx, tx, id).await?)?;
             }
             withdraw(ctx, tx, id, &actor.member.name).await?;

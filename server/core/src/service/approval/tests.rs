@@ -22,8 +22,8 @@ use crate::service::dataset::register;
 use crate::service::entity::{member, role};
 use crate::service::job::propose;
 use crate::service::plan::plan;
-use crate::service::version::Expected;
-use crate::service::world::{Site, World};
+use crate::service::version::ExpectedVersion;
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{budget, job as jobs};
 use crate::testing::{TestApp, on_both};
 
@@ -38,7 +38,7 @@ fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
 }
 
 /// Stores the steward of a site in the tables as well, which limits read.
-async fn appointed(app: &TestApp, site: &Site) {
+async fn appointed(app: &TestApp, site: &TestSite) {
     let organization = site.steward.organizations()[0].0;
     let id = site.steward.id();
     let person = member::Model {
@@ -74,10 +74,10 @@ fn approvals(job: &Job) -> Vec<Approval> {
 
 on_both! {
     async fn a_job_within_every_limit_is_queued_at_once_in_the_stewards_names(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         for site in &world.sites[1..] {
             appointed(app, site).await;
-            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         }
         let job = world.propose(world.spec(2)).await.unwrap();
         assert_eq!(job.summary.state, JobState::Queued, "{:?}", job.participants);
@@ -86,10 +86,10 @@ on_both! {
     }
 
     async fn a_limit_lets_nothing_pass_above_its_epsilon_after_its_end_once_withdrawn_or_without_a_steward(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (site, spec) = (&world.sites[1], || world.spec(2));
         let set = async |epsilon: f64, days: i64| {
-            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, epsilon, days), &Expected::Anything).await
+            limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, epsilon, days), &ExpectedVersion::Anything).await
         };
         set(5.0, 30).await.unwrap();
         let pending = |job: &Job| job.participants[1].approval == Approval::Pending;
@@ -121,10 +121,10 @@ on_both! {
     }
 
     async fn why_a_steward_is_asked_is_told_to_those_who_may_read_the_limit_and_a_refusal_to_everybody(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (own, other, lead) = (&world.sites[1], &world.sites[2], &world.sites[0]);
         appointed(app, own).await;
-        limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &Expected::Anything).await.unwrap();
+        limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 0.000_1, 30), &ExpectedVersion::Anything).await.unwrap();
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let id = proposed.summary.id;
         assert_eq!(proposed.participants[1].approval, Approval::Pending);
@@ -161,17 +161,17 @@ on_both! {
     }
 
     async fn limits_are_set_and_seen_by_those_who_answer_for_the_dataset(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (own, other) = (&world.sites[1], &world.sites[2]);
-        let denied = limit_set(&app.ctx, &other.steward, own.dataset, &limit(app, 5.0, 30), &Expected::Anything).await;
+        let denied = limit_set(&app.ctx, &other.steward, own.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await;
         assert_eq!(denied.unwrap_err().code(), Code::Forbidden);
         assert_eq!(limits(&app.ctx, &other.steward, own.dataset).await.unwrap_err().code(), Code::Forbidden);
-        let wrong = limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 5.0, 366), &Expected::Anything).await;
+        let wrong = limit_set(&app.ctx, &own.steward, own.dataset, &limit(app, 5.0, 366), &ExpectedVersion::Anything).await;
         assert_eq!(wrong.unwrap_err().code(), Code::ValidationFailed);
     }
 
     async fn an_answer_is_to_exactly_the_manifest_that_was_read(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
         let id = job.summary.id;
         let other = "00".repeat(32);
@@ -183,7 +183,7 @@ on_both! {
     }
 
     async fn a_changed_budget_takes_a_stewards_answer_back_and_no_reservation(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (waiting, reserved) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         let site = &world.sites[1];
         approve(&app.ctx, &site.steward, waiting.summary.id, site.dataset).await.unwrap();
@@ -196,7 +196,7 @@ on_both! {
     }
 
     async fn a_proposal_is_refused_when_a_dataset_is_no_longer_what_its_manifest_says(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(1)).await.unwrap(), &world.sites[1]);
         approve(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
         let told = |records| DatasetRegistration {
@@ -223,7 +223,7 @@ on_both! {
     }
 
     async fn what_an_owner_reads_is_the_signed_manifest_its_cost_and_who_learns_what(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, site) = (world.propose(world.spec(2)).await.unwrap(), &world.sites[1]);
         let read = review(&app.ctx, &site.steward, job.summary.id, site.dataset).await.unwrap();
         let manifest: Manifest = read.manifest.open(&public_key(&read.server_key).unwrap()).unwrap();
@@ -243,7 +243,7 @@ on_both! {
     }
 
     async fn a_budget_for_speakers_does_not_stand_for_records_and_the_refusal_says_so(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (lead, site) = (world.sites[0].steward.clone(), &world.sites[1]);
         let speakers = NewBudget {
             unit: PrivacyUnit::Speaker,

@@ -93,12 +93,12 @@ mod tests {
 
     use super::{up_to, waiting};
     use crate::service::approval::approve;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn a_steward_is_told_of_what_waits_for_them_and_of_nothing_else(app: &TestApp) {
-            let (ctx, world) = (&app.ctx, World::new(&app.ctx, 2, 8.0).await);
+            let (ctx, world) = (&app.ctx, TestConsortium::new(&app.ctx, 2, 8.0).await);
             let first = world.propose(world.spec(1)).await.unwrap().summary.id;
             app.clock.advance(time::Duration::SECOND);
             let second = world.propose(world.spec(1)).await.unwrap().summary.id;
@@ -125,7 +125,7 @@ mod tests {
             let mut researcher = one.steward.clone();
             researcher.member.grants.retain(|grant| grant.role == Role::Researcher);
             assert!(told(&researcher).await.is_empty(), "who may not decide is not asked");
-            let stranger = World::new(ctx, 1, 8.0).await.sites.remove(1).steward;
+            let stranger = TestConsortium::new(ctx, 1, 8.0).await.sites.remove(1).steward;
             let hidden = waiting(ctx, &stranger, world.consortium).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);
         }

@@ -15,8 +15,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::{audit, freeze as freezes};
 use crate::service::finish::{Outcome, finish, finish_audited};
-use crate::service::model::{self, Header};
-use crate::service::world::World;
+use crate::service::model::{self, ArtifactHeader};
+use crate::service::world::TestConsortium;
 use crate::service::{freeze, job as jobs};
 use crate::testing::on_both;
 
@@ -31,13 +31,13 @@ fn event() -> Event {
 }
 
 /// Returns a job of two rounds whose private parties promise four hundred guesses.
-fn spec(world: &World) -> Spec {
+fn spec(world: &TestConsortium) -> Spec {
     let audit = Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
     Spec { audit, ..world.spec(ROUNDS) }
 }
 
 /// Returns every lease, after every round was paid and averaged.
-async fn trained(world: &mut World) -> (Job, Vec<String>) {
+async fn trained(world: &mut TestConsortium) -> (Job, Vec<String>) {
     let job = world.propose(spec(world)).await.unwrap();
     let job = world.approved(job).await;
     let mut leases = Vec::new();
@@ -52,7 +52,7 @@ async fn trained(world: &mut World) -> (Job, Vec<String>) {
     (job, leases)
 }
 
-fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
+fn stated(world: &TestConsortium, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
     let delta = Delta::new(1e-6).unwrap();
     let assessment = Assessment::assess(&finding.trials, &event(), Adjacency::ZeroOut, ROUNDS.into(), delta).unwrap();
@@ -75,7 +75,7 @@ fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement
 }
 
 async fn end(
-    world: &World,
+    world: &TestConsortium,
     site: usize,
     lease: &str,
     report: Option<Report>,
@@ -90,9 +90,9 @@ fn report() -> Report {
     Report::DpSgd(DpSgdReport { parameters: 7, ..DpSgdReport::default() })
 }
 
-async fn put(ctx: &Ctx, world: &World, lease: &str) -> undertone_api::id::ArtifactId {
+async fn put(ctx: &Ctx, world: &TestConsortium, lease: &str) -> undertone_api::id::ArtifactId {
     let content = b"a model";
-    let header = Header {
+    let header = ArtifactHeader {
         lease: lease.to_owned(),
         name: "model.safetensors".to_owned(),
         size: content.len() as u64,
@@ -111,7 +111,7 @@ async fn kept(ctx: &Ctx) -> (usize, usize) {
 
 on_both! {
     async fn a_job_is_good_and_its_files_are_free_when_every_promised_audit_is_here(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let researcher = &world.sites[0].steward;
@@ -140,7 +140,7 @@ on_both! {
     }
 
     async fn a_disproved_claim_ends_the_job_withholds_every_file_and_freezes_the_account(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let file = put(&app.ctx, &world, &leases[0]).await;
         let broken = stated(&world, &job, 1, 400);
@@ -187,7 +187,7 @@ on_both! {
     }
 
     async fn a_job_that_was_proposed_before_the_freeze_reserves_nothing_after_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let waiting = world.propose(world.spec(1)).await.unwrap();
         let broken = stated(&world, &job, 1, 400);
@@ -200,7 +200,7 @@ on_both! {
     }
 
     async fn a_lying_statement_is_refused_and_nothing_of_it_is_kept(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         type Lie = fn(&mut AuditStatement);
         let lies: [(&str, Lie); 11] = [
@@ -231,7 +231,7 @@ on_both! {
     }
 
     async fn a_participant_that_gives_up_without_its_audit_ends_the_job(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         end(&world, 0, &leases[0], Some(report()), None).await.unwrap();
         let gave_up = Outcome::GaveUp("the disk is full".to_owned());
@@ -240,7 +240,7 @@ on_both! {
     }
 
     async fn a_statement_that_comes_after_the_end_is_kept_and_still_freezes(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         jobs::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
         let broken = stated(&world, &job, 1, 400);
@@ -252,7 +252,7 @@ on_both! {
     }
 
     async fn an_unasked_statement_is_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(ROUNDS).await;
         let (_, lease) = (world.lease(0).await, world.lease(1).await);
         let statement = stated(&world, &job, 1, 205);
@@ -262,7 +262,7 @@ on_both! {
 
     async fn the_evidence_is_append_only(app: &TestApp) {
         use sea_orm::ConnectionTrait as _;
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (job, leases) = trained(&mut world).await;
         let broken = stated(&world, &job, 1, 400);
         end(&world, 1, &leases[1], None, Some(&broken)).await.unwrap();

@@ -13,14 +13,14 @@ use crate::service::entity::{countersignature, log_head};
 use crate::service::finish::{self, Outcome};
 use crate::service::restoration::state_restoration;
 use crate::service::site_key::adopt_keys;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{on_both, open_for_tests, tamper};
 use crate::verify::{Pins, Report, file};
 
 /// Makes a consortium with every kind of ledger record: limits set and raised, one job refused, one paid for and
 /// settled, one open.
-async fn lived(ctx: &Ctx) -> World {
-    let mut world = World::new(ctx, 2, 12.0).await;
+async fn lived(ctx: &Ctx) -> TestConsortium {
+    let mut world = TestConsortium::new(ctx, 2, 12.0).await;
     let job = world.queued(3).await;
     for site in [1, 2] {
         let lease = world.lease(site).await;
@@ -89,7 +89,7 @@ on_both! {
         let report = judged(&app.ctx, kept(&app.ctx).await).await;
         assert!(report.holds(), "{report}");
         let leaves = value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await as u64;
-        assert_eq!((report.leaves, report.kept, report.receipts, report.accounts), (leaves, Some(leaves), 4, 2));
+        assert_eq!((report.leaves, report.pinned_size, report.receipts, report.accounts), (leaves, Some(leaves), 4, 2));
         assert_eq!(report.entries, value(&app.ctx, "SELECT COUNT(*) FROM ledger_entry").await as u64);
 
         let mut bytes = Vec::new();
@@ -118,7 +118,7 @@ on_both! {
     }
 
     async fn a_server_with_another_key_does_not_start_on_the_log(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 12.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 12.0).await;
         std::fs::write(app.data_dir().join("signing.key"), "07".repeat(32)).unwrap();
         let started = open_for_tests(app.ctx.config.clone(), &app.clock, 3).await;
         let refused = started.map(|_| ()).unwrap_err();

@@ -91,7 +91,7 @@ pub fn covered(job: &job::Model, state: JobState) -> JobCovered {
 }
 
 async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<CertificateParty, Error> {
-    let keys = site_key::of(ctx.db.read(), part.worker_id.into()).await?;
+    let keys = site_key::load_keys(ctx.db.read(), part.worker_id.into()).await?;
     let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
     let mut party = CertificateParty {
         organization: part.organization_id.into(),
@@ -127,7 +127,9 @@ async fn charged(
 ) -> Result<Option<PartyCharges>, Error> {
     let connection = ctx.db.read();
     // The reservation first, then the receipts: after settlement no further receipts are added.
-    let Some(reservation) = ledger::of(connection, part.job_id, part.dataset_id).await? else { return Ok(None) };
+    let Some(reservation) = ledger::find_reservation(connection, part.job_id, part.dataset_id).await? else {
+        return Ok(None);
+    };
     let receipts = receipt::Entity::find()
         .filter(receipt::Column::WorkerId.eq(part.worker_id))
         .filter(receipt::Column::JobId.eq(part.job_id))
@@ -160,7 +162,7 @@ async fn charged(
     let account = account::Entity::find_by_id(reservation.account_id).one(connection).await?;
     let account = account.ok_or_else(|| Error::not_found("account"))?;
     let mut others = Vec::new();
-    for (row, account) in ledger::beside(connection, part.job_id, part.dataset_id).await? {
+    for (row, account) in ledger::find_other_reservations(connection, part.job_id, part.dataset_id).await? {
         let (unit, event) = (from_word(&account.unit)?, from_json(&row.event)?);
         others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
     }

@@ -70,7 +70,7 @@ async fn logged(
     numbers: &[u64],
     size: u64,
 ) -> Result<Vec<(i64, LoggedReceipt)>, Error> {
-    let found = witness::charged(ctx, party.worker, numbers, size).await?;
+    let found = witness::find_charged(ctx, party.worker, numbers, size).await?;
     let paths: Vec<_> = found.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let hashes = log::hashes(ctx.db.read(), paths.iter().flatten().flatten().copied().collect()).await?;
     let place = |((row, leaf), path): (_, &Vec<_>)| {

@@ -17,13 +17,13 @@ use super::{file, get, price};
 use crate::auth::Actor;
 use crate::service::finish::{Outcome, finish};
 use crate::service::lease;
-use crate::service::offer::{self, Asking};
-use crate::service::world::finished::{at_the_end, end, finished, known, played};
-use crate::service::world::{CLIP, World};
+use crate::service::offer::{self, OfferRequest};
+use crate::service::world::finished::{at_the_end, end, finished, played, verification_keys};
+use crate::service::world::{CLIP, TestConsortium};
 use crate::testing::on_both;
 
 /// Returns an admin of the consortium.
-fn admin(world: &World) -> Actor {
+fn admin(world: &TestConsortium) -> Actor {
     let mut actor = world.sites[1].steward.clone();
     actor.member.grants.push(RoleGrant { scope: RoleScope::Consortium(world.consortium), role: Role::ConsortiumAdmin });
     actor
@@ -31,12 +31,12 @@ fn admin(world: &World) -> Actor {
 
 on_both! {
     async fn a_finished_job_s_certificate_holds_at_every_point_offline(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 3).await;
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         // As stored on a disk.
         let file = serde_json::from_str(&serde_json::to_string(&file).unwrap()).unwrap();
-        let verdict = verify(&file, &known(&world));
+        let verdict = verify(&file, &verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
         for point in Point::ALL {
             assert!(matches!(verdict.finding(point), Some(Finding::Holds(_))), "{}\n{verdict}", point.name());
@@ -46,7 +46,7 @@ on_both! {
     }
 
     async fn a_certificate_says_what_each_number_is_and_may_be_used_for(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 3).await;
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(certificate.parties[0].charged, None, "public data pay nothing");
@@ -72,7 +72,7 @@ on_both! {
     }
 
     async fn the_rule_decides_the_consortium_s_number_and_a_later_one_changes_no_certificate(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await.summary.id;
         let reader = world.sites[1].steward.clone();
         let together = |certificate: &undertone_api::signed::Certificate| {
@@ -92,12 +92,12 @@ on_both! {
         let after = get(&app.ctx, &reader, second).await.unwrap();
         assert_eq!(together(&after), (1, alone), "nobody is in both");
         assert_eq!(after.overlap.statement, "Different countries.");
-        let verdict = verify(&file(&app.ctx, &reader, second).await.unwrap(), &known(&world));
+        let verdict = verify(&file(&app.ctx, &reader, second).await.unwrap(), &verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
     }
 
     async fn a_job_that_was_stopped_is_priced_for_all_planned_releases(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(3);
         spec.spare_releases = 2;
         let job = world.propose(spec).await.unwrap();
@@ -123,7 +123,7 @@ on_both! {
         };
         assert_eq!(charged.tight.unwrap().epsilon, of(5));
         assert!(of(5) > of(1), "the number that was reached by stopping is smaller");
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
 
         // A server that prices only the made releases is detected, whichever rules it claims.
@@ -134,13 +134,13 @@ on_both! {
                 charged.releases.counted = charged.releases.committed;
             }
             let lie = price::filled(lie).unwrap();
-            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &known(&world));
+            let verdict = verify(&forged::signed(file.clone(), &lie, &app.ctx.signer), &verification_keys(&world));
             assert!(verdict.failed().contains(&Point::Counts), "version {version}\n{verdict}");
         }
     }
 
     async fn a_certificate_of_the_first_version_holds_by_its_own_rules(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(1);
         spec.spare_releases = 4;
         let proposed = world.propose(spec).await.unwrap();
@@ -163,12 +163,12 @@ on_both! {
             charged["account"].as_object_mut().unwrap().remove("promises");
         }
         let as_it_was = forged::signed_text(file, document.to_string(), &app.ctx.signer);
-        let verdict = verify(&as_it_was, &known(&world));
+        let verdict = verify(&as_it_was, &verification_keys(&world));
         assert!(verdict.holds() && verdict.to_string().contains("by the rules of version 1"), "{verdict}");
     }
 
     async fn of_a_site_that_has_not_closed_its_part_everything_reserved_counts(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let mut spec = world.spec(1);
         spec.spare_releases = 2;
         let job = world.propose(spec).await.unwrap();
@@ -180,7 +180,7 @@ on_both! {
         end(&world, 1, &leases[1]).await;
         end(&world, 0, &leases[0]).await;
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let of = |party: usize| certificate.parties[party].charged.as_ref().unwrap();
@@ -192,12 +192,12 @@ on_both! {
         finish(&app.ctx, world.sites[2].worker, &leases[2], &Outcome::Done(None), &[late]).await.unwrap();
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         assert_eq!(file.evidence.receipts.len(), 2);
-        let verdict = verify(&file, &Known { model: None, ..known(&world) });
+        let verdict = verify(&file, &Known { model: None, ..verification_keys(&world) });
         assert!(verdict.holds(), "{verdict}");
     }
 
     async fn there_is_no_certificate_of_what_is_not_over_or_released_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (running, leases) = at_the_end(&mut world, 1).await;
         let reader = world.sites[1].steward.clone();
         let none = get(&app.ctx, &reader, running.summary.id).await.unwrap_err();
@@ -216,7 +216,7 @@ on_both! {
     }
 
     async fn a_certificate_is_made_once_and_the_database_keeps_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await.summary.id;
         let reader = world.sites[1].steward.clone();
         let first = file(&app.ctx, &reader, job).await.unwrap();
@@ -231,9 +231,9 @@ on_both! {
     }
 
     async fn a_stranger_learns_nothing_of_a_certificate(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await.summary.id;
-        let other = World::new(&app.ctx, 1, 50.0).await;
+        let other = TestConsortium::new(&app.ctx, 1, 50.0).await;
         assert_eq!(get(&app.ctx, &other.sites[0].steward, job).await.unwrap_err().code(), Code::NotFound);
     }
 }

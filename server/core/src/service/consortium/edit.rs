@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction};
 use crate::service::entity::consortium;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 
 /// Changes a consortium's name or description.
 ///
@@ -25,7 +25,7 @@ pub async fn edit(
     actor: &Actor,
     id: ConsortiumId,
     edit: &EditConsortium,
-    expected: &Expected,
+    expected: &ExpectedVersion,
 ) -> Result<Consortium, Error> {
     policy::check(actor, Operation::EditConsortium, Place::Consortium(id))?;
     let violations = violations(edit);

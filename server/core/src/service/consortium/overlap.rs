@@ -21,14 +21,14 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, to_json};
 use crate::service::entity::overlap;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 
 /// Declares the rule from now on.
 ///
 /// # Errors
 /// 404 and 403 as usual; `validation_failed` when a claim has no grounds.
 pub async fn attest(ctx: &Ctx, actor: &Actor, id: ConsortiumId, new: &NewOverlap) -> Result<OverlapRule, Error> {
-    attest_if(ctx, actor, id, new, &Expected::Anything).await
+    attest_if(ctx, actor, id, new, &ExpectedVersion::Anything).await
 }
 
 /// Declares the rule as [`attest`] does, if the earlier declarations have the version that the caller expects.
@@ -40,7 +40,7 @@ pub async fn attest_if(
     actor: &Actor,
     id: ConsortiumId,
     new: &NewOverlap,
-    expected: &Expected,
+    expected: &ExpectedVersion,
 ) -> Result<OverlapRule, Error> {
     policy::check(actor, Operation::AttestOverlap, Place::Consortium(id))?;
     let violations = new.check();

@@ -88,7 +88,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, told: &DatasetRegistration) -
             Ok(row)
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     tracing::info!(dataset.id = %row.id, worker.id = %worker, "a dataset was registered");
     shown(ctx.db.read(), vec![row]).await?.pop().ok_or_else(|| Error::not_found("dataset"))
 }

@@ -13,16 +13,16 @@ use uuid::Uuid;
 use super::{Events, listen, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
-use crate::ctx::{MOST_STREAMS, Seen, Subject};
+use crate::ctx::{MOST_STREAMS, StreamSubject, SubjectState};
 use crate::service::entity::{member, role};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{api_key, approval, job, session};
 use crate::testing::{HERE, TestApp, on_both};
 
 const READ: Operation = Operation::ReadJob;
 
 /// Signs in the steward of a site as a member with the steward's roles: a stream rechecks them.
-async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
+async fn signed_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor {
     use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
     let steward = &world.sites[site].steward;
     let (id, organization) = (steward.id(), steward.organizations()[0]);
@@ -56,7 +56,7 @@ async fn signed_in(app: &TestApp, world: &World, site: usize) -> Actor {
 }
 
 /// Returns the next event; the test fails without one within a minute.
-async fn next(events: &mut Events) -> Option<std::sync::Arc<Seen>> {
+async fn next(events: &mut Events) -> Option<std::sync::Arc<SubjectState>> {
     tokio::time::timeout(Duration::from_mins(1), events.next()).await.expect("something is told in time")
 }
 
@@ -69,10 +69,10 @@ async fn state_of(events: &mut Events) -> (String, JobState) {
 
 on_both! {
     async fn a_stream_tells_the_present_first_and_then_every_other_state(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
-        let subject = Subject::Job(proposed.summary.id);
+        let subject = StreamSubject::Job(proposed.summary.id);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let (first, state) = state_of(&mut events).await;
         assert_eq!(state, JobState::Proposed);
@@ -90,24 +90,24 @@ on_both! {
 
     async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
         let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
-        let heard = |change: fn(&crate::ctx::Wake, JobId)| {
-            let waiters = [listen(&app.ctx, Subject::Job(one)), listen(&app.ctx, Subject::Job(other))];
-            change(app.ctx.wake(), one);
+        let heard = |change: fn(&crate::ctx::ChangeNotifier, JobId)| {
+            let waiters = [listen(&app.ctx, StreamSubject::Job(one)), listen(&app.ctx, StreamSubject::Job(other))];
+            change(app.ctx.changes(), one);
             waiters.map(|waiter| waiter.has_changed())
         };
-        assert_eq!(heard(crate::ctx::Wake::ring_in), [true, false]);
-        assert_eq!(heard(crate::ctx::Wake::ring_watched_in), [true, false]);
-        assert_eq!(heard(|wake, _| wake.ring()), [true, true]);
-        assert_eq!(heard(|wake, _| wake.ring_standings()), [true, true]);
+        assert_eq!(heard(crate::ctx::ChangeNotifier::notify_job), [true, false]);
+        assert_eq!(heard(crate::ctx::ChangeNotifier::notify_job_display), [true, false]);
+        assert_eq!(heard(|notifier, _| notifier.notify()), [true, true]);
+        assert_eq!(heard(|notifier, _| notifier.notify_standings()), [true, true]);
     }
 
     /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
-        let mut events = watch(&app.ctx, &actor, HERE, Subject::Job(proposed.summary.id), READ, None).await.unwrap();
+        let mut events = watch(&app.ctx, &actor, HERE, StreamSubject::Job(proposed.summary.id), READ, None).await.unwrap();
         assert_eq!(state_of(&mut events).await.1, JobState::Proposed);
         job::cancel(&other, &world.sites[0].steward, proposed.summary.id).await.unwrap();
         assert_eq!(state_of(&mut events).await.1, JobState::Cancelled);
@@ -116,9 +116,9 @@ on_both! {
     }
 
     async fn a_consortium_tells_its_jobs_and_notices_what_else_its_pages_show(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
-        let subject = Subject::Consortium(world.consortium);
+        let subject = StreamSubject::Consortium(world.consortium);
         let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
         let jobs = async |events: &mut Events| {
             let seen = next(events).await.expect("the stream goes on");
@@ -132,11 +132,11 @@ on_both! {
     }
 
     async fn a_stream_ends_with_the_session_with_the_right_and_with_the_server(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (one, two) = (signed_in(app, &world, 1).await, signed_in(app, &world, 2).await);
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let mut first = watch(&app.ctx, &one, HERE, Subject::Job(id), READ, None).await.unwrap();
-        let mut second = watch(&app.ctx, &two, HERE, Subject::Job(id), READ, None).await.unwrap();
+        let mut first = watch(&app.ctx, &one, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
+        let mut second = watch(&app.ctx, &two, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut first).await.is_some() && next(&mut second).await.is_some());
         session::sign_out(&app.ctx, &one).await.unwrap();
         app.ctx.db.write("test", async |tx| {
@@ -146,19 +146,19 @@ on_both! {
         assert_eq!(next(&mut first).await, None, "the session is over");
         assert_eq!(next(&mut second).await, None, "the role is gone");
         let three = signed_in(app, &world, 0).await;
-        let mut third = watch(&app.ctx, &three, HERE, Subject::Job(id), READ, None).await.unwrap();
+        let mut third = watch(&app.ctx, &three, HERE, StreamSubject::Job(id), READ, None).await.unwrap();
         assert!(next(&mut third).await.is_some());
         app.ctx.shutdown.cancel();
         assert_eq!(next(&mut third).await, None, "the server stops");
     }
 
     async fn a_key_watches_only_while_its_owner_has_the_second_factor_that_everybody_is_asked_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let owner = signed_in(app, &world, 1).await;
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
         let secret = api_key::create(&app.ctx, &owner, &new).await.unwrap().secret.unwrap();
         let program = session::authenticate(&app.ctx, &secret).await.unwrap();
-        let subject = Subject::Job(world.propose(world.spec(2)).await.unwrap().summary.id);
+        let subject = StreamSubject::Job(world.propose(world.spec(2)).await.unwrap().summary.id);
         let mut events = watch(&app.ctx, &program, HERE, subject, READ, None).await.unwrap();
         assert!(next(&mut events).await.is_some());
         let strict = app.restarted_with(Config { require_two_factor: true, ..app.ctx.config.clone() }).await;
@@ -169,21 +169,21 @@ on_both! {
     }
 
     async fn nobody_watches_what_they_may_not_see_nor_more_than_there_is_room_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
-        let stranger = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let stranger = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = signed_in(app, &world, 1).await;
         let id = world.propose(world.spec(2)).await.unwrap().summary.id;
         let code = async |actor: &Actor, subject| watch(&app.ctx, actor, HERE, subject, READ, None).await.err().map(|error| error.code());
         let other = signed_in(app, &stranger, 1).await;
-        assert_eq!(code(&other, Subject::Job(id)).await, Some(Code::NotFound));
-        assert_eq!(code(&other, Subject::Consortium(world.consortium)).await, Some(Code::NotFound));
-        assert_eq!(code(&actor, Subject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));
+        assert_eq!(code(&other, StreamSubject::Job(id)).await, Some(Code::NotFound));
+        assert_eq!(code(&other, StreamSubject::Consortium(world.consortium)).await, Some(Code::NotFound));
+        assert_eq!(code(&actor, StreamSubject::Job(JobId(Uuid::nil()))).await, Some(Code::NotFound));
         let mut open = Vec::new();
         for _ in 0..MOST_STREAMS {
-            open.push(watch(&app.ctx, &actor, HERE, Subject::Job(id), READ, None).await.unwrap());
+            open.push(watch(&app.ctx, &actor, HERE, StreamSubject::Job(id), READ, None).await.unwrap());
         }
-        assert_eq!(code(&actor, Subject::Job(id)).await, Some(Code::RateLimited));
+        assert_eq!(code(&actor, StreamSubject::Job(id)).await, Some(Code::RateLimited));
         open.pop();
-        assert_eq!(code(&actor, Subject::Job(id)).await, None, "one that is closed makes room");
+        assert_eq!(code(&actor, StreamSubject::Job(id)).await, None, "one that is closed makes room");
     }
 }

@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::attempt;
-use crate::service::notification::{Notice, tell};
+use crate::service::notification::{MemberNotice, tell};
 
 /// The numbers of wrong codes within a day at which the member is notified, once each.
 pub(in crate::service) const NOTIFIED_AFTER: [i32; 3] = [3, 10, 20];
@@ -20,7 +20,7 @@ pub(in crate::service) async fn notify_wrong_codes(ctx: &Ctx, tx: &Tx, member: M
     let (attempts, began) = attempt::attempts(ctx, tx, &Door::DailyCodes(member)).await?;
     // Concurrent attempts may all see the same count; a notice with the same key is sent once.
     let Some(at_least) = NOTIFIED_AFTER.into_iter().rev().find(|number| attempts >= *number) else { return Ok(()) };
-    tell(ctx, tx, Notice::SecondFactorFailed { member: member.0, at_least, began }).await
+    tell(ctx, tx, MemberNotice::SecondFactorFailed { member: member.0, at_least, began }).await
 }
 
 #[cfg(test)]

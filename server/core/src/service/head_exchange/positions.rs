@@ -49,7 +49,7 @@ pub async fn store_positions(ctx: &Ctx, caller: WorkerId, handed: &HandedPositio
         sightings.retain(|row| peers.contains_key(&row.subject_id));
     }
     ctx.db
-        .beside("store positions of ledgers", async |tx| {
+        .write_concurrent("store positions of ledgers", async |tx| {
             if let Some(row) = &position {
                 use ledger_position::Column;
                 let newest = OnConflict::column(Column::WorkerId)

@@ -10,12 +10,12 @@ use undertone_api::signed::{HeadObservation, LedgerPosition, LedgerSighting, Log
 
 use super::{HandedPositions, exchange_heads, store_positions};
 use crate::ctx::Ctx;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{log, retirement};
 use crate::testing::{on_both, tamper};
 
 /// Observes the log's newest head as the site of `index` and returns its signed observation.
-async fn observe(world: &World, index: usize) -> (LogHead, Signed) {
+async fn observe(world: &TestConsortium, index: usize) -> (LogHead, Signed) {
     let ctx = &world.ctx;
     let newest = log::newest(ctx.db.read()).await.unwrap().unwrap();
     let head = Signed { payload: newest.payload, signature: newest.signature };
@@ -29,13 +29,13 @@ fn reason() -> StatedReason {
     StatedReason { reason: "the machine was stolen".to_owned() }
 }
 
-async fn exchange(ctx: &Ctx, world: &World, index: usize, signed: &Signed) -> Vec<super::PeerHead> {
+async fn exchange(ctx: &Ctx, world: &TestConsortium, index: usize, signed: &Signed) -> Vec<super::PeerHead> {
     exchange_heads(ctx, world.sites[index].worker, signed).await.unwrap()
 }
 
 on_both! {
     async fn peers_of_one_history_agree(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let (_, first) = observe(&world, 1).await;
         assert!(exchange(&app.ctx, &world, 1, &first).await.is_empty(), "the first site has no peer yet");
         world.queued(6).await;
@@ -55,7 +55,7 @@ on_both! {
     }
 
     async fn stored_observation_is_the_newest(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let (_, old) = observe(&world, 1).await;
         world.queued(6).await;
         let (newer, signed) = observe(&world, 1).await;
@@ -69,7 +69,7 @@ on_both! {
     }
 
     async fn observation_with_a_foreign_signature_is_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let (_, other) = observe(&world, 2).await;
         let refused = exchange_heads(&app.ctx, world.sites[1].worker, &other).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);
@@ -84,8 +84,8 @@ on_both! {
     }
 
     async fn sites_of_another_consortium_are_no_peers(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
-        let other = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
+        let other = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let (_, theirs) = observe(&other, 1).await;
         exchange(&app.ctx, &other, 1, &theirs).await;
         let (_, ours) = observe(&world, 1).await;
@@ -93,7 +93,7 @@ on_both! {
     }
 
     async fn retired_worker_has_no_peers_and_is_nobodys(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let (_, first) = observe(&world, 1).await;
         exchange(&app.ctx, &world, 1, &first).await;
         let site = &world.sites[1];
@@ -106,7 +106,7 @@ on_both! {
     }
 
     async fn retired_organization_neither_receives_heads_nor_is_relayed(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let signed = [observe(&world, 0).await.1, observe(&world, 1).await.1, observe(&world, 2).await.1];
         for (index, own) in signed.iter().enumerate() {
             exchange(&app.ctx, &world, index, own).await;
@@ -125,7 +125,7 @@ on_both! {
     }
 
     async fn position_goes_to_peers_and_a_sighting_to_its_subject(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let ctx = &app.ctx;
         let now = ctx.now();
         let worker = |index: usize| world.sites[index].worker;
@@ -154,7 +154,7 @@ on_both! {
     }
 
     async fn position_of_another_worker_is_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let position = LedgerPosition { worker: other.worker, receipts: 5, digest: String::new(), at: app.ctx.now() };
         for key in [&site.key, &other.key] {
@@ -166,7 +166,7 @@ on_both! {
     }
 
     async fn forked_history_is_detected_by_a_peer(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         // The first site receives the log; then the server rewrites an entry and continues for the second site.
         world.queued(6).await;
         let (_, first) = observe(&world, 1).await;
@@ -180,7 +180,7 @@ on_both! {
     }
 
     async fn unknown_worker_is_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let (_, signed) = observe(&world, 1).await;
         let refused = exchange_heads(&app.ctx, WorkerId(uuid::Uuid::nil()), &signed).await.unwrap_err();
         assert_eq!(refused.code(), Code::NotFound);

@@ -15,7 +15,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{invitation, member};
-use crate::service::notification::{self, Notice};
+use crate::service::notification::{self, MemberNotice};
 use crate::service::{
     attempt, consortium, factor, member as members, operator, organization, password, retirement, session, setup,
 };
@@ -49,7 +49,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
         (None, doors)
     } else {
         let place = new.organization.as_deref().unwrap_or_default();
-        let violations = password::chosen("password", &new.password, &[&new.name, &new.email, place]);
+        let violations = password::check_choice("password", &new.password, &[&new.name, &new.email, place]);
         if !violations.is_empty() {
             return Err(Error::validation(violations));
         }
@@ -105,7 +105,7 @@ pub(super) async fn told(
         }
         InvitationPurpose::Member { organization, .. } => (None, Some(organization.0)),
     };
-    let notice = Notice::InvitationAccepted {
+    let notice = MemberNotice::InvitationAccepted {
         invitation: link.id,
         invited_by,
         consortium,

@@ -21,7 +21,7 @@ use crate::service::audit_log::{Act, AuditAction, record};
 use crate::service::code::{from_json, to_json};
 use crate::service::dataset;
 use crate::service::entity::draft;
-use crate::service::version::Expected;
+use crate::service::version::ExpectedVersion;
 
 /// The highest number of drafts of an organization in a consortium.
 pub const MOST_DRAFTS: u64 = 200;
@@ -80,7 +80,7 @@ pub async fn draft_update(
     id: DraftId,
     new: &NewDraft,
     version: Option<u64>,
-    expected: &Expected,
+    expected: &ExpectedVersion,
 ) -> Result<JobDraft, Error> {
     wanted(ctx.db.read(), actor, id).await?;
     valid(new)?;

@@ -198,7 +198,7 @@ async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &Grip<'_>, pause: &Paus
             place(ctx, tx, row, grip, pause.reason.trim(), None).await
         })
         .await?;
-    ctx.wake().ring();
+    ctx.changes().notify();
     shown(ctx, actor, row).await
 }
 

@@ -111,7 +111,7 @@ pub(super) async fn submit(
         })
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
-    ctx.wake().ring();
+    ctx.changes().notify();
     view::job(ctx, actor, row).await
 }
 

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::code::{from_json, from_word, to_json, word};
 use crate::service::entity::{asking, job, lease, participant, round};
-use crate::service::ledger::{self, Ask};
+use crate::service::ledger::{self, ChargeRequest};
 use crate::service::{audit, dataset, job_log, notification, react, restoration};
 
 /// Returns the job's row.
@@ -182,11 +182,11 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: By, row: job::Model) -> Result<job::M
 }
 
 /// Returns the requests of participants to their accounts.
-pub fn asks(participants: &[participant::Model]) -> Result<Vec<Ask>, Error> {
+pub fn asks(participants: &[participant::Model]) -> Result<Vec<ChargeRequest>, Error> {
     let mut asks = Vec::new();
     for part in participants {
         if let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? {
-            asks.push(Ask {
+            asks.push(ChargeRequest {
                 dataset: part.dataset_id.into(),
                 dataset_name: part.dataset_name.clone(),
                 organization: part.organization_id.into(),

@@ -19,9 +19,9 @@ use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{Outcome, finish};
 use crate::service::measurement::measure;
-use crate::service::offer::{self, Asking, Offer};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
-use crate::service::world::{World, row};
+use crate::service::world::{TestConsortium, row};
 use crate::service::{certificate, lease};
 use crate::testing::on_both;
 
@@ -35,7 +35,7 @@ fn measurement(test: &str) -> Measurement {
 
 on_both! {
     async fn a_job_runs_from_proposal_to_settlement(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         assert_eq!(job.summary.state, JobState::Proposed);
         assert_eq!(job.participants[0].approval, Approval::NotNeeded);
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn lineage_is_charged_under_every_name(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
@@ -88,7 +88,7 @@ on_both! {
     }
 
     async fn a_participant_that_fell_silent_after_the_last_round_does_not_hold_the_job_up(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Running);
         app.clock.advance(time::Duration::seconds(i64::from(lease::SECONDS) + 1));
         assert_eq!(world.job(job.summary.id).await.participants[2].state, ParticipantState::Silent);
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         let certificate = certificate::existing(&app.ctx, job.summary.id).await.unwrap();
         assert!(certificate.is_some(), "the certificate of a finished job waits for no request");
@@ -109,7 +109,7 @@ on_both! {
     }
 
     async fn a_manifest_is_signed_by_the_server_and_names_what_may_run(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let stored = row(&app.ctx, job.summary.id).await;
         let signed = Signed { payload: stored.manifest, signature: stored.signature };
@@ -121,7 +121,7 @@ on_both! {
     }
 
     async fn every_violation_of_a_proposal_is_named(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let mut spec = world.spec(1);
         spec.participants[1].noise = None;
         spec.tests[0].dataset = DatasetId(Uuid::nil());
@@ -132,7 +132,7 @@ on_both! {
     }
 
     async fn a_proposal_that_a_budget_would_refuse_is_told_its_figures_at_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let refused = world.propose(world.spec(1000)).await.unwrap_err().into_problem();
         assert_eq!(refused.code, Code::BudgetExceeded);
         let [refusal] = &refused.refusals[..] else { panic!("one account refuses") };
@@ -156,14 +156,14 @@ on_both! {
     }
 
     async fn a_dataset_without_a_budget_is_asked_for_one(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         let mut spec = world.spec(1);
         spec.unit = undertone_privacy::PrivacyUnit::Speaker;
         assert_eq!(world.propose(spec).await.unwrap_err().code(), Code::BudgetMissing);
     }
 
     async fn a_stewards_refusal_ends_the_job_and_charges_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
         let stranger = approve(&app.ctx, &other.steward, job.summary.id, site.dataset).await.unwrap_err();
@@ -179,13 +179,13 @@ on_both! {
     }
 
     async fn a_site_answers_with_its_signature_and_once(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
-        let offered = offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
-        assert!(matches!(&offered, Offer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
-        let known = Asking { decided: vec![job.manifest.clone()], ..Asking::default() };
-        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), Offer::Nothing);
+        let offered = offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
+        assert!(matches!(&offered, WorkOffer::Proposal { manifest, dataset } if manifest.digest() == job.manifest && *dataset == site.dataset));
+        let known = OfferRequest { decided: vec![job.manifest.clone()], ..OfferRequest::default() };
+        assert_eq!(offer::next(&app.ctx, site.worker, &known).await.unwrap(), WorkOffer::Nothing);
 
         let foreign = decide(&app.ctx, site.worker, &other.decision(&job, true, "")).await.unwrap_err();
         assert_eq!(foreign.code(), Code::BadSignature);
@@ -195,13 +195,13 @@ on_both! {
         let pending = world.job(job.summary.id).await;
         assert_eq!(pending.participants[1].approval, Approval::Approved { by: "site policy".to_owned() });
         assert_eq!(pending.summary.state, JobState::Proposed);
-        assert_eq!(offer::next(&app.ctx, site.worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         decide(&app.ctx, other.worker, &other.decision(&job, true, "")).await.unwrap();
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Queued);
     }
 
     async fn a_sites_refusal_counts_even_after_its_steward_agreed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         assert_eq!(job.summary.state, JobState::Queued);
         let no = world.sites[1].decision(&job, false, "too little noise");
@@ -213,7 +213,7 @@ on_both! {
     }
 
     async fn a_cancelled_job_keeps_what_may_have_left_until_its_site_has_settled(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let lease = world.lease(1).await;
         let outsider = cancel(&app.ctx, &world.sites[2].steward, job.summary.id).await.unwrap_err();
@@ -230,12 +230,12 @@ on_both! {
         let account = world.account(1).await;
         assert!(account.spent > 0.0);
         assert_eq!(account.spent, account.committed);
-        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
     }
 
     /// Its worker crashed, or the response with its token was lost: the site holds no token that the server knows.
     async fn a_site_that_lost_its_lease_can_still_settle_when_the_job_is_over(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(3).await;
         let _lost = world.lease(1).await;
         cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
@@ -246,13 +246,13 @@ on_both! {
         finish(&app.ctx, world.sites[1].worker, &lease, &stopped, &[]).await.unwrap();
         let account = world.account(1).await;
         assert_eq!((account.spent, account.committed), (0.0, 0.0), "nothing left, and nothing is held");
-        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap(), Offer::Nothing);
-        let untouched = offer::next(&app.ctx, world.sites[2].worker, &Asking::default()).await.unwrap();
-        assert_eq!(untouched, Offer::Nothing, "who never had a lease holds nothing");
+        assert_eq!(offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
+        let untouched = offer::next(&app.ctx, world.sites[2].worker, &OfferRequest::default()).await.unwrap();
+        assert_eq!(untouched, WorkOffer::Nothing, "who never had a lease holds nothing");
     }
 
     async fn only_the_lead_measures_and_only_what_the_job_names(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         let (lead, other) = (world.lease(0).await, world.lease(1).await);
         let (leader, party) = (world.sites[0].worker, world.sites[1].worker);
@@ -269,7 +269,7 @@ on_both! {
     }
 
     async fn a_job_is_nobodys_business_outside_its_consortium(app: &TestApp) {
-        let (world, other) = (World::new(&app.ctx, 1, 50.0).await, World::new(&app.ctx, 1, 50.0).await);
+        let (world, other) = (TestConsortium::new(&app.ctx, 1, 50.0).await, TestConsortium::new(&app.ctx, 1, 50.0).await);
         let job = world.propose(world.spec(1)).await.unwrap();
         let stranger = &other.sites[0].steward;
         assert_eq!(get(&app.ctx, stranger, job.summary.id).await.unwrap_err().code(), Code::NotFound);

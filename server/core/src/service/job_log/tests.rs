@@ -5,7 +5,7 @@ use undertone_api::job::log::{Fault, LogEvent, LogLevel, LogQuery, MOST_EVENTS, 
 use undertone_api::problem::Code;
 
 use super::{Said, append, export, last, list, note};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both};
 
 fn said(sequence: u64, at_unix: i64, event: SiteEvent) -> Said {
@@ -14,8 +14,8 @@ fn said(sequence: u64, at_unix: i64, event: SiteEvent) -> Said {
 
 const BEGUN: SiteEvent = SiteEvent::Phase { phase: Phase::Begun };
 
-async fn at_work(app: &TestApp) -> (World, Job, String) {
-    let world = World::new(&app.ctx, 2, 50.0).await;
+async fn at_work(app: &TestApp) -> (TestConsortium, Job, String) {
+    let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
     let job = world.queued(2).await;
     let lease = world.lease(1).await;
     app.clock.advance(time::Duration::seconds(10));
@@ -129,7 +129,7 @@ on_both! {
         assert_eq!(list(&app.ctx, reader, job.summary.id, &strange).await.unwrap_err().code(), Code::ValidationFailed);
         let known = last(app.ctx.db.read(), job.summary.id.0).await.unwrap()[&world.sites[1].dataset.0];
         assert_eq!((known.event, known.skew_seconds), (fault, 0));
-        let stranger = World::new(&app.ctx, 1, 1.0).await.sites.remove(1).steward;
+        let stranger = TestConsortium::new(&app.ctx, 1, 1.0).await.sites.remove(1).steward;
         assert_eq!(list(&app.ctx, &stranger, job.summary.id, &LogQuery::default()).await.unwrap_err().code(), Code::NotFound);
     }
 

@@ -4,12 +4,12 @@ use sea_orm::EntityTrait as _;
 use time::Duration;
 use undertone_api::problem::Code;
 
-use super::{SECONDS, extend, held, still_at_work};
+use super::{SECONDS, extend, find_lease, still_at_work};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::lease;
 use crate::service::job;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 async fn row(ctx: &Ctx, token: &str) -> Option<lease::Model> {
@@ -23,10 +23,10 @@ fn code(said: Result<(), Error>) -> Option<Code> {
 
 on_both! {
     async fn a_lease_is_extended_once_by_all_who_come_and_never_after_a_later_one_has_begun(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         world.queued(1).await;
         let (worker, first) = (world.sites[1].worker, world.lease(1).await);
-        let looked = held(app.ctx.db.read(), worker, &first).await.unwrap();
+        let looked = find_lease(app.ctx.db.read(), worker, &first).await.unwrap();
         extend(&app.ctx, &looked, &first).await.unwrap();
         assert_eq!(row(&app.ctx, &first).await.unwrap().expires_at, looked.row.expires_at, "it has long to go");
         app.clock.advance(Duration::seconds(30));
@@ -44,10 +44,10 @@ on_both! {
     }
 
     async fn who_looked_before_is_told_what_has_changed_since(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let (worker, token) = (world.sites[1].worker, world.lease(1).await);
-        let looked = held(app.ctx.db.read(), worker, &token).await.unwrap();
+        let looked = find_lease(app.ctx.db.read(), worker, &token).await.unwrap();
         assert_eq!(code(still_at_work(app.ctx.db.read(), &looked, &token).await), None);
         let next = world.lease(1).await;
         assert_eq!(code(still_at_work(app.ctx.db.read(), &looked, &token).await), Some(Code::LeaseLost));

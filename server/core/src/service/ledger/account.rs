@@ -29,7 +29,7 @@ const OBSERVER: &str = "insider";
 
 /// The key of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct LedgerAccountKey {
     /// The party.
     pub organization: OrganizationId,
     /// The lineage.
@@ -40,7 +40,7 @@ pub struct Key {
     adjacency: Adjacency,
 }
 
-impl Key {
+impl LedgerAccountKey {
     /// Returns the key of the account to which charges under `adjacency` go.
     pub const fn new(
         organization: OrganizationId,
@@ -54,7 +54,7 @@ impl Key {
 
 /// An account in memory, while its transaction is the single writer.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct OpenAccount {
     row: account::Model,
     /// Whether it has no row yet.
     new: bool,
@@ -64,7 +64,7 @@ pub struct Held {
 
 /// The content of a new ledger row.
 #[derive(Debug, Clone)]
-pub struct Line<'a> {
+pub struct NewEntry<'a> {
     /// The kind of the entry.
     pub kind: EntryKind,
     /// The job.
@@ -81,8 +81,8 @@ pub struct Line<'a> {
     pub receipt: Option<&'a str>,
 }
 
-impl Held {
-    fn of(row: account::Model) -> Result<Self, Error> {
+impl OpenAccount {
+    fn from_row(row: account::Model) -> Result<Self, Error> {
         let balance = from_json(&row.balance)?;
         Ok(Self { row, new: false, balance })
     }
@@ -108,7 +108,7 @@ impl Held {
     }
 
     /// Appends an evidence row. Returns its leaf for the log.
-    pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: Line<'_>) -> Result<LogLeaf, Error> {
+    pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: NewEntry<'_>) -> Result<LogLeaf, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
             sequence: self.row.entries + 1,
@@ -144,17 +144,17 @@ impl Held {
 }
 
 /// Returns the account with this key, if there is one.
-pub async fn find(connection: &impl ConnectionTrait, key: Key) -> Result<Option<account::Model>, Error> {
+pub async fn find(connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<Option<account::Model>, Error> {
     Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
 }
 
 /// Returns the balances of the existing accounts with these keys, in one query.
 pub async fn balances(
     connection: &impl ConnectionTrait,
-    keys: &BTreeSet<Key>,
-) -> Result<BTreeMap<Key, Balance>, Error> {
+    keys: &BTreeSet<LedgerAccountKey>,
+) -> Result<BTreeMap<LedgerAccountKey, Balance>, Error> {
     let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
-    let mut found = BTreeMap::new();
+    let mut balances = BTreeMap::new();
     for key in keys {
         let (unit, adjacency) = (word(&key.unit)?, word(&key.adjacency)?);
         let is_it = |row: &&account::Model| {
@@ -164,17 +164,17 @@ pub async fn balances(
                 && row.observer == OBSERVER
         };
         if let Some(row) = rows.iter().find(is_it) {
-            found.insert(*key, from_json(&row.balance)?);
+            balances.insert(*key, from_json(&row.balance)?);
         }
     }
-    Ok(found)
+    Ok(balances)
 }
 
 /// Returns the account with this key. If there is none, returns one without a budget, which is not stored before
-/// [`Held::begin`].
-pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Result<Held, Error> {
+/// [`OpenAccount::begin`].
+pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<OpenAccount, Error> {
     if let Some(found) = find(connection, key).await? {
-        return Held::of(found);
+        return OpenAccount::from_row(found);
     }
     let row = account::Model {
         id: ctx.id::<AccountId>().0,
@@ -189,13 +189,13 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: Key) -> Res
         head: chain::origin(),
         created_at: ctx.now(),
     };
-    Ok(Held { balance: from_json(&row.balance)?, row, new: true })
+    Ok(OpenAccount { balance: from_json(&row.balance)?, row, new: true })
 }
 
 /// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
-pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, Held)>, Error> {
+pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
-    rows.into_iter().map(|(reserved, row)| Ok((reserved, Held::of(row)?))).collect()
+    rows.into_iter().map(|(reserved, row)| Ok((reserved, OpenAccount::from_row(row)?))).collect()
 }
 
 /// Returns the same reservations with the accounts' rows.
@@ -206,7 +206,7 @@ pub(super) async fn reservations(
 ) -> Result<Vec<(reservation::Model, account::Model)>, Error> {
     let on =
         reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
-    let found = reservation::Entity::find()
+    let rows = reservation::Entity::find()
         .filter(reservation::Column::JobId.eq(job))
         .filter(reservation::Column::DatasetId.eq(dataset))
         .join(JoinType::LeftJoin, on.into())
@@ -215,12 +215,12 @@ pub(super) async fn reservations(
         .select_also(account::Entity)
         .all(connection)
         .await?;
-    let known = |(reserved, row): (reservation::Model, Option<account::Model>)| {
+    let with_account = |(reserved, row): (reservation::Model, Option<account::Model>)| {
         let row =
             row.ok_or_else(|| Error::internal("reading an account", "a reservation names one that is not there"))?;
         Ok((reserved, row))
     };
-    found.into_iter().map(known).collect()
+    rows.into_iter().map(with_account).collect()
 }
 
 /// Returns the limited units of a lineage, with the balances of their accounts, in a stable order.
@@ -261,7 +261,7 @@ pub(crate) async fn of_lineages(
     Ok(rows.all(connection).await?)
 }
 
-fn is(key: Key) -> Result<sea_orm::sea_query::Condition, Error> {
+fn is(key: LedgerAccountKey) -> Result<sea_orm::sea_query::Condition, Error> {
     Ok(sea_orm::Condition::all()
         .add(account::Column::OrganizationId.eq(key.organization.0))
         .add(account::Column::LineageId.eq(key.lineage.0))

@@ -18,8 +18,8 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::account::{self, Key};
-use super::{Ask, reserve, settle};
+use super::account::{self, LedgerAccountKey};
+use super::{ChargeRequest, reserve, settle};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::{to_json, word};
@@ -31,7 +31,7 @@ const BARE: usize = 500;
 
 /// The durations of one kind of transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
+pub struct BenchFigures {
     /// `bare`, `reserve`, `commit`, `settle`, or `ledger` for the three together.
     pub operation: &'static str,
     /// The number of concurrent clients.
@@ -47,7 +47,7 @@ pub struct Figures {
 }
 
 /// One client: a site with an account of its own.
-struct Client {
+struct BenchClient {
     key: SigningKey,
     organization: OrganizationId,
     worker: WorkerId,
@@ -61,7 +61,7 @@ struct Client {
 
 /// The durations of one client.
 #[derive(Default)]
-struct Times {
+struct ClientTimes {
     reserve: Vec<Duration>,
     commit: Vec<Duration>,
     settle: Vec<Duration>,
@@ -77,7 +77,7 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
         // The settings of the writing connection; those of the readers do not matter.
         _ => &["PRAGMA journal_mode", "PRAGMA synchronous"],
     };
-    let mut said = Vec::new();
+    let mut values = Vec::new();
     for setting in settings {
         let (name, statement) =
             (setting.to_lowercase(), Statement::from_string(ctx.db.read().get_database_backend(), *setting));
@@ -88,16 +88,16 @@ pub async fn durability(ctx: &Ctx) -> Result<String, Error> {
                 .ok()
         });
         let name = name.split(' ').next_back().unwrap_or_default().to_owned();
-        said.push(format!("{name}={}", value.unwrap_or_default()));
+        values.push(format!("{name}={}", value.unwrap_or_default()));
     }
-    Ok(said.join(" "))
+    Ok(values.join(" "))
 }
 
 /// Inserts one row of a table without keys or triggers, `each` times by each client.
 ///
 /// # Errors
 /// When the database refuses.
-pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Error> {
+pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<BenchFigures, Error> {
     let table = "CREATE TABLE IF NOT EXISTS bench_row (number BIGINT NOT NULL, content TEXT NOT NULL)";
     ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(table).await?)).await?;
     let content = "0".repeat(BARE);
@@ -108,9 +108,9 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
         spawned(async move {
             let mut times = Vec::with_capacity(each);
             for _ in 0..each {
-                let asked = Instant::now();
+                let start = Instant::now();
                 ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(&insert).await?)).await?;
-                times.push(asked.elapsed());
+                times.push(start.elapsed());
             }
             Ok(times)
         })
@@ -123,15 +123,16 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<Figures, Err
 ///
 /// # Errors
 /// When the database refuses.
-pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<Figures>, Error> {
-    let mut made = Vec::with_capacity(clients);
+pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<BenchFigures>, Error> {
+    let mut fleet = Vec::with_capacity(clients);
     for _ in 0..clients {
-        made.push(Client::new(ctx, jobs, releases).await?);
+        fleet.push(BenchClient::new(ctx, jobs, releases).await?);
     }
     let began = Instant::now();
-    let all = try_join_all(made.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
+    let all = try_join_all(fleet.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
     let took = began.elapsed();
-    let times = |of: fn(&Times) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
+    let times =
+        |of: fn(&ClientTimes) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
     let (reserve, commit, settle) =
         (times(|times| &times.reserve), times(|times| &times.commit), times(|times| &times.settle));
     let together = [reserve.clone(), commit.clone(), settle.clone()].concat();
@@ -147,17 +148,17 @@ async fn spawned<T: Send + 'static>(work: impl Future<Output = Result<T, Error>>
     tokio::spawn(work).await.map_err(|error| Error::internal("measuring", error))?
 }
 
-fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> Figures {
+fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> BenchFigures {
     times.sort_unstable();
     let at = |part: f64| {
         let index = ((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1));
         times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3)
     };
     let per_second = took.map(|took| times.len() as f64 / took.as_secs_f64());
-    Figures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
+    BenchFigures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
 }
 
-impl Client {
+impl BenchClient {
     /// Makes a site with an account, a limit, and jobs that only the ledger uses.
     async fn new(ctx: &Ctx, jobs: usize, releases: u64) -> Result<Self, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::internal("preparing a measurement", error.to_string());
@@ -186,12 +187,12 @@ impl Client {
                 let row = organization::Model { id: client.organization.0, name, created_at: ctx.now() };
                 row.into_active_model().insert(tx).await?;
                 client.worker_row(ctx).into_active_model().insert(tx).await?;
-                let mut held = account::open(ctx, tx, client.account()).await?;
-                let began = held.begin(tx).await?;
-                held.balance.set_budget(limits).map_err(|error| wrong(&error))?;
+                let mut account = account::open(ctx, tx, client.account()).await?;
+                let began = account.begin(tx).await?;
+                account.balance.set_budget(limits).map_err(|error| wrong(&error))?;
                 let set = budget::Model {
                     id: ctx.id::<Uuid>(),
-                    account_id: held.id(),
+                    account_id: account.id(),
                     epsilon: 100.0,
                     delta: 1e-6,
                     limits: to_json(&limits)?,
@@ -201,7 +202,7 @@ impl Client {
                 let leaves: Vec<_> = began.into_iter().chain([log::leaf::of_limit(&set)]).collect();
                 set.into_active_model().insert(tx).await?;
                 log::append(ctx, tx, &leaves).await?;
-                held.save(tx).await?;
+                account.save(tx).await?;
                 for id in &client.jobs {
                     client.job_row(ctx, *id)?.into_active_model().insert(tx).await?;
                     client.part_row(*id)?.into_active_model().insert(tx).await?;
@@ -212,9 +213,9 @@ impl Client {
         Ok(client)
     }
 
-    const fn account(&self) -> Key {
+    const fn account(&self) -> LedgerAccountKey {
         let Charge { unit, adjacency, .. } = self.charge;
-        Key::new(self.organization, self.lineage, unit, adjacency)
+        LedgerAccountKey::new(self.organization, self.lineage, unit, adjacency)
     }
 
     fn worker_row(&self, ctx: &Ctx) -> worker::Model {
@@ -294,31 +295,31 @@ impl Client {
         })
     }
 
-    async fn run(mut self, ctx: Ctx) -> Result<Times, Error> {
-        let mut times = Times::default();
+    async fn run(mut self, ctx: Ctx) -> Result<ClientTimes, Error> {
+        let mut times = ClientTimes::default();
         for id in std::mem::take(&mut self.jobs) {
-            let asks = [Ask {
+            let asks = [ChargeRequest {
                 dataset: self.dataset,
                 dataset_name: String::new(),
                 organization: self.organization,
                 lineage: self.lineage,
                 charge: self.charge.clone(),
             }];
-            let asked = Instant::now();
+            let start = Instant::now();
             let refusals = ctx.db.write("reserve", async |tx| reserve(&ctx, tx, id, &asks).await).await?;
-            times.reserve.push(asked.elapsed());
+            times.reserve.push(start.elapsed());
             if !refusals.is_empty() {
                 return Err(Error::internal("measuring", "the limit is too small for the measurement"));
             }
             for round in 1..=self.charge.releases {
                 let signed = [self.receipt(&ctx, id, round as u32)?];
-                let asked = Instant::now();
+                let start = Instant::now();
                 ctx.db.write("commit", async |tx| receipt::accept(&ctx, tx, self.worker, &signed).await).await?;
-                times.commit.push(asked.elapsed());
+                times.commit.push(start.elapsed());
             }
-            let asked = Instant::now();
+            let start = Instant::now();
             ctx.db.write("settle", async |tx| settle(&ctx, tx, id, self.dataset.0).await).await?;
-            times.settle.push(asked.elapsed());
+            times.settle.push(start.elapsed());
         }
         Ok(times)
     }

@@ -6,14 +6,14 @@
 use sea_orm::ConnectionTrait;
 use undertone_api::budget::BudgetRefusal;
 
-use super::{Ask, account, figures};
+use super::{ChargeRequest, account, figures};
 use crate::error::Error;
 
 /// The request of a job to one account.
 #[derive(Debug, Clone)]
 pub(super) struct AccountCharge {
     /// The charge, converted to this account's unit.
-    pub(super) ask: Ask,
+    pub(super) ask: ChargeRequest,
     /// Whether the account is that of the protected unit.
     pub(super) own: bool,
 }
@@ -21,7 +21,7 @@ pub(super) struct AccountCharge {
 /// Returns the accounts that `asks` charge, and the refusals of the limits at which a job has no price.
 pub(super) async fn accounts(
     connection: &impl ConnectionTrait,
-    asks: &[Ask],
+    asks: &[ChargeRequest],
 ) -> Result<(Vec<AccountCharge>, Vec<BudgetRefusal>), Error> {
     let lineages = asks.iter().map(|ask| ask.lineage.0).collect();
     let limited = account::limited_of(connection, lineages).await?;
@@ -36,7 +36,7 @@ pub(super) async fn accounts(
                 continue;
             }
             match ask.charge.for_unit(*unit) {
-                Ok(charge) => charged.push(AccountCharge { ask: Ask { charge, ..ask.clone() }, own: false }),
+                Ok(charge) => charged.push(AccountCharge { ask: ChargeRequest { charge, ..ask.clone() }, own: false }),
                 Err(error) => {
                     refusals.push(figures::unpriced(balance, ask, *unit, ask.charge.explain_refusal(*unit, error)));
                 }

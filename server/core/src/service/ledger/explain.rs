@@ -150,7 +150,7 @@ async fn receipt_of(
     let row = receipt::Entity::find().filter(receipt::Column::Digest.eq(digest)).one(connection).await?;
     let Some(row) = row else { return Ok(None) };
     let name = worker::Entity::find_by_id(row.worker_id).one(connection).await?.map(|worker| worker.name);
-    let keys = site_key::of(connection, row.worker_id.into()).await?;
+    let keys = site_key::load_keys(connection, row.worker_id.into()).await?;
     let signed = Signed { payload: row.payload, signature: row.signature };
     let opened = signed.open::<Receipt>(keys.key_of_receipt(row.sequence as u64));
     let word = countersignature::Entity::find_by_id((row.worker_id, row.sequence)).one(connection).await?;

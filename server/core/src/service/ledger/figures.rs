@@ -6,7 +6,7 @@ use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
 use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
 
-use super::Ask;
+use super::ChargeRequest;
 use crate::error::Error;
 
 /// Returns the cost of one release of a charge on the account's orders.
@@ -15,7 +15,7 @@ pub(super) fn price(balance: &Balance, charge: &Charge) -> Result<Cost, Error> {
 }
 
 /// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
-pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &Ask) -> BudgetRefusal {
+pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &ChargeRequest) -> BudgetRefusal {
     let summary = balance.summary();
     let shortfall = refused.shortfall();
     BudgetRefusal {
@@ -51,7 +51,7 @@ const fn exceeded_part(refused: &ledger::Refusal) -> ExceededPart {
 }
 
 /// Returns the refusal by an account of another unit, at which a job has no price.
-pub(super) fn unpriced(balance: &Balance, ask: &Ask, unit: PrivacyUnit, reason: String) -> BudgetRefusal {
+pub(super) fn unpriced(balance: &Balance, ask: &ChargeRequest, unit: PrivacyUnit, reason: String) -> BudgetRefusal {
     let summary = balance.summary();
     BudgetRefusal {
         dataset: ask.dataset,
@@ -102,10 +102,10 @@ mod tests {
 
     use super::refusal;
     use crate::service::job::refused::in_words;
-    use crate::service::ledger::Ask;
+    use crate::service::ledger::ChargeRequest;
 
-    fn ask(event: Event, releases: u64) -> Ask {
-        Ask {
+    fn ask(event: Event, releases: u64) -> ChargeRequest {
+        ChargeRequest {
             dataset: DatasetId(Uuid::nil()),
             dataset_name: "rounds".to_owned(),
             organization: OrganizationId(Uuid::nil()),
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    fn refused(balance: &mut Balance, ask: &Ask) -> undertone_api::budget::BudgetRefusal {
+    fn refused(balance: &mut Balance, ask: &ChargeRequest) -> undertone_api::budget::BudgetRefusal {
         let cost = balance.price(&ask.charge.event, ask.charge.adjacency).unwrap();
         match balance.reserve(ReservationId(2), &cost, ask.charge.releases) {
             Err(LedgerError::Refused(refused)) => refusal(balance, &refused, ask),

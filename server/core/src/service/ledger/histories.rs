@@ -6,7 +6,7 @@ use undertone_api::ledger::AccountHistory;
 use uuid::Uuid;
 
 use super::account;
-use super::history::{MOST_ROWS, POINTS, steps, told};
+use super::history::{MOST_ROWS, POINTS, build_history, steps};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -27,24 +27,24 @@ pub async fn histories(
 ) -> Result<Vec<(DatasetId, Vec<AccountHistory>)>, Error> {
     policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
     let tx = ctx.db.snapshot().await?;
-    let mut named = dataset::rows(&tx, consortium).await?;
+    let mut rows = dataset::rows(&tx, consortium).await?;
     let place = |row: &dataset_row::Model| ids.iter().position(|id| id.0 == row.id);
     let reads = |id: Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization(id.into()));
-    named.retain(|row| place(row).is_some() && reads(row.organization_id));
-    named.sort_by_key(place);
-    let all = of(&tx, &named, MOST_ROWS).await?;
+    rows.retain(|row| place(row).is_some() && reads(row.organization_id));
+    rows.sort_by_key(place);
+    let all = load_histories(&tx, &rows, MOST_ROWS).await?;
     tx.rollback().await?;
     Ok(all)
 }
 
 /// Returns the histories of datasets whose accounts have up to `most` rows together.
-pub(super) async fn of(
+pub(super) async fn load_histories(
     connection: &impl ConnectionTrait,
     datasets: &[dataset_row::Model],
     mut most: i64,
 ) -> Result<Vec<(DatasetId, Vec<AccountHistory>)>, Error> {
     let accounts = account::of_lineages(connection, datasets.iter().map(|row| row.lineage_id).collect()).await?;
-    let mut kept = Vec::new();
+    let mut selection = Vec::new();
     for row in datasets {
         let is_own = |account: &&account_row::Model| {
             (account.organization_id, account.lineage_id) == (row.organization_id, row.lineage_id)
@@ -53,15 +53,15 @@ pub(super) async fn of(
         let rows: i64 = own.iter().map(|account| account.entries).sum();
         if rows <= most {
             most -= rows;
-            kept.push((DatasetId(row.id), own));
+            selection.push((DatasetId(row.id), own));
         }
     }
-    let ids = kept.iter().flat_map(|(_, own)| own).map(|account| account.id).collect();
+    let ids = selection.iter().flat_map(|(_, own)| own).map(|account| account.id).collect();
     let steps = steps(connection, ids).await?;
     let none = Vec::new();
-    let mut all = Vec::with_capacity(kept.len());
-    for (id, own) in kept {
-        let histories = own.into_iter().map(|row| told(row, steps.get(&row.id).unwrap_or(&none), POINTS));
+    let mut all = Vec::with_capacity(selection.len());
+    for (id, own) in selection {
+        let histories = own.into_iter().map(|row| build_history(row, steps.get(&row.id).unwrap_or(&none), POINTS));
         all.push((id, histories.collect::<Result<Vec<_>, _>>()?));
     }
     Ok(all)
@@ -73,15 +73,15 @@ mod tests {
 
     use undertone_api::problem::Code;
 
-    use super::{histories, of};
+    use super::{histories, load_histories};
     use crate::service::dataset;
     use crate::service::ledger::history;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     on_both! {
         async fn several_histories_are_those_that_are_the_readers_each_as_it_is_told_alone(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 3, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             let job = world.queued(2).await;
             let lease = world.lease(1).await;
             world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -90,9 +90,9 @@ mod tests {
 
             let mut both = world.sites[1].steward.clone();
             both.member.grants.extend(world.sites[2].steward.member.grants.iter().copied());
-            let told = histories(&app.ctx, &both, world.consortium, &ids).await.unwrap();
-            assert_eq!(told.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids[1..], "the third is not theirs to read");
-            for (id, accounts) in &told {
+            let all = histories(&app.ctx, &both, world.consortium, &ids).await.unwrap();
+            assert_eq!(all.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ids[1..], "the third is not theirs to read");
+            for (id, accounts) in &all {
                 assert_eq!(*accounts, history(&app.ctx, &both, *id).await.unwrap());
             }
 
@@ -101,11 +101,11 @@ mod tests {
             rows.retain(|row| ids[1..].iter().any(|id| id.0 == row.id));
             rows.sort_by_key(|row| row.id != ids[1].0);
             for (most, left) in [(3, vec![ids[1], ids[2]]), (2, vec![ids[1]]), (1, vec![ids[2]]), (0, Vec::new())] {
-                let kept = of(app.ctx.db.read(), &rows, most).await.unwrap();
-                assert_eq!(kept.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), left, "up to {most} rows");
+                let selection = load_histories(app.ctx.db.read(), &rows, most).await.unwrap();
+                assert_eq!(selection.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), left, "up to {most} rows");
             }
 
-            let stranger = World::new(&app.ctx, 1, 8.0).await.sites.remove(1).steward;
+            let stranger = TestConsortium::new(&app.ctx, 1, 8.0).await.sites.remove(1).steward;
             let hidden = histories(&app.ctx, &stranger, world.consortium, &ids).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);
         }

@@ -42,7 +42,7 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
     let mut all = Vec::new();
     for row in account::of_lineages(&tx, vec![dataset.lineage.0]).await? {
         if row.organization_id == dataset.organization.0 {
-            all.push(of(&tx, &row, MOST_ROWS, POINTS).await?);
+            all.push(load_history(&tx, &row, MOST_ROWS, POINTS).await?);
         }
     }
     tx.rollback().await?;
@@ -50,13 +50,13 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Acco
 }
 
 /// A step in the history of an account.
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     Limit(OffsetDateTime, Budget),
     Entry(Box<ledger_entry::Model>),
 }
 
 /// The reserved and paid releases of a job.
-struct Part {
+struct JobReleases {
     job: Uuid,
     cost: Curve,
     releases: u64,
@@ -65,7 +65,7 @@ struct Part {
 }
 
 /// Returns the history of one account of at most `most` rows, in about `wanted` points.
-pub(super) async fn of(
+pub(super) async fn load_history(
     connection: &impl ConnectionTrait,
     row: &account_row::Model,
     most: i64,
@@ -76,28 +76,31 @@ pub(super) async fn of(
         return Err(Error::problem(Code::TooLarge, format!("{detail}: read the rows themselves, page by page")));
     }
     let steps = steps(connection, vec![row.id]).await?.remove(&row.id).unwrap_or_default();
-    told(row, &steps, wanted)
+    build_history(row, &steps, wanted)
 }
 
 /// Returns the history of an account from its steps, in about `wanted` points.
-pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> Result<AccountHistory, Error> {
+pub(super) fn build_history(
+    row: &account_row::Model,
+    steps: &[HistoryStep],
+    wanted: usize,
+) -> Result<AccountHistory, Error> {
     let adjacency: Adjacency = from_word(&row.adjacency)?;
-    let kept = kept(steps, wanted);
     let mut budget: Option<Budget> = None;
-    let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
+    let mut parts: BTreeMap<(Uuid, Uuid), JobReleases> = BTreeMap::new();
     let mut points = Vec::new();
-    for (step, kept) in steps.iter().zip(kept) {
+    for (step, is_point) in steps.iter().zip(select_points(steps, wanted)) {
         let (at, entry) = match step {
-            Step::Limit(at, limits) => {
+            HistoryStep::Limit(at, limits) => {
                 budget = Some(*limits);
                 (*at, None)
             }
-            Step::Entry(entry) => {
+            HistoryStep::Entry(entry) => {
                 follow(&mut parts, entry, adjacency, budget)?;
                 (entry.at, Some(&**entry))
             }
         };
-        if kept {
+        if is_point {
             let summary = balance(budget, &parts)?.summary();
             points.push(HistoryPoint {
                 at,
@@ -126,7 +129,7 @@ pub(super) fn told(row: &account_row::Model, steps: &[Step], wanted: usize) -> R
 pub(super) async fn steps(
     connection: &impl ConnectionTrait,
     ids: Vec<Uuid>,
-) -> Result<HashMap<Uuid, Vec<Step>>, Error> {
+) -> Result<HashMap<Uuid, Vec<HistoryStep>>, Error> {
     let entries =
         ledger_entry::Entity::find().filter(ledger_entry::Column::AccountId.is_in(ids.clone())).all(connection).await?;
     let limits = budget::Entity::find().filter(budget::Column::AccountId.is_in(ids.clone())).all(connection).await?;
@@ -138,13 +141,13 @@ pub(super) async fn steps(
     let mut entries: BTreeMap<(Uuid, i64), ledger_entry::Model> =
         entries.into_iter().map(|entry| ((entry.account_id, entry.sequence), entry)).collect();
     let mut limits: BTreeMap<Uuid, budget::Model> = limits.into_iter().map(|limit| (limit.id, limit)).collect();
-    let mut steps: HashMap<Uuid, Vec<Step>> = HashMap::new();
+    let mut steps: HashMap<Uuid, Vec<HistoryStep>> = HashMap::new();
     for leaf in leaves {
         let account = leaf.account_id;
         if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&(account, sequence))) {
-            steps.entry(account).or_default().push(Step::Entry(Box::new(entry)));
+            steps.entry(account).or_default().push(HistoryStep::Entry(Box::new(entry)));
         } else if let Some(limit) = leaf.budget_id.and_then(|id| limits.remove(&id)) {
-            steps.entry(account).or_default().push(Step::Limit(limit.set_at, from_json(&limit.limits)?));
+            steps.entry(account).or_default().push(HistoryStep::Limit(limit.set_at, from_json(&limit.limits)?));
         }
     }
     Ok(steps)
@@ -152,8 +155,8 @@ pub(super) async fn steps(
 
 /// Returns whether each step becomes a point: every step except commits, and as many commits as to leave about `wanted`
 /// points; always the last commit of a sequence.
-fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
-    let pays = |step: &Step| matches!(step, Step::Entry(entry) if entry.kind == "commit");
+fn select_points(steps: &[HistoryStep], wanted: usize) -> Vec<bool> {
+    let pays = |step: &HistoryStep| matches!(step, HistoryStep::Entry(entry) if entry.kind == "commit");
     let payments = steps.iter().filter(|step| pays(step)).count();
     let others = steps.len() - payments;
     let stride = payments.div_ceil(wanted.saturating_sub(others).max(1)).max(1);
@@ -173,7 +176,7 @@ fn kept(steps: &[Step], wanted: usize) -> Vec<bool> {
 
 /// Applies a row. An exact release is outside of every balance.
 fn follow(
-    parts: &mut BTreeMap<(Uuid, Uuid), Part>,
+    parts: &mut BTreeMap<(Uuid, Uuid), JobReleases>,
     row: &ledger_entry::Model,
     adjacency: Adjacency,
     budget: Option<Budget>,
@@ -188,7 +191,7 @@ fn follow(
             let grid = Balance::new(budget).grid().clone();
             let cost = mechanism::curve(&event, adjacency, &grid)
                 .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
-            let part = Part { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
+            let part = JobReleases { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
             parts.insert(key, part);
         }
         EntryKind::Commit => {
@@ -205,7 +208,7 @@ fn follow(
     Ok(())
 }
 
-fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Balance, Error> {
+fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -> Result<Balance, Error> {
     let wrong = |error| Error::internal("adding the rows of an account up", error);
     let reservations = parts.values().zip(0_u128..).map(|(part, id)| {
         Reservation::from_parts(ReservationId(id), part.cost.clone(), part.releases, part.committed, part.settled)
@@ -215,10 +218,10 @@ fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resu
 }
 
 /// Returns the use by each job, at the order that determines the remaining budget of the account.
-fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Result<Vec<JobShare>, Error> {
+fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -> Result<Vec<JobShare>, Error> {
     let Some(limits) = budget else { return Ok(Vec::new()) };
     let whole = balance(budget, parts)?;
-    let held: Vec<f64> =
+    let losses: Vec<f64> =
         whole.spent().losses().zip(whole.reserved().losses()).map(|(a, b)| a.1.plus(b.1).to_f64_up()).collect();
     let best = limits
         .shares()
@@ -226,22 +229,23 @@ fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), Part>) -> Resul
         .enumerate()
         .filter_map(|(index, share)| share.map(|share| (index, share.to_f64_down())))
         .filter(|(_, share)| *share > 0.0)
-        .min_by(|a, b| (held[a.0] / a.1).total_cmp(&(held[b.0] / b.1)));
+        .min_by(|a, b| (losses[a.0] / a.1).total_cmp(&(losses[b.0] / b.1)));
     let Some((order, most)) = best else { return Ok(Vec::new()) };
     let part = |curve: &Curve| curve.losses().nth(order).map_or(0.0, |(_, loss)| loss.to_f64_up()) / most;
     let mut jobs: BTreeMap<Uuid, (f64, f64, u64, Vec<Reservation>)> = BTreeMap::new();
-    for held in parts.values() {
-        let open = if held.settled { 0 } else { held.releases.saturating_sub(held.committed) };
-        let job = jobs.entry(held.job).or_default();
-        job.0 += part(&held.cost.times(held.committed));
-        job.1 += part(&held.cost.times(open));
-        job.2 += held.committed;
-        let paid = Reservation::from_parts(ReservationId(0), held.cost.clone(), held.releases, held.committed, true);
-        job.3.push(paid.map_err(|error| Error::internal("adding the rows of an account up", error))?);
+    for entry in parts.values() {
+        let open = if entry.settled { 0 } else { entry.releases.saturating_sub(entry.committed) };
+        let job = jobs.entry(entry.job).or_default();
+        job.0 += part(&entry.cost.times(entry.committed));
+        job.1 += part(&entry.cost.times(open));
+        job.2 += entry.committed;
+        let reservation =
+            Reservation::from_parts(ReservationId(0), entry.cost.clone(), entry.releases, entry.committed, true);
+        job.3.push(reservation.map_err(|error| Error::internal("adding the rows of an account up", error))?);
     }
     let mut shares = Vec::with_capacity(jobs.len());
-    for (job, (spent, reserved, releases, paid)) in jobs {
-        let alone = Balance::rebuilt(budget, &paid).map_err(|error| Error::internal("pricing a job", error))?;
+    for (job, (spent, reserved, releases, reservations)) in jobs {
+        let alone = Balance::rebuilt(budget, &reservations).map_err(|error| Error::internal("pricing a job", error))?;
         shares.push(JobShare { job: job.into(), spent, reserved, releases, alone: alone.summary().spent_epsilon });
     }
     shares.sort_by(|a, b| (b.spent + b.reserved).total_cmp(&(a.spent + a.reserved)).then(a.job.cmp(&b.job)));

@@ -13,7 +13,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use uuid::Uuid;
 
-use super::read::{Wanted, condition, shown};
+use super::read::{EntryFilter, condition, to_entry};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -28,7 +28,7 @@ const NAMED: usize = 5000;
 
 /// The newest rows of a consortium.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Newest {
+pub struct NewestEntries {
     /// The rows, each with the dataset that was charged.
     pub rows: Vec<(DatasetId, LedgerEntry)>,
     /// The number of datasets that are not public and whose rows the caller may not read.
@@ -45,9 +45,9 @@ pub async fn newest(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    wanted: &Wanted,
+    wanted: &EntryFilter,
     most: u64,
-) -> Result<Newest, Error> {
+) -> Result<NewestEntries, Error> {
     policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
     let datasets = dataset::rows(ctx.db.read(), consortium).await?;
     let reads = |id: &Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization((*id).into()));
@@ -60,8 +60,8 @@ pub async fn newest(
     // SQLite compares texts, in which the fraction of a second has no fixed length.
     rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
     let rows =
-        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), shown(row)?))).collect::<Result<_, Error>>()?;
-    Ok(Newest { rows, closed: datasets.iter().filter(closed).count() })
+        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), to_entry(row)?))).collect::<Result<_, Error>>()?;
+    Ok(NewestEntries { rows, closed: datasets.iter().filter(closed).count() })
 }
 
 /// Returns the condition that a row belongs to these organizations' accounts. With at most `few` rows in at most
@@ -94,7 +94,7 @@ async fn readable(
 }
 
 /// Returns the last of the readable rows.
-fn last(readable: Expr, wanted: &Wanted, most: u64) -> Result<Select<ledger_entry::Entity>, Error> {
+fn last(readable: Expr, wanted: &EntryFilter, most: u64) -> Result<Select<ledger_entry::Entity>, Error> {
     Ok(ledger_entry::Entity::find()
         .filter(readable)
         .filter(condition(wanted)?)
@@ -122,17 +122,17 @@ mod tests {
     use undertone_api::problem::Code;
     use uuid::Uuid;
 
-    use super::{Newest, last, newest, readable};
+    use super::{NewestEntries, last, newest, readable};
     use crate::auth::Actor;
     use crate::service::dataset;
     use crate::service::entity::account;
-    use crate::service::ledger::{Wanted, search};
-    use crate::service::world::World;
+    use crate::service::ledger::{EntryFilter, search};
+    use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 
     /// Queries the same from one dataset after the other.
-    async fn one_by_one(world: &World, actor: &Actor, wanted: &Wanted) -> Newest {
-        let mut all = Newest { rows: Vec::new(), closed: 0 };
+    async fn one_by_one(world: &TestConsortium, actor: &Actor, wanted: &EntryFilter) -> NewestEntries {
+        let mut all = NewestEntries { rows: Vec::new(), closed: 0 };
         for dataset in dataset::list(&world.ctx, actor, world.consortium).await.unwrap() {
             match search(&world.ctx, actor, dataset.id, wanted, &PageQuery::default()).await {
                 Ok(page) => all.rows.extend(page.items.into_iter().map(|row| (dataset.id, row))),
@@ -148,7 +148,7 @@ mod tests {
 
     on_both! {
         async fn the_newest_rows_are_those_that_each_dataset_tells_its_reader(app: &TestApp) {
-            let mut world = World::new(&app.ctx, 3, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             let first = world.queued(2).await;
             app.clock.advance(time::Duration::minutes(1));
             let between = app.ctx.now();
@@ -169,39 +169,39 @@ mod tests {
             let admin = with(vec![RoleGrant { scope: over, role: Role::ConsortiumAdmin }]);
             let own = RoleScope::Organization(world.sites[1].steward.organizations()[0]);
             let researcher = with(vec![RoleGrant { scope: own, role: Role::Researcher }]);
-            let wanted = [
-                Wanted::default(),
-                Wanted { kind: Some(EntryKind::Commit), ..Wanted::default() },
-                Wanted { job: Some(first.summary.id), ..Wanted::default() },
-                Wanted { since: Some(between), ..Wanted::default() },
-                Wanted { until: Some(between), ..Wanted::default() },
+            let filters = [
+                EntryFilter::default(),
+                EntryFilter { kind: Some(EntryKind::Commit), ..EntryFilter::default() },
+                EntryFilter { job: Some(first.summary.id), ..EntryFilter::default() },
+                EntryFilter { since: Some(between), ..EntryFilter::default() },
+                EntryFilter { until: Some(between), ..EntryFilter::default() },
             ];
             let readers = [(&admin, 8, 0), (&world.sites[1].steward, 3, 2), (&world.sites[3].steward, 2, 2), (&researcher, 0, 3)];
             for (reader, rows, closed) in readers {
-                for wanted in &wanted {
-                    let told = newest(&app.ctx, reader, world.consortium, wanted, 50).await.unwrap();
-                    assert_eq!(told, one_by_one(&world, reader, wanted).await, "{wanted:?}");
+                for filter in &filters {
+                    let answer = newest(&app.ctx, reader, world.consortium, filter, 50).await.unwrap();
+                    assert_eq!(answer, one_by_one(&world, reader, filter).await, "{filter:?}");
                 }
-                let all = newest(&app.ctx, reader, world.consortium, &Wanted::default(), 50).await.unwrap();
+                let all = newest(&app.ctx, reader, world.consortium, &EntryFilter::default(), 50).await.unwrap();
                 assert_eq!((all.rows.len(), all.closed), (rows, closed));
-                let few = newest(&app.ctx, reader, world.consortium, &Wanted::default(), 2).await.unwrap();
+                let few = newest(&app.ctx, reader, world.consortium, &EntryFilter::default(), 2).await.unwrap();
                 assert_eq!(few.rows, all.rows[..rows.min(2)]);
             }
-            let other = World::new(&app.ctx, 1, 8.0).await;
+            let other = TestConsortium::new(&app.ctx, 1, 8.0).await;
             let stranger = &other.sites[1].steward;
-            let hidden = newest(&app.ctx, stranger, world.consortium, &Wanted::default(), 50).await.unwrap_err();
+            let hidden = newest(&app.ctx, stranger, world.consortium, &EntryFilter::default(), 50).await.unwrap_err();
             assert_eq!(hidden.code(), Code::NotFound);
-            let elsewhere = newest(&app.ctx, stranger, other.consortium, &Wanted::default(), 50).await.unwrap();
+            let elsewhere = newest(&app.ctx, stranger, other.consortium, &EntryFilter::default(), 50).await.unwrap();
             assert!(elsewhere.rows.is_empty(), "the rows of another consortium");
             let annotator = with(vec![RoleGrant { scope: over, role: Role::Annotator }]);
-            let refused = newest(&app.ctx, &annotator, world.consortium, &Wanted::default(), 50).await.unwrap_err();
+            let refused = newest(&app.ctx, &annotator, world.consortium, &EntryFilter::default(), 50).await.unwrap_err();
             assert_eq!(refused.code(), Code::Forbidden);
         }
 
         /// PostgreSQL decides by the number of rows, and reads all of the few rows of a test.
         async fn few_rows_are_sorted_and_of_many_the_newest_are_found_by_their_time(app: &TestApp) {
             let connection = app.ctx.db.read();
-            let world = World::new(&app.ctx, 3, 50.0).await;
+            let world = TestConsortium::new(&app.ctx, 3, 50.0).await;
             world.queued(1).await;
             let owners: BTreeSet<Uuid> = world.sites[1..].iter().map(|site| site.steward.organizations()[0].0).collect();
             let of_owners = account::Entity::find().filter(account::Column::OrganizationId.is_in(owners.iter().copied()));
@@ -209,15 +209,15 @@ mod tests {
             assert_eq!(accounts.iter().map(|account| account.entries).collect::<Vec<_>>(), [1, 1, 1]);
             for (few, named, sorts) in [(3, 3, true), (2, 3, false), (3, 2, false)] {
                 for kind in [None, Some(EntryKind::Reserve)] {
-                    let wanted = Wanted { kind, ..Wanted::default() };
-                    let asked = last(readable(connection, &owners, few, named).await.unwrap(), &wanted, 50).unwrap();
-                    let found = asked.clone().all(connection).await.unwrap();
-                    assert_eq!(found.len(), 3, "whichever way");
+                    let filter = EntryFilter { kind, ..EntryFilter::default() };
+                    let query = last(readable(connection, &owners, few, named).await.unwrap(), &filter, 50).unwrap();
+                    let rows = query.clone().all(connection).await.unwrap();
+                    assert_eq!(rows.len(), 3, "whichever way");
                     if connection.get_database_backend() != DbBackend::Sqlite {
                         continue;
                     }
-                    let asked = asked.build(DbBackend::Sqlite);
-                    let plan = Statement { sql: format!("EXPLAIN QUERY PLAN {}", asked.sql), ..asked };
+                    let statement = query.build(DbBackend::Sqlite);
+                    let plan = Statement { sql: format!("EXPLAIN QUERY PLAN {}", statement.sql), ..statement };
                     let steps = connection.query_all_raw(plan).await.unwrap();
                     let steps: Vec<String> = steps.iter().map(|step| step.try_get("", "detail").unwrap()).collect();
                     let says = |text: &str| steps.iter().any(|step| step.contains(text));

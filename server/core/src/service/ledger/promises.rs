@@ -9,7 +9,7 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::{Budget, Promises};
 use uuid::Uuid;
 
-use super::history::Step;
+use super::history::HistoryStep;
 use crate::error::Error;
 use crate::service::code::{from_json, to_json, word};
 use crate::service::entity::{budget, ledger_entry, log_leaf};
@@ -37,17 +37,17 @@ pub async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Resul
 }
 
 /// Returns the promises of an account from all its steps.
-pub(super) fn of_steps(steps: &[Step]) -> Result<Vec<PromisedLimit>, Error> {
+pub(super) fn of_steps(steps: &[HistoryStep]) -> Result<Vec<PromisedLimit>, Error> {
     let mut promises = Promises::default();
     for step in steps {
         match step {
-            Step::Limit(_, limits) => promises.set_limit(limits.epsilon(), limits.delta()),
-            Step::Entry(entry) if entry.kind == word(&EntryKind::Commit)? => {
+            HistoryStep::Limit(_, limits) => promises.set_limit(limits.epsilon(), limits.delta()),
+            HistoryStep::Entry(entry) if entry.kind == word(&EntryKind::Commit)? => {
                 if from_json::<Event>(&entry.event)? != Event::NonPrivate {
                     promises.release();
                 }
             }
-            Step::Entry(_) => {}
+            HistoryStep::Entry(_) => {}
         }
     }
     Ok(PromisedLimit::from_promises(&promises))

@@ -17,7 +17,7 @@ use crate::service::entity::ledger_entry;
 
 /// A filter of rows. Every given condition must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct EntryFilter {
     /// The kind.
     pub kind: Option<EntryKind>,
     /// The job of the row.
@@ -33,7 +33,7 @@ pub struct Wanted {
 /// # Errors
 /// As [`search`].
 pub async fn entries(ctx: &Ctx, actor: &Actor, id: DatasetId, page: &PageQuery) -> Result<Page<LedgerEntry>, Error> {
-    search(ctx, actor, id, &Wanted::default(), page).await
+    search(ctx, actor, id, &EntryFilter::default(), page).await
 }
 
 /// Returns the matching rows of all accounts of a dataset's lineage, the last first: each account's in the order of its
@@ -45,7 +45,7 @@ pub async fn search(
     ctx: &Ctx,
     actor: &Actor,
     id: DatasetId,
-    wanted: &Wanted,
+    wanted: &EntryFilter,
     page: &PageQuery,
 ) -> Result<Page<LedgerEntry>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
@@ -70,10 +70,10 @@ pub async fn search(
         .await?;
     let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
     rows.truncate(size as usize);
-    Ok(Page { items: rows.into_iter().map(shown).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(to_entry).collect::<Result<_, _>>()?, next })
 }
 
-pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
+pub(super) fn condition(wanted: &EntryFilter) -> Result<Condition, Error> {
     let kind = wanted.kind.map(|kind| word(&kind)).transpose()?;
     Ok(Condition::all()
         .add_option(kind.map(|kind| ledger_entry::Column::Kind.eq(kind)))
@@ -82,7 +82,7 @@ pub(super) fn condition(wanted: &Wanted) -> Result<Condition, Error> {
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
 }
 
-pub(super) fn shown(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
+pub(super) fn to_entry(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
     let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
     Ok(LedgerEntry {
         sequence: row.sequence as u64,

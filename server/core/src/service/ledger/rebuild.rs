@@ -16,7 +16,7 @@ use crate::service::entity::{account, ledger_entry};
 
 /// An account computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rebuilt {
+pub struct RebuiltAccount {
     /// The spent and reserved sums.
     pub balance: Balance,
     /// The number of exact releases.
@@ -26,7 +26,7 @@ pub struct Rebuilt {
 }
 
 /// The state of one reservation during the pass over the rows.
-struct Part {
+struct ReservationState {
     event: Event,
     releases: u64,
     committed: u64,
@@ -40,7 +40,7 @@ struct Part {
 /// # Errors
 /// When the chain is broken, when a row contradicts those before it, or when a row was priced by another version of the
 /// formulas.
-pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebuilt, Error> {
+pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<RebuiltAccount, Error> {
     let row = account::Entity::find_by_id(id).one(connection).await?;
     let row = row.ok_or_else(|| Error::not_found("account"))?;
     let stored: Balance = from_json(&row.balance)?;
@@ -53,7 +53,7 @@ pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebu
     if let Some(sequence) = chain::broken_at(&rows) {
         return Err(contradiction(format!("the chain of account {id} is broken at row {sequence}")));
     }
-    let mut parts: BTreeMap<(Uuid, Uuid), Part> = BTreeMap::new();
+    let mut parts: BTreeMap<(Uuid, Uuid), ReservationState> = BTreeMap::new();
     for row in &rows {
         follow(&mut parts, row)?;
     }
@@ -71,10 +71,10 @@ pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebu
         );
     }
     let balance = Balance::rebuilt(stored.budget().copied(), &reservations).map_err(contradiction)?;
-    Ok(Rebuilt { balance, in_the_clear, head: rows.last().map_or_else(chain::origin, |row| row.hash.clone()) })
+    Ok(RebuiltAccount { balance, in_the_clear, head: rows.last().map_or_else(chain::origin, |row| row.hash.clone()) })
 }
 
-fn follow(parts: &mut BTreeMap<(Uuid, Uuid), Part>, row: &ledger_entry::Model) -> Result<(), Error> {
+fn follow(parts: &mut BTreeMap<(Uuid, Uuid), ReservationState>, row: &ledger_entry::Model) -> Result<(), Error> {
     if !mechanism::can_verify(&row.evaluator) {
         return Err(contradiction(format!("row {} was priced by {}", row.sequence, row.evaluator)));
     }
@@ -82,7 +82,13 @@ fn follow(parts: &mut BTreeMap<(Uuid, Uuid), Part>, row: &ledger_entry::Model) -
     match (from_word(&row.kind)?, parts.get_mut(&key)) {
         (EntryKind::Reserve, None) => {
             let releases = row.count as u64;
-            let part = Part { event: from_json(&row.event)?, releases, committed: 0, in_the_clear: 0, settled: false };
+            let part = ReservationState {
+                event: from_json(&row.event)?,
+                releases,
+                committed: 0,
+                in_the_clear: 0,
+                settled: false,
+            };
             parts.insert(key, part);
         }
         (EntryKind::Commit, Some(part)) if !part.settled => {

@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::service::approval;
 use crate::service::code::from_json;
 use crate::service::entity::{account, ledger_entry};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 /// Asserts that every account equals the sum of its rows.
@@ -32,7 +32,7 @@ async fn all_accounts_follow_from_their_rows(ctx: &Ctx) {
 
 on_both! {
     async fn of_fifty_reservations_at_once_exactly_those_that_fit_are_admitted(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 10.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 10.0).await;
         let site = &world.sites[1];
         let proposals = join_all((0..50).map(|_| world.propose(world.spec(5)))).await;
         let jobs: Vec<_> = proposals.into_iter().map(Result::unwrap).collect();
@@ -70,7 +70,7 @@ on_both! {
     }
 
     async fn a_reservation_over_two_accounts_is_all_or_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 10.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 10.0).await;
         world.set_budget(&world.sites[2], 50.0).await.unwrap();
         let (first, second) = (world.propose(world.spec(60)).await.unwrap(), world.propose(world.spec(60)).await.unwrap());
         for job in [&first, &second] {
@@ -87,7 +87,7 @@ on_both! {
     }
 
     async fn a_commit_moves_a_release_from_reserved_to_spent_and_settling_returns_the_rest(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 8.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 8.0).await;
         let job = world.queued(3).await;
         let reserved = world.account(1).await;
         let lease = world.lease(1).await;
@@ -106,7 +106,7 @@ on_both! {
     }
 
     async fn rows_are_read_in_the_order_of_their_chain_though_the_clock_went_back(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 8.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 8.0).await;
         let job = world.queued(2).await;
         let lease = world.lease(1).await;
         app.clock.advance(time::Duration::hours(-1));
@@ -118,7 +118,7 @@ on_both! {
     }
 
     async fn the_database_itself_refuses_to_change_evidence(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 8.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 8.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -134,7 +134,7 @@ on_both! {
     }
 
     async fn a_budget_cannot_be_lowered_below_what_is_spent_and_reserved(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 10.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 10.0).await;
         world.queued(40).await;
         let committed = world.account(1).await.committed;
         let refused = world.set_budget(&world.sites[1], committed * 0.9).await.expect_err("too low");

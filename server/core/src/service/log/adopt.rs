@@ -69,13 +69,13 @@ async fn whole(ctx: &Ctx, tx: &Tx) -> Result<usize, Error> {
     for some in leaves.chunks(AT_ONCE) {
         append(ctx, tx, some).await?;
     }
-    let paid = |(position, leaf): (u64, &LogLeaf)| match leaf {
+    let receipt_position = |(position, leaf): (u64, &LogLeaf)| match leaf {
         LogLeaf::Entry(entry) => Some((entry.receipt.clone()?, position)),
         _ => None,
     };
-    let paid: BTreeMap<String, u64> = (0..).zip(&leaves).filter_map(paid).collect();
+    let positions: BTreeMap<String, u64> = (0..).zip(&leaves).filter_map(receipt_position).collect();
     for row in receipt::Entity::find().all(tx).await? {
-        if let Some(position) = paid.get(&row.digest) {
+        if let Some(position) = positions.get(&row.digest) {
             sign(ctx, tx, (row.worker_id.into(), row.sequence as u64), &row.digest, *position).await?;
         }
     }

@@ -74,14 +74,14 @@ mod tests {
 
     use super::{LogEnd, examine_end};
     use crate::ctx::Random;
-    use crate::service::world::World;
+    use crate::service::world::TestConsortium;
     use crate::testing::{on_both, tamper};
 
     on_both! {
         async fn end_of_the_log_is_judged_by_key_and_leaves(app: &TestApp) {
             let (db, key) = (&app.ctx.db, app.ctx.signer.verifying_key());
             assert_eq!(examine_end(db, &key).await.expect("answered"), LogEnd::Empty);
-            World::new(&app.ctx, 1, 8.0).await;
+            TestConsortium::new(&app.ctx, 1, 8.0).await;
             let end = examine_end(db, &key).await.expect("answered");
             assert!(matches!(end, LogEnd::Sound { size: 1.., .. }), "{end:?}");
 
@@ -96,7 +96,7 @@ mod tests {
         }
 
         async fn head_with_another_signature_does_not_hold(app: &TestApp) {
-            World::new(&app.ctx, 1, 8.0).await;
+            TestConsortium::new(&app.ctx, 1, 8.0).await;
             let Signed { signature, .. } = crate::service::log::newest_of(&app.ctx.db).await.expect("answered").expect("a head");
             let forged = format!("UPDATE log_head SET signature = '{}'", signature.chars().rev().collect::<String>());
             tamper(&app.ctx, "log_head", &forged).await;

@@ -19,7 +19,7 @@ use crate::service::entity::log_head;
 /// 404 while the log is empty.
 pub async fn head(ctx: &Ctx, actor: &Actor) -> Result<SignedHead, Error> {
     policy::check(actor, Operation::ReadLog, Place::Server)?;
-    shown(ctx, super::newest(ctx.db.read()).await?.ok_or_else(|| Error::not_found("head: the log is empty"))?)
+    to_signed_head(ctx, super::newest(ctx.db.read()).await?.ok_or_else(|| Error::not_found("head: the log is empty"))?)
 }
 
 /// Returns all heads, the newest first.
@@ -40,7 +40,7 @@ pub async fn heads(ctx: &Ctx, actor: &Actor, page: &PageQuery) -> Result<Page<Si
     let more = rows.len() > size;
     rows.truncate(size);
     let next = rows.last().filter(|_| more).map(|row| row.size.to_string());
-    Ok(Page { items: rows.into_iter().map(|row| shown(ctx, row)).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(|row| to_signed_head(ctx, row)).collect::<Result<_, _>>()?, next })
 }
 
 /// Returns the proof that the first `to` leaves continue the first `from`.
@@ -67,7 +67,7 @@ pub async fn consistency(ctx: &Ctx, actor: &Actor, asked: ConsistencyQuery) -> R
     Ok(ConsistencyProof::new(asked.from, asked.to, &proof))
 }
 
-fn shown(ctx: &Ctx, row: log_head::Model) -> Result<SignedHead, Error> {
+fn to_signed_head(ctx: &Ctx, row: log_head::Model) -> Result<SignedHead, Error> {
     Ok(SignedHead {
         head: from_json(&row.payload)?,
         signed: Signed { payload: row.payload, signature: row.signature },

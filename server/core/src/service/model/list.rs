@@ -20,11 +20,11 @@ pub async fn in_consortium(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    wanted: &job::Wanted,
+    filter: &job::Wanted,
     page: &PageQuery,
 ) -> Result<Page<JobModel>, Error> {
-    let wanted = job::Wanted { state: Some(JobState::Finished), ..wanted.clone() };
-    let Page { items: jobs, next } = job::search(ctx, actor, consortium, &wanted, page).await?;
+    let filter = job::Wanted { state: Some(JobState::Finished), ..filter.clone() };
+    let Page { items: jobs, next } = job::search(ctx, actor, consortium, &filter, page).await?;
     // The search has checked the access to the jobs, and a finished job has passed a promised audit.
     let mut files = of_jobs(ctx.db.read(), jobs.iter().map(|job| job.id.0)).await?;
     let with_files = |job: JobSummary| files.remove(&job.id.0).map(|files| JobModel { job, files });

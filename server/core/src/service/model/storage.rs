@@ -152,10 +152,10 @@ pub(super) async fn remove_unnamed(ctx: &Ctx, job: JobId, digest: &str) {
 /// When the database or the object store fails.
 pub(crate) async fn sweep(ctx: &Ctx, job: JobId) -> Result<(), Error> {
     let rows = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).all(ctx.db.read()).await?;
-    let named: HashSet<Path> = rows.iter().map(|row| files::path(job, &row.digest)).collect();
+    let paths: HashSet<Path> = rows.iter().map(|row| files::path(job, &row.digest)).collect();
     let listed = ctx.store.list(Some(&files::folder(job)));
     let listed: Vec<_> = listed.try_collect().await.map_err(|error| object_error(error.into()))?;
-    for object in listed.into_iter().filter(|object| !named.contains(&object.location)) {
+    for object in listed.into_iter().filter(|object| !paths.contains(&object.location)) {
         object::remove(&ctx.store, &object.location).await.map_err(object_error)?;
     }
     Ok(())
@@ -173,11 +173,11 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
         .into_tuple()
         .all(ctx.db.read())
         .await?;
-    let named: HashSet<Path> = rows.iter().map(|(job, digest)| files::path(JobId(*job), digest)).collect();
+    let paths: HashSet<Path> = rows.iter().map(|(job, digest)| files::path(JobId(*job), digest)).collect();
     let mut listed = ctx.store.list(Some(&Path::from(files::FOLDER)));
     let mut jobs = BTreeSet::new();
     while let Some(object) = listed.try_next().await.map_err(|error| object_error(error.into()))? {
-        if !named.contains(&object.location) {
+        if !paths.contains(&object.location) {
             jobs.extend(files::job_of(&object.location));
         }
     }
@@ -192,13 +192,13 @@ pub(crate) async fn expire_unfinished(ctx: &Ctx) -> Result<(), Error> {
     let before = ctx.now() - time::Duration::days(i64::from(ctx.config.store.unfinished_days));
     let ended =
         [JobState::Refused, JobState::Failed, JobState::Cancelled].iter().map(word).collect::<Result<Vec<_>, _>>()?;
-    let kept = Query::select().column(artifact::Column::JobId).from(artifact::Entity).take();
+    let with_files = Query::select().column(artifact::Column::JobId).from(artifact::Entity).take();
     let due: Vec<Uuid> = job::Entity::find()
         .select_only()
         .column(job::Column::Id)
         .filter(job::Column::State.is_in(ended))
         .filter(job::Column::FinishedAt.lt(before))
-        .filter(job::Column::Id.in_subquery(kept))
+        .filter(job::Column::Id.in_subquery(with_files))
         .into_tuple()
         .all(ctx.db.read())
         .await?;

@@ -6,25 +6,25 @@ use sha2::{Digest as _, Sha256};
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{Header, MAX_FILES, begin, fetch};
+use super::{ArtifactHeader, MAX_FILES, begin, fetch};
 use crate::metrics::Limit;
 use crate::service::entity::artifact;
 use crate::service::job;
 use crate::service::model::storage;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both};
 
 /// The lead worker of a job, which stores files.
-struct Lead<'a> {
+struct LeadWorker<'a> {
     app: &'a TestApp,
     worker: undertone_api::id::WorkerId,
     lease: String,
 }
 
-impl Lead<'_> {
-    fn header(&self, name: &str, content: &[u8]) -> Header {
+impl LeadWorker<'_> {
+    fn header(&self, name: &str, content: &[u8]) -> ArtifactHeader {
         let digest = hex::encode(Sha256::digest(content));
-        Header { lease: self.lease.clone(), name: name.to_owned(), size: content.len() as u64, digest }
+        ArtifactHeader { lease: self.lease.clone(), name: name.to_owned(), size: content.len() as u64, digest }
     }
 
     async fn put(&self, name: &str, content: &[u8]) -> Result<(), crate::error::Error> {
@@ -42,7 +42,7 @@ fn objects(app: &TestApp, job: undertone_api::id::JobId) -> usize {
 
 on_both! {
     async fn a_job_has_ten_thousand_files_and_no_more(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let digest = hex::encode(Sha256::digest(b"weights"));
@@ -64,7 +64,7 @@ on_both! {
         }).await.unwrap();
         let put = async |name: &str| {
             let header =
-                Header { lease: lease.clone(), name: name.to_owned(), size: 7, digest: digest.clone() };
+                ArtifactHeader { lease: lease.clone(), name: name.to_owned(), size: 7, digest: digest.clone() };
             let mut incoming = begin(&app.ctx, worker, header).await.unwrap();
             incoming.write(b"weights").await.unwrap();
             incoming.accept(&app.ctx).await
@@ -75,12 +75,12 @@ on_both! {
     }
 
     async fn a_digest_in_capitals_is_the_same_digest(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.queued(1).await;
         let (worker, lease) = (world.sites[0].worker, world.lease(0).await);
         let digest = hex::encode(Sha256::digest(b"weights"));
         for given in [digest.to_ascii_uppercase(), digest.clone()] {
-            let header = Header { lease: lease.clone(), name: "model".to_owned(), size: 7, digest: given };
+            let header = ArtifactHeader { lease: lease.clone(), name: "model".to_owned(), size: 7, digest: given };
             let mut incoming = begin(&app.ctx, worker, header).await.unwrap();
             incoming.write(b"weights").await.unwrap();
             incoming.accept(&app.ctx).await.unwrap();
@@ -92,9 +92,9 @@ on_both! {
     }
 
     async fn replaced_files_and_failed_uploads_leave_no_bytes(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
-        let lead = Lead { app, worker: world.sites[0].worker, lease: world.lease(0).await };
+        let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"first").await.unwrap();
         lead.put("copy", b"first").await.unwrap();
         lead.put("model", b"second").await.unwrap();
@@ -110,9 +110,9 @@ on_both! {
     }
 
     async fn unnamed_files_of_a_dead_server_go_at_the_next_start(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
-        let lead = Lead { app, worker: world.sites[0].worker, lease: world.lease(0).await };
+        let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"named").await.unwrap();
         job::cancel(&app.ctx, &world.sites[0].steward, job).await.unwrap();
         app.ctx.store.put(&crate::exchange::artifact::path(job, &"ab".repeat(32)), b"left".to_vec().into()).await.unwrap();
@@ -124,9 +124,9 @@ on_both! {
     }
 
     async fn files_of_an_unfinished_job_go_after_their_days(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
-        let lead = Lead { app, worker: world.sites[0].worker, lease: world.lease(0).await };
+        let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         lead.put("model", b"warm start").await.unwrap();
         job::cancel(&app.ctx, &world.sites[0].steward, job).await.unwrap();
         let days = time::Duration::days(i64::from(app.ctx.config.store.unfinished_days));
@@ -139,9 +139,9 @@ on_both! {
     }
 
     async fn files_over_the_bytes_of_a_job_are_refused_before_a_byte(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
-        let lead = Lead { app, worker: world.sites[0].worker, lease: world.lease(0).await };
+        let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
         let most = app.ctx.config.store.job_gib << 30;
         let row = artifact::Model {
             id: Uuid::from_u128(1),

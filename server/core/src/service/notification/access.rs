@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{Notice, tell};
+use super::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -80,6 +80,6 @@ impl<'a> AccessNotice<'a> {
     /// # Errors
     /// When the database fails.
     pub(crate) async fn send(self, ctx: &Ctx, tx: &Tx) -> Result<(), Error> {
-        tell(ctx, tx, Notice::Access(&self)).await
+        tell(ctx, tx, MemberNotice::Access(&self)).await
     }
 }

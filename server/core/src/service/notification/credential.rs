@@ -16,7 +16,7 @@ use undertone_api::member::Role;
 use undertone_api::problem::Violation;
 use uuid::Uuid;
 
-use super::{Notice, tell};
+use super::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -168,7 +168,8 @@ pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialCh
         *organizations.entry(grant.scope_id).or_default() |= grant.role == steward;
     }
     let admins: Vec<Uuid> = organizations.keys().copied().collect();
-    let notice = Notice::CredentialsChanged { id: ctx.id::<Uuid>(), member: member.0, admins: &admins, text: &text };
+    let notice =
+        MemberNotice::CredentialsChanged { id: ctx.id::<Uuid>(), member: member.0, admins: &admins, text: &text };
     tell(ctx, tx, notice).await?;
     for organization in organizations.into_iter().filter(|(_, is_steward)| *is_steward).map(|(id, _)| id) {
         let row = credential_notice::Model {
@@ -199,14 +200,14 @@ async fn next_id(ctx: &Ctx, tx: &Tx) -> Result<Uuid, Error> {
 pub async fn notices_after(ctx: &Ctx, worker: WorkerId, after: &str) -> Result<Vec<CredentialNotice>, Error> {
     let site = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let site = site.ok_or_else(|| Error::not_found("worker"))?;
-    let mut found = credential_notice::Entity::find()
+    let mut query = credential_notice::Entity::find()
         .filter(credential_notice::Column::OrganizationId.eq(site.organization_id))
         .order_by_asc(credential_notice::Column::Id)
         .limit(MOST_NOTICES);
     if !after.is_empty() {
         let wrong = |_| Error::validation(vec![Violation::new("after", "give the id of the last notice")]);
-        found = found.filter(credential_notice::Column::Id.gt(Uuid::parse_str(after).map_err(wrong)?));
+        query = query.filter(credential_notice::Column::Id.gt(Uuid::parse_str(after).map_err(wrong)?));
     }
-    let rows = found.all(ctx.db.read()).await?;
+    let rows = query.all(ctx.db.read()).await?;
     Ok(rows.into_iter().map(|row| CredentialNotice { id: row.id, text: row.text, at: row.at }).collect())
 }

@@ -2,7 +2,7 @@
 
 use undertone_api::job::{Charge, JobState};
 
-use super::notice::{Notice, tell};
+use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -21,7 +21,7 @@ const NEARLY_USED: f64 = 0.9;
 pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in state::participants(tx, job.id.into()).await? {
         if part.approval == "pending" {
-            tell(ctx, tx, Notice::JobWaits { job, part: &part }).await?;
+            tell(ctx, tx, MemberNotice::JobWaits { job, part: &part }).await?;
         }
     }
     Ok(())
@@ -33,7 +33,7 @@ pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 /// When the database fails.
 pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Result<(), Error> {
     let parts = state::participants(tx, job.id.into()).await?;
-    tell(ctx, tx, Notice::JobOver { job, parts: &parts, state: how }).await
+    tell(ctx, tx, MemberNotice::JobOver { job, parts: &parts, state: how }).await
 }
 
 /// Notifies the stewards of budgets that a job's reservation almost uses up.
@@ -50,7 +50,7 @@ pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
         for (unit, balance) in limited(tx, part.organization_id.into(), part.lineage_id.into()).await? {
             let used = balance.summary().committed_fraction;
             if used >= NEARLY_USED {
-                tell(ctx, tx, Notice::BudgetLow { job, part: &part, unit, left: 1.0 - used }).await?;
+                tell(ctx, tx, MemberNotice::BudgetLow { job, part: &part, unit, left: 1.0 - used }).await?;
             }
         }
     }
@@ -63,5 +63,5 @@ pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 /// When the database fails.
 pub async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     let parts = state::participants(tx, job.id.into()).await?;
-    tell(ctx, tx, Notice::CertificateReady { job, parts: &parts }).await
+    tell(ctx, tx, MemberNotice::CertificateReady { job, parts: &parts }).await
 }

@@ -22,7 +22,7 @@ use crate::service::{delivery, operator};
 
 /// A notice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Notice<'a> {
+pub(crate) enum MemberNotice<'a> {
     /// A job needs the answer of a dataset's owner.
     JobWaits { job: &'a job::Model, part: &'a participant::Model },
     /// A job is over.
@@ -60,7 +60,7 @@ pub(crate) enum Notice<'a> {
 
 /// A recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum To {
+enum NoticeRecipient {
     /// A member.
     Member(Uuid),
     /// The members with the role in the organization.
@@ -73,11 +73,11 @@ enum To {
 
 /// The text of a notice, with its recipients.
 #[derive(Debug, Clone, PartialEq)]
-struct Message {
+struct NoticeMessage {
     kind: NotificationKind,
     key: String,
     text: String,
-    to: Vec<To>,
+    to: Vec<NoticeRecipient>,
     consortium: Option<Uuid>,
     job: Option<Uuid>,
     dataset: Option<Uuid>,
@@ -88,7 +88,7 @@ struct Message {
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), Error> {
+pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: MemberNotice<'_>) -> Result<(), Error> {
     let message = message(&notice);
     let kind = word(&message.kind)?;
     for member in recipients(tx, &message.to, &kind).await? {
@@ -118,20 +118,20 @@ pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: Notice<'_>) -> Result<(), E
 }
 
 /// Returns the members to be notified, each once.
-async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
-    let mut found = BTreeSet::new();
+async fn recipients(tx: &Tx, to: &[NoticeRecipient], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
+    let mut ids = BTreeSet::new();
     for one in to {
         let (scope, place, role) = match one {
-            To::Member(id) => {
-                found.insert(*id);
+            NoticeRecipient::Member(id) => {
+                ids.insert(*id);
                 continue;
             }
-            To::Operators => {
-                found.extend(operator::ids(tx).await?);
+            NoticeRecipient::Operators => {
+                ids.extend(operator::ids(tx).await?);
                 continue;
             }
-            To::Organization(id, role) => ("organization", *id, *role),
-            To::Consortium(id, role) => ("consortium", *id, *role),
+            NoticeRecipient::Organization(id, role) => ("organization", *id, *role),
+            NoticeRecipient::Consortium(id, role) => ("consortium", *id, *role),
         };
         let rows = role::Entity::find()
             .filter(role::Column::Scope.eq(scope))
@@ -139,34 +139,34 @@ async fn recipients(tx: &Tx, to: &[To], kind: &str) -> Result<BTreeSet<Uuid>, Er
             .filter(role::Column::Role.eq(word(&role)?))
             .all(tx)
             .await?;
-        found.extend(rows.into_iter().map(|row| row.member_id));
+        ids.extend(rows.into_iter().map(|row| row.member_id));
     }
     // Retired members are not notified.
-    let known: Vec<Uuid> = member::Entity::find()
+    let active: Vec<Uuid> = member::Entity::find()
         .select_only()
         .column(member::Column::Id)
-        .filter(member::Column::Id.is_in(found))
+        .filter(member::Column::Id.is_in(ids))
         .filter(member::Column::RetiredAt.is_null())
         .into_tuple()
         .all(tx)
         .await?;
     if !from_word::<NotificationKind>(kind)?.can_be_switched_off() {
-        return Ok(known.into_iter().collect());
+        return Ok(active.into_iter().collect());
     }
     let off: Vec<Uuid> = notification_switch::Entity::find()
         .select_only()
         .column(notification_switch::Column::MemberId)
         .filter(notification_switch::Column::Kind.eq(kind))
-        .filter(notification_switch::Column::MemberId.is_in(known.clone()))
+        .filter(notification_switch::Column::MemberId.is_in(active.clone()))
         .into_tuple()
         .all(tx)
         .await?;
-    Ok(known.into_iter().filter(|id| !off.contains(id)).collect())
+    Ok(active.into_iter().filter(|id| !off.contains(id)).collect())
 }
 
-fn message(notice: &Notice<'_>) -> Message {
+fn message(notice: &MemberNotice<'_>) -> NoticeMessage {
     match *notice {
-        Notice::JobWaits { job, part } => about(
+        MemberNotice::JobWaits { job, part } => about(
             NotificationKind::JobWaits,
             format!("job_waits:{}:{}", job.id, part.dataset_id),
             match &part.approval_reason {
@@ -177,10 +177,10 @@ fn message(notice: &Notice<'_>) -> Message {
             },
             job,
             Some(part),
-            vec![To::Organization(part.organization_id, Role::DataSteward)],
+            vec![NoticeRecipient::Organization(part.organization_id, Role::DataSteward)],
         ),
-        Notice::JobOver { job, parts, state } => over(job, parts, state),
-        Notice::WorkerSilent { job, part, worker, since } => about(
+        MemberNotice::JobOver { job, parts, state } => describe_job_end(job, parts, state),
+        MemberNotice::WorkerSilent { job, part, worker, since } => about(
             NotificationKind::WorkerSilent,
             // Once for every silence.
             format!("worker_silent:{}:{}", worker.id, since.unix_timestamp()),
@@ -191,39 +191,39 @@ fn message(notice: &Notice<'_>) -> Message {
             job,
             Some(part),
             vec![
-                To::Organization(part.organization_id, Role::OrganizationAdmin),
-                To::Organization(part.organization_id, Role::DataSteward),
+                NoticeRecipient::Organization(part.organization_id, Role::OrganizationAdmin),
+                NoticeRecipient::Organization(part.organization_id, Role::DataSteward),
             ],
         ),
-        Notice::BudgetLow { job, part, unit, left } => about(
+        MemberNotice::BudgetLow { job, part, unit, left } => about(
             NotificationKind::BudgetLow,
             format!("budget_low:{}:{}:{unit:?}", job.id, part.dataset_id),
             format!(
                 "{} % of the budget of {} for each {} is left, since “{}” has reserved.",
                 (left * 100.0).floor().max(0.0),
                 part.dataset_name,
-                said(unit),
+                unit_phrase(unit),
                 job.title
             ),
             job,
             Some(part),
-            vec![To::Organization(part.organization_id, Role::DataSteward)],
+            vec![NoticeRecipient::Organization(part.organization_id, Role::DataSteward)],
         ),
-        Notice::DatasetFrozen { consortium, part, number, reason } => Message {
+        MemberNotice::DatasetFrozen { consortium, part, number, reason } => NoticeMessage {
             kind: NotificationKind::DatasetFrozen,
             key: format!("dataset_frozen:{}:{}:{number}", part.organization_id, part.lineage_id),
             text: format!("An audit has frozen {}: {reason}", part.dataset_name),
             to: vec![
-                To::Organization(part.organization_id, Role::DataSteward),
-                To::Organization(part.organization_id, Role::OrganizationAdmin),
-                To::Consortium(consortium, Role::ConsortiumAdmin),
+                NoticeRecipient::Organization(part.organization_id, Role::DataSteward),
+                NoticeRecipient::Organization(part.organization_id, Role::OrganizationAdmin),
+                NoticeRecipient::Consortium(consortium, Role::ConsortiumAdmin),
             ],
             consortium: Some(consortium),
             job: Some(part.job_id),
             dataset: Some(part.dataset_id),
             organization: Some(part.organization_id),
         },
-        Notice::CertificateReady { job, parts } => about(
+        MemberNotice::CertificateReady { job, parts } => about(
             NotificationKind::CertificateReady,
             format!("certificate_ready:{}", job.id),
             format!("The certificate of “{}” is ready: what it cost whom, signed.", job.title),
@@ -231,31 +231,34 @@ fn message(notice: &Notice<'_>) -> Message {
             None,
             concerned(job, parts),
         ),
-        Notice::InvitationAccepted { invitation, invited_by, consortium, organization, who, label } => Message {
-            kind: NotificationKind::InvitationAccepted,
-            key: format!("invitation_accepted:{invitation}"),
-            text: format!("{who} accepted your invitation for {label}."),
-            to: vec![To::Member(invited_by)],
-            consortium,
-            job: None,
-            dataset: None,
-            organization,
-        },
-        Notice::KeyMade { key, member, name } => of_account(
+        MemberNotice::InvitationAccepted { invitation, invited_by, consortium, organization, who, label } => {
+            NoticeMessage {
+                kind: NotificationKind::InvitationAccepted,
+                key: format!("invitation_accepted:{invitation}"),
+                text: format!("{who} accepted your invitation for {label}."),
+                to: vec![NoticeRecipient::Member(invited_by)],
+                consortium,
+                job: None,
+                dataset: None,
+                organization,
+            }
+        }
+        MemberNotice::KeyMade { key, member, name } => of_account(
             format!("key_made:{key}"),
             format!("The API key “{name}” was made for you. If it was not you, revoke it, and change your password."),
             member,
         ),
-        Notice::CredentialsChanged { id, member, admins, text } => {
-            let admins = admins.iter().map(|organization| To::Organization(*organization, Role::OrganizationAdmin));
-            Message {
+        MemberNotice::CredentialsChanged { id, member, admins, text } => {
+            let admins =
+                admins.iter().map(|organization| NoticeRecipient::Organization(*organization, Role::OrganizationAdmin));
+            NoticeMessage {
                 kind: NotificationKind::CredentialsChanged,
-                to: std::iter::once(To::Member(member)).chain(admins).collect(),
+                to: std::iter::once(NoticeRecipient::Member(member)).chain(admins).collect(),
                 ..of_account(format!("credentials_changed:{id}"), text.to_owned(), member)
             }
         }
-        Notice::Access(notice) => access(notice),
-        Notice::SiteKeyRotated { worker, number } => Message {
+        MemberNotice::Access(notice) => access(notice),
+        MemberNotice::SiteKeyRotated { worker, number } => NoticeMessage {
             kind: NotificationKind::SiteKeyRotated,
             key: format!("site_key_rotated:{}:{number}", worker.id),
             text: format!(
@@ -263,13 +266,13 @@ fn message(notice: &Notice<'_>) -> Message {
                  the worker and replace it.",
                 worker.name
             ),
-            to: vec![To::Organization(worker.organization_id, Role::OrganizationAdmin)],
+            to: vec![NoticeRecipient::Organization(worker.organization_id, Role::OrganizationAdmin)],
             consortium: None,
             job: None,
             dataset: None,
             organization: Some(worker.organization_id),
         },
-        Notice::SecondFactorFailed { member, at_least, began } => Message {
+        MemberNotice::SecondFactorFailed { member, at_least, began } => NoticeMessage {
             kind: NotificationKind::SecondFactorFailed,
             ..of_account(
                 format!("second_factor_failed:{member}:{}:{at_least}", began.unix_timestamp()),
@@ -280,7 +283,7 @@ fn message(notice: &Notice<'_>) -> Message {
                 member,
             )
         },
-        Notice::SignInNew { session, member, network, agent } => Message {
+        MemberNotice::SignInNew { session, member, network, agent } => NoticeMessage {
             kind: NotificationKind::SignInNew,
             ..of_account(
                 format!("sign_in_new:{session}"),
@@ -295,12 +298,12 @@ fn message(notice: &Notice<'_>) -> Message {
 }
 
 /// Returns the message of a retirement or a restoration.
-fn access(notice: &AccessNotice<'_>) -> Message {
-    let member = notice.member.map(To::Member);
-    let admins = notice.organizations.iter().map(|id| To::Organization(*id, Role::OrganizationAdmin));
-    let above = notice.consortium.map(|id| To::Consortium(id, Role::ConsortiumAdmin));
-    let operators = notice.has_operators.then_some(To::Operators);
-    Message {
+fn access(notice: &AccessNotice<'_>) -> NoticeMessage {
+    let member = notice.member.map(NoticeRecipient::Member);
+    let admins = notice.organizations.iter().map(|id| NoticeRecipient::Organization(*id, Role::OrganizationAdmin));
+    let above = notice.consortium.map(|id| NoticeRecipient::Consortium(id, Role::ConsortiumAdmin));
+    let operators = notice.has_operators.then_some(NoticeRecipient::Operators);
+    NoticeMessage {
         kind: NotificationKind::AccessRetired,
         key: format!("access:{}", notice.key),
         text: notice.text.to_owned(),
@@ -314,12 +317,12 @@ fn access(notice: &AccessNotice<'_>) -> Message {
 }
 
 /// Returns the message about a member's own account, which only they receive.
-fn of_account(key: String, text: String, member: Uuid) -> Message {
-    Message {
+fn of_account(key: String, text: String, member: Uuid) -> NoticeMessage {
+    NoticeMessage {
         kind: NotificationKind::AccountChanged,
         key,
         text,
-        to: vec![To::Member(member)],
+        to: vec![NoticeRecipient::Member(member)],
         consortium: None,
         job: None,
         dataset: None,
@@ -333,9 +336,9 @@ fn about(
     text: String,
     job: &job::Model,
     part: Option<&participant::Model>,
-    to: Vec<To>,
-) -> Message {
-    Message {
+    to: Vec<NoticeRecipient>,
+) -> NoticeMessage {
+    NoticeMessage {
         kind,
         key,
         text,
@@ -347,7 +350,7 @@ fn about(
     }
 }
 
-fn over(job: &job::Model, parts: &[participant::Model], state: JobState) -> Message {
+fn describe_job_end(job: &job::Model, parts: &[participant::Model], state: JobState) -> NoticeMessage {
     let kind = match state {
         JobState::Finished => NotificationKind::JobFinished,
         JobState::Refused => NotificationKind::JobRefused,
@@ -360,12 +363,12 @@ fn over(job: &job::Model, parts: &[participant::Model], state: JobState) -> Mess
 }
 
 /// Returns the proposer of a job, and the stewards of all participants.
-fn concerned(job: &job::Model, parts: &[participant::Model]) -> Vec<To> {
-    let stewards = parts.iter().map(|part| To::Organization(part.organization_id, Role::DataSteward));
-    std::iter::once(To::Member(job.proposer_id)).chain(stewards).collect()
+fn concerned(job: &job::Model, parts: &[participant::Model]) -> Vec<NoticeRecipient> {
+    let stewards = parts.iter().map(|part| NoticeRecipient::Organization(part.organization_id, Role::DataSteward));
+    std::iter::once(NoticeRecipient::Member(job.proposer_id)).chain(stewards).collect()
 }
 
-const fn said(unit: PrivacyUnit) -> &'static str {
+const fn unit_phrase(unit: PrivacyUnit) -> &'static str {
     match unit {
         PrivacyUnit::Record => "record",
         PrivacyUnit::Speaker => "speaker",

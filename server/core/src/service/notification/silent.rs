@@ -5,7 +5,7 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::job::JobState;
 
-use super::notice::{Notice, tell};
+use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::code::word;
@@ -31,12 +31,12 @@ pub async fn look(ctx: &Ctx) -> Result<(), Error> {
             let Some(worker) = worker::Entity::find_by_id(part.worker_id).one(ctx.db.read()).await? else { continue };
             let Some(since) = worker.last_seen_at.filter(|at| ctx.now() - *at > SILENT) else { continue };
             let key = format!("worker_silent:{}:{}", worker.id, since.unix_timestamp());
-            let told =
+            let earlier =
                 notification::Entity::find().filter(notification::Column::Key.eq(key)).one(ctx.db.read()).await?;
-            if told.is_none() {
-                let notice = Notice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
+            if earlier.is_none() {
+                let notice = MemberNotice::WorkerSilent { job: &job, part: &part, worker: &worker, since };
                 ctx.db.write("tell of a silent worker", async |tx| tell(ctx, tx, notice).await).await?;
-                ctx.wake().ring();
+                ctx.changes().notify();
             }
         }
     }

@@ -13,12 +13,12 @@ use super::{list, look, read, read_all, set_switches, switches, unread};
 use crate::auth::Actor;
 use crate::auth::provider::Identity;
 use crate::service::entity::{member, role, worker};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{approval_key, factor, oidc};
 use crate::testing::{TestApp, code, on_both};
 
 /// Stores the stewards of a world as members with their roles, as if they had accepted links.
-async fn people(app: &TestApp, world: &World) {
+async fn people(app: &TestApp, world: &TestConsortium) {
     for site in &world.sites {
         let (id, name) = (site.steward.id().0, site.steward.member.name.clone());
         let organization = site.steward.organizations()[0];
@@ -66,30 +66,30 @@ async fn change_credentials(app: &TestApp, steward: &Actor) {
     oidc::unlink(ctx, steward, linked[0].id).await.unwrap();
 }
 
-async fn told(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
+async fn list_texts(app: &TestApp, actor: &Actor) -> Vec<(NotificationKind, String)> {
     let page = list(&app.ctx, actor, &NotificationQuery::default()).await.unwrap();
     page.items.into_iter().map(|one| (one.kind, one.text)).collect()
 }
 
 on_both! {
     async fn a_steward_is_told_what_waits_for_them_and_the_proposer_how_it_ended(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         let (proposer, first, second) = (&world.sites[0].steward, &world.sites[1].steward, &world.sites[2].steward);
-        assert_eq!(told(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
-        assert_eq!(told(app, proposer).await, [], "nobody waits for an answer about public data");
+        assert_eq!(list_texts(app, first).await, [(NotificationKind::JobWaits, "“a job” waits for your decision about speech.".to_owned())]);
+        assert_eq!(list_texts(app, proposer).await, [], "nobody waits for an answer about public data");
         app.clock.advance(time::Duration::seconds(1));
         let refuse = undertone_api::job::RefuseRequest { reason: "too many rounds".to_owned() };
         crate::service::approval::refuse(&app.ctx, second, job.summary.id, world.sites[2].dataset, &refuse).await.unwrap();
-        let ended = told(app, proposer).await;
+        let ended = list_texts(app, proposer).await;
         assert_eq!(ended.len(), 1);
         assert!(ended[0].0 == NotificationKind::JobRefused && ended[0].1.contains("too many rounds"), "{ended:?}");
-        assert_eq!(told(app, first).await[0].0, NotificationKind::JobRefused, "the newest comes first");
+        assert_eq!(list_texts(app, first).await[0].0, NotificationKind::JobRefused, "the newest comes first");
     }
 
     async fn who_reads_marks_and_switches_does_so_for_themselves_only(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let (first, second) = (&world.sites[1].steward, &world.sites[2].steward);
         let off = NotificationSwitches { off: vec![NotificationKind::JobWaits, NotificationKind::JobWaits] };
@@ -111,7 +111,7 @@ on_both! {
     }
 
     async fn a_list_has_pages_and_kinds(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         for rounds in 1..=3 {
             world.propose(world.spec(rounds)).await.unwrap();
@@ -129,32 +129,32 @@ on_both! {
     }
 
     async fn a_silence_is_told_once_and_the_next_one_again(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         world.queued(2).await;
         world.lease(1).await;
-        let seen = async |at| {
+        let set_last_seen = async |at| {
             let (id, ctx) = (world.sites[1].worker, &app.ctx);
-            let row = crate::service::offer::seen(ctx, id).await.unwrap();
+            let row = crate::service::offer::mark_seen(ctx, id).await.unwrap();
             let row = worker::Model { last_seen_at: Some(at), ..row };
             ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().reset_all().update(tx).await?)).await.unwrap();
         };
-        let silences = async || told(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
-        seen(app.ctx.now()).await;
+        let silences = async || list_texts(app, &world.sites[1].steward).await.iter().filter(|(kind, _)| *kind == NotificationKind::WorkerSilent).count();
+        set_last_seen(app.ctx.now()).await;
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 0);
         app.clock.advance(time::Duration::minutes(3));
         look(&app.ctx).await.unwrap();
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 1);
-        seen(app.ctx.now()).await;
+        set_last_seen(app.ctx.now()).await;
         app.clock.advance(time::Duration::minutes(3));
         look(&app.ctx).await.unwrap();
         assert_eq!(silences().await, 2);
     }
 
     async fn a_budget_that_is_nearly_used_is_told_to_its_steward(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 5.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 5.0).await;
         people(app, &world).await;
         // The highest number of rounds that fits leaves less than a tenth.
         let mut rounds = 1;
@@ -166,7 +166,7 @@ on_both! {
             let middle = u32::midpoint(least, most);
             if world.propose(world.spec(middle)).await.is_ok() { least = middle } else { most = middle }
         }
-        let low = async || told(app, &world.sites[1].steward).await.into_iter().find(|(kind, _)| *kind == NotificationKind::BudgetLow);
+        let low = async || list_texts(app, &world.sites[1].steward).await.into_iter().find(|(kind, _)| *kind == NotificationKind::BudgetLow);
         assert_eq!(low().await, None, "a proposal reserves nothing");
         let job = world.propose(world.spec(least)).await.unwrap();
         world.approved(job).await;
@@ -175,14 +175,14 @@ on_both! {
     }
 
     async fn who_has_left_a_consortium_is_shown_nothing_of_it(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         world.propose(world.spec(1)).await.unwrap();
         let steward = world.sites[1].steward.clone();
         assert_eq!(unread(&app.ctx, &steward).await.unwrap(), 1);
-        let left = Actor { consortia: std::collections::BTreeMap::new(), ..steward };
-        assert_eq!(unread(&app.ctx, &left).await.unwrap(), 0);
-        assert_eq!(list(&app.ctx, &left, &NotificationQuery::default()).await.unwrap().items, []);
+        let outsider = Actor { consortia: std::collections::BTreeMap::new(), ..steward };
+        assert_eq!(unread(&app.ctx, &outsider).await.unwrap(), 0);
+        assert_eq!(list(&app.ctx, &outsider, &NotificationQuery::default()).await.unwrap().items, []);
     }
 
     async fn who_invited_is_told_who_came(app: &TestApp) {
@@ -190,13 +190,13 @@ on_both! {
         let (organization, admin) = &founded.north;
         app.joins(admin, *organization, "Anna", &[Role::Researcher]).await;
         let actor = admin.actor(app).await;
-        let found = told(app, &actor).await;
-        assert_eq!(found, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
-        assert_eq!(told(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
+        let notices = list_texts(app, &actor).await;
+        assert_eq!(notices, [(NotificationKind::InvitationAccepted, "Anna accepted your invitation for for a test.".to_owned())]);
+        assert_eq!(list_texts(app, &founded.operator.actor(app).await).await.len(), 2, "of both organizations");
     }
 
     async fn changed_credentials_are_told_to_member_admins_and_sites_and_cannot_be_switched_off(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         people(app, &world).await;
         let (first, second) = (&world.sites[1], &world.sites[2]);
         // An admin of the organization, not the steward.
@@ -232,11 +232,11 @@ on_both! {
         let change = CredentialChange::PasswordReset { clears_second_factor: true };
         app.ctx.db.write("test", async |tx| announce(&app.ctx, tx, first.steward.id(), change).await).await.unwrap();
         for who in [&first.steward, &its_admin] {
-            let told = told(app, who).await;
-            assert!(told.len() == 1 && told[0].0 == NotificationKind::CredentialsChanged, "{told:?}");
-            assert!(told[0].1.contains("was reset by an operator's link, and the second factor"), "{told:?}");
+            let notices = list_texts(app, who).await;
+            assert!(notices.len() == 1 && notices[0].0 == NotificationKind::CredentialsChanged, "{notices:?}");
+            assert!(notices[0].1.contains("was reset by an operator's link, and the second factor"), "{notices:?}");
         }
-        assert_eq!(told(app, &second.steward).await, []);
+        assert_eq!(list_texts(app, &second.steward).await, []);
         let notices = notices_after(&app.ctx, first.worker, "").await.unwrap();
         assert_eq!(notices.len(), 1, "its site is told");
         let last = notices[0].id.to_string();
@@ -247,19 +247,19 @@ on_both! {
         let announced =
             ["was switched on", "New recovery codes", "linked an identity at https", "unlinked the identity at https"];
         for who in [&first.steward, &its_admin] {
-            let told = told(app, who).await;
+            let notices = list_texts(app, who).await;
             for words in announced {
                 let is_there = |(kind, text): &(NotificationKind, String)| {
                     *kind == NotificationKind::CredentialsChanged && text.contains(words)
                 };
-                assert_eq!(told.iter().filter(|one| is_there(one)).count(), 1, "{words}: {told:?}");
+                assert_eq!(notices.iter().filter(|one| is_there(one)).count(), 1, "{words}: {notices:?}");
             }
         }
         assert_eq!(notices_after(&app.ctx, first.worker, &last).await.unwrap().len(), announced.len());
     }
 
     async fn site_misses_no_notice_of_one_millisecond(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let mut last = String::new();
@@ -274,7 +274,7 @@ on_both! {
     }
 
     async fn notice_after_one_of_a_faster_clock_is_not_missed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let change = CredentialChange::RecoveryCodeUsed;
@@ -287,7 +287,7 @@ on_both! {
     }
 
     async fn an_approval_key_is_listed_announced_and_removed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         people(app, &world).await;
         let site = &world.sites[1];
         let public_key = hex::encode(ed25519_dalek::SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes());

@@ -10,8 +10,8 @@ use undertone_api::id::WorkerId;
 use undertone_api::job::{DatasetUse, JobState};
 use uuid::Uuid;
 
-use super::Asking;
-use crate::ctx::{Ctx, Due, Posted};
+use super::OfferRequest;
+use crate::ctx::{CachedOffer, CachedOffers, Ctx};
 use crate::error::Error;
 use crate::service::code::word;
 use crate::service::entity::{job, lease, participant, worker};
@@ -21,22 +21,27 @@ use crate::service::presence;
 ///
 /// # Errors
 /// `unauthenticated` when the worker was retired since its session was checked.
-pub(super) async fn of(ctx: &Ctx, id: WorkerId, asking: &Asking, since: Instant) -> Result<(String, bool), Error> {
-    let posted = ctx.board().since(since, look(ctx)).await?;
+pub(super) async fn check_due(
+    ctx: &Ctx,
+    id: WorkerId,
+    asking: &OfferRequest,
+    since: Instant,
+) -> Result<(String, bool), Error> {
+    let posted = ctx.offer_cache().load_since(since, look(ctx)).await?;
     let key = posted.keys.get(&id.0).cloned().ok_or_else(presence::retired)?;
     let may_be = posted.due.get(&id.0).is_some_and(|due| due.iter().any(|due| is_news(due, asking)));
     Ok((key, may_be))
 }
 
 /// Returns whether the worker does not have this offer already.
-fn is_news(due: &Due, asking: &Asking) -> bool {
+fn is_news(due: &CachedOffer, asking: &OfferRequest) -> bool {
     match due {
-        Due::Proposal(digest) => !asking.decided.contains(digest),
-        Due::Work(token) => token.as_ref().is_none_or(|token| !asking.leases.contains(token)),
+        CachedOffer::Proposal(digest) => !asking.decided.contains(digest),
+        CachedOffer::Work(token) => token.as_ref().is_none_or(|token| !asking.leases.contains(token)),
     }
 }
 
-async fn look(ctx: &Ctx) -> Result<Posted, Error> {
+async fn look(ctx: &Ctx) -> Result<CachedOffers, Error> {
     let connection = ctx.db.read();
     let keys: Vec<(Uuid, String)> = worker::Entity::find()
         .select_only()
@@ -63,7 +68,7 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
         .await?;
     let leases: HashMap<_, _> = leases.into_iter().map(|(job, dataset, token)| ((job, dataset), token)).collect();
 
-    let asked = participant::Column::SiteAnswered
+    let awaits_answer = participant::Column::SiteAnswered
         .eq(false)
         .and(participant::Column::Visibility.ne(word(&Visibility::Public)?))
         .and(participant::Column::JobId.in_subquery(jobs_in(&[JobState::Proposed])?));
@@ -72,19 +77,21 @@ async fn look(ctx: &Ctx) -> Result<Posted, Error> {
         .and(participant::Column::JobId.in_subquery(under_way()?));
     // Includes ended jobs: a part may still hold a reservation.
     let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
-    let rows =
-        participant::Entity::find().filter(Condition::any().add(asked).add(works).add(owes)).all(connection).await?;
+    let rows = participant::Entity::find()
+        .filter(Condition::any().add(awaits_answer).add(works).add(owes))
+        .all(connection)
+        .await?;
     let participates = word(&DatasetUse::Participate)?;
-    let mut due: HashMap<Uuid, Vec<Due>> = HashMap::new();
+    let mut due: HashMap<Uuid, Vec<CachedOffer>> = HashMap::new();
     for part in rows {
         let here = due.entry(part.worker_id).or_default();
         if let Some(digest) = proposed.get(&part.job_id) {
-            here.push(Due::Proposal(digest.clone()));
+            here.push(CachedOffer::Proposal(digest.clone()));
         } else if part.purpose == participates {
-            here.push(Due::Work(leases.get(&(part.job_id, part.dataset_id)).cloned()));
+            here.push(CachedOffer::Work(leases.get(&(part.job_id, part.dataset_id)).cloned()));
         }
     }
-    Ok(Posted { keys: keys.into_iter().collect(), due })
+    Ok(CachedOffers { keys: keys.into_iter().collect(), due })
 }
 
 /// Selects the ids of the jobs in these states.

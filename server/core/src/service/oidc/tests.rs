@@ -9,11 +9,11 @@ use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 use uuid::Uuid;
 
-use super::{Refusal, enter, link, list, unlink};
+use super::{SignInRefusal, enter, link, list, unlink};
 use crate::auth::provider::Identity;
 use crate::auth::{Actor, Door, Origin};
 use crate::service::entity::{attempt, audit_log};
-use crate::service::session::{self, Entered};
+use crate::service::session::{self, SignInResult};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, TestApp, on_both};
 
@@ -26,17 +26,17 @@ fn identity(subject: &str, email: Option<&str>) -> Identity {
     }
 }
 
-async fn comes(app: &TestApp, who: &Identity, invitation: Option<&str>) -> Result<Actor, Refusal> {
+async fn comes(app: &TestApp, who: &Identity, invitation: Option<&str>) -> Result<Actor, SignInRefusal> {
     match enter(&app.ctx, Origin::from(HERE), who, invitation).await.expect("the database answers")? {
-        Entered::Whole(session) => {
+        SignInResult::Whole(session) => {
             Ok(session::authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in"))
         }
-        Entered::Half(_) => panic!("nobody here has a second factor"),
+        SignInResult::Half(_) => panic!("nobody here has a second factor"),
     }
 }
 
 /// Links an identity to the account of a signed-in caller.
-async fn links(app: &TestApp, actor: &Actor, who: &Identity) -> Result<(), Refusal> {
+async fn links(app: &TestApp, actor: &Actor, who: &Identity) -> Result<(), SignInRefusal> {
     link(&app.ctx, actor, who).await.expect("the database answers")
 }
 
@@ -44,13 +44,13 @@ on_both! {
     async fn verified_email_alone_does_not_open_an_account(app: &TestApp) {
         let before = app.operator().await;
         let thief = identity("a", Some("Operator@Example.ORG"));
-        assert_eq!(comes(app, &thief, None).await, Err(Refusal::Account));
+        assert_eq!(comes(app, &thief, None).await, Err(SignInRefusal::Account));
         // The account is unchanged: its session, its password, and its second factor.
         session::authenticate(&app.ctx, &before.session.tokens.access_token).await.expect("goes on");
         let old = SignIn { email: "operator@example.org".to_owned(), password: PASSWORD.to_owned() };
         session::sign_in(&app.ctx, HERE, &old).await.expect("the password holds");
         app.two_factor(&before).await;
-        assert_eq!(comes(app, &thief, None).await, Err(Refusal::Account));
+        assert_eq!(comes(app, &thief, None).await, Err(SignInRefusal::Account));
         let state = factor::state(&app.ctx, &before.actor(app).await).await.expect("read");
         assert!(state.since.is_some(), "the second factor is still on");
     }
@@ -79,7 +79,7 @@ on_both! {
         app.two_factor(&before).await;
         app.clock.advance(time::Duration::minutes(1));
         let again = enter(&app.ctx, Origin::from(HERE), &identity("a", None), None).await.expect("the database answers");
-        assert!(matches!(again, Ok(Entered::Half(_))), "a code is asked for");
+        assert!(matches!(again, Ok(SignInResult::Half(_))), "a code is asked for");
     }
 
     async fn api_key_links_no_identity(app: &TestApp) {
@@ -94,15 +94,15 @@ on_both! {
 
     async fn an_e_mail_that_nobody_has_verified_links_nothing(app: &TestApp) {
         let operator = app.operator().await;
-        assert_eq!(comes(app, &identity("a", None), None).await, Err(Refusal::Unverified));
+        assert_eq!(comes(app, &identity("a", None), None).await, Err(SignInRefusal::Unverified));
         assert!(list(&app.ctx, &operator.actor(app).await).await.expect("listed").is_empty());
     }
 
     async fn an_unknown_person_stays_outside(app: &TestApp) {
         app.operator().await;
         let nobody = identity("a", Some("nobody@example.org"));
-        assert_eq!(comes(app, &nobody, None).await, Err(Refusal::Unknown));
-        assert_eq!(comes(app, &nobody, Some("no such link")).await, Err(Refusal::Unknown));
+        assert_eq!(comes(app, &nobody, None).await, Err(SignInRefusal::Unknown));
+        assert_eq!(comes(app, &nobody, Some("no such link")).await, Err(SignInRefusal::Unknown));
     }
 
     async fn who_bears_an_invitation_becomes_a_member_without_any_role(app: &TestApp) {
@@ -121,18 +121,18 @@ on_both! {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
         links(app, &operator, &identity("a", None)).await.expect("linked");
-        assert_eq!(links(app, &operator, &identity("b", None)).await, Err(Refusal::Taken), "a second identity");
+        assert_eq!(links(app, &operator, &identity("b", None)).await, Err(SignInRefusal::Taken), "a second identity");
         let link = app.link(&founded.operator, InvitationPurpose::Annotator { consortium: founded.consortium }).await;
         let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
         let ada = comes(app, &identity("c", Some("ada@example.org")), Some(&secret)).await.expect("invited");
-        assert_eq!(links(app, &ada, &identity("a", None)).await, Err(Refusal::Taken), "the operator's identity");
+        assert_eq!(links(app, &ada, &identity("a", None)).await, Err(SignInRefusal::Taken), "the operator's identity");
     }
 
     async fn same_subject_at_another_provider_is_another_identity(app: &TestApp) {
         let operator = app.operator().await.actor(app).await;
         links(app, &operator, &identity("a", None)).await.expect("linked");
         let elsewhere = Identity { issuer: "https://other.example".to_owned(), ..identity("a", None) };
-        assert_eq!(comes(app, &elsewhere, None).await, Err(Refusal::Unverified));
+        assert_eq!(comes(app, &elsewhere, None).await, Err(SignInRefusal::Unverified));
     }
 
     async fn unlinked_identity_signs_in_no_more(app: &TestApp) {
@@ -143,7 +143,7 @@ on_both! {
         let unknown = unlink(&app.ctx, &actor, IdentityId(Uuid::nil())).await.expect_err("none");
         assert_eq!(unknown.code(), Code::NotFound);
         unlink(&app.ctx, &actor, linked[0].id).await.expect("theirs");
-        assert_eq!(comes(app, &identity("a", None), None).await, Err(Refusal::Unverified));
+        assert_eq!(comes(app, &identity("a", None), None).await, Err(SignInRefusal::Unverified));
     }
 
     async fn refused_identities_take_no_writer_and_few_entries(app: &TestApp) {
@@ -152,16 +152,16 @@ on_both! {
             let from = Origin::from(IpAddr::from([192, 0, 2, number]));
             let stranger = identity(&format!("stranger {number}"), Some("stranger@example.org"));
             let refused = enter(&app.ctx, from, &stranger, None).await.expect("the database answers");
-            assert_eq!(refused.map(drop), Err(Refusal::Unknown));
+            assert_eq!(refused.map(drop), Err(SignInRefusal::Unknown));
         }
         assert_eq!(app.ctx.db.timings().statements("sign in by a provider"), 0);
         let failures = Door::Failures(None).key();
-        let counted = async || {
+        let count = async || {
             let row = attempt::Entity::find_by_id(failures.clone()).one(app.ctx.db.read()).await.expect("read");
             row.map_or(0, |row| row.count)
         };
         // Failures are counted beside the answers.
-        while counted().await < 20 {
+        while count().await < 20 {
             tokio::task::yield_now().await;
         }
         let logged = async || {
@@ -181,7 +181,7 @@ on_both! {
             comes(app, &identity("a", None), None).await.expect("a right one takes its attempt back");
         }
         for _ in 0..50 {
-            assert_eq!(comes(app, &identity("b", None), None).await, Err(Refusal::Unverified));
+            assert_eq!(comes(app, &identity("b", None), None).await, Err(SignInRefusal::Unverified));
         }
         let closed = enter(&app.ctx, Origin::from(HERE), &identity("a", None), None).await;
         assert_eq!(closed.expect_err("closed").code(), Code::RateLimited);
@@ -196,9 +196,9 @@ async fn provider_is_believed_for_configured_domains_only() {
     let secret = link.rsplit('/').next().expect("a link has parts").to_owned();
     for email in ["ada@example.org", "ada@clinic.example.org", "ada@notclinic.example", "clinic.example"] {
         let refused = comes(&app, &identity("a", Some(email)), Some(&secret)).await;
-        assert_eq!(refused, Err(Refusal::Domain), "{email}");
+        assert_eq!(refused, Err(SignInRefusal::Domain), "{email}");
         let operator = founded.operator.actor(&app).await;
-        assert_eq!(links(&app, &operator, &identity("a", Some(email))).await, Err(Refusal::Domain), "{email}");
+        assert_eq!(links(&app, &operator, &identity("a", Some(email))).await, Err(SignInRefusal::Domain), "{email}");
     }
     comes(&app, &identity("a", Some("ada@Lab.Example")), Some(&secret)).await.expect("invited");
     app.close().await;

@@ -30,12 +30,12 @@ fn operator_link() -> NewInvitation {
 on_both! {
     async fn operator_invites_another_and_all_hear_of_it(app: &TestApp) {
         let first = app.operator().await;
-        let made = invitation::create(&app.ctx, &first.actor(app).await, &operator_link()).await.expect("an operator may");
-        let second = app.accept(&made.link.expect("in the answer"), newcomer("Deputy", None)).await;
+        let link = invitation::create(&app.ctx, &first.actor(app).await, &operator_link()).await.expect("an operator may");
+        let second = app.accept(&link.link.expect("in the answer"), newcomer("Deputy", None)).await;
         assert!(second.session.member.operator);
-        let heard = notices(app, &first).await;
-        assert!(heard.iter().any(|text| text.contains("made a link")), "{heard:?}");
-        assert!(heard.iter().any(|text| text.contains("Deputy is an operator")), "{heard:?}");
+        let list = notices(app, &first).await;
+        assert!(list.iter().any(|text| text.contains("made a link")), "{list:?}");
+        assert!(list.iter().any(|text| text.contains("Deputy is an operator")), "{list:?}");
         let listed = invitation::list(&app.ctx, &second.actor(app).await, &InvitationPurpose::Operator).await.expect("listed");
         assert!(listed.iter().any(|link| link.label == "deputy" && link.used), "{listed:?}");
     }
@@ -62,8 +62,8 @@ on_both! {
         let founded = app.founded().await;
         let refused = reset_at_terminal(&app.ctx, "northadmin@example.org", false).await.map(drop);
         assert_eq!(refused.expect_err("no operator").code(), Code::NotFound);
-        let made = reset_at_terminal(&app.ctx, "Operator@example.org", true).await.expect("made");
-        let secret = made.link.rsplit('/').next().expect("a link has parts").to_owned();
+        let link = reset_at_terminal(&app.ctx, "Operator@example.org", true).await.expect("made");
+        let secret = link.link.rsplit('/').next().expect("a link has parts").to_owned();
         assert!(reset::preview(&app.ctx, HERE, &secret).await.expect("holds").clears_second_factor);
         assert!(notices(app, &founded.operator).await[0].contains("terminal"));
         assert_eq!(logged_at_terminal(app, &founded.operator).await[0], AuditAction::ResetLinkMade);

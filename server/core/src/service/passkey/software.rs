@@ -51,8 +51,8 @@ impl SoftwarePasskey {
     /// Registers the passkey.
     pub(crate) async fn register(&self, app: &TestApp, person: &Person, label: &str) -> Result<Passkey, Error> {
         let actor = person.actor(app).await;
-        let asked = challenge(&app.ctx, &actor, PasskeyUse::Register).await?;
-        let new = NewPasskey { label: label.to_owned(), registration: self.registration(&asked) };
+        let challenge = challenge(&app.ctx, &actor, PasskeyUse::Register).await?;
+        let new = NewPasskey { label: label.to_owned(), registration: self.registration(&challenge) };
         create(&app.ctx, &actor, &new).await
     }
 

@@ -19,14 +19,14 @@ use crate::testing::{HERE, Person, TestApp, on_both};
 const EMAIL: &str = "operator@example.org";
 
 async fn sign_in(app: &TestApp, half_token: &str, passkey: PasskeyAssertion) -> Result<Session, Error> {
-    let given = PasskeySignIn { half_token: half_token.to_owned(), passkey };
-    session::passkey_sign_in(&app.ctx, HERE, &given).await
+    let sign_in = PasskeySignIn { half_token: half_token.to_owned(), passkey };
+    session::passkey_sign_in(&app.ctx, HERE, &sign_in).await
 }
 
 async fn alone(app: &TestApp, passkey: &mut SoftwarePasskey) -> Result<Session, Error> {
-    let asked = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
-    assert!(asked.credentials.is_empty(), "nobody is named before a passkey is");
-    sign_in(app, "", passkey.sign(&asked)).await
+    let challenge = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
+    assert!(challenge.credentials.is_empty(), "nobody is named before a passkey is");
+    sign_in(app, "", passkey.sign(&challenge)).await
 }
 
 fn code(result: Result<Session, Error>) -> Code {
@@ -64,9 +64,9 @@ on_both! {
         let step = SecondStep { half_token: half.half_token.clone(), code: "123456".to_owned() };
         let by_code = session::finish(&app.ctx, HERE, &step).await.expect_err("there is no code");
         assert_eq!(by_code.code(), Code::WrongCode);
-        let asked = session::sign_in_challenge(&app.ctx, &half.half_token).await.expect("asked");
-        assert_eq!(asked.credentials.len(), 1);
-        let answer = passkey.sign(&asked);
+        let challenge = session::sign_in_challenge(&app.ctx, &half.half_token).await.expect("asked");
+        assert_eq!(challenge.credentials.len(), 1);
+        let answer = passkey.sign(&challenge);
         assert_eq!(code(sign_in(app, "", answer.clone()).await), Code::WrongPasskey, "it is for the second step");
         sign_in(app, &half.half_token, answer.clone()).await.expect("the second step");
         let again = sign_in(app, &half.half_token, answer).await;
@@ -76,16 +76,16 @@ on_both! {
     async fn answer_is_taken_once_and_within_five_minutes(app: &TestApp) {
         let person = app.operator().await;
         let (mut passkey, _) = SoftwarePasskey::registered(app, &person, 1).await;
-        let asked = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
-        let answer = passkey.sign(&asked);
+        let challenge = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
+        let answer = passkey.sign(&challenge);
         sign_in(app, "", answer.clone()).await.expect("it holds");
         assert_eq!(code(sign_in(app, "", answer).await), Code::WrongPasskey, "once");
         let late = passkey.sign(&session::sign_in_challenge(&app.ctx, "").await.expect("asked"));
         app.clock.advance(LIFETIME);
         assert_eq!(code(sign_in(app, "", late).await), Code::WrongPasskey, "too late");
         alone(app, &mut passkey).await.expect("a new challenge");
-        let kept = passkey_answer::Entity::find().count(app.ctx.db.read()).await.expect("counted");
-        assert_eq!(kept, 1, "those that are over are forgotten");
+        let count = passkey_answer::Entity::find().count(app.ctx.db.read()).await.expect("counted");
+        assert_eq!(count, 1, "those that are over are forgotten");
     }
 
     async fn answer_from_elsewhere_is_refused(app: &TestApp) {
@@ -97,9 +97,9 @@ on_both! {
         passkey.flags = 0x01;
         assert_eq!(code(alone(app, &mut passkey).await), Code::WrongPasskey, "the user was not recognized");
         passkey.flags = 0x05;
-        let mut asked = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
-        asked.relying_party = "example.net".to_owned();
-        let answer = passkey.sign(&asked);
+        let mut challenge = session::sign_in_challenge(&app.ctx, "").await.expect("asked");
+        challenge.relying_party = "example.net".to_owned();
+        let answer = passkey.sign(&challenge);
         assert_eq!(code(sign_in(app, "", answer).await), Code::WrongPasskey, "another relying party");
         let mut stranger = SoftwarePasskey::new(app, &person, 2);
         assert_eq!(code(alone(app, &mut stranger).await), Code::WrongPasskey, "a key that is not registered");
@@ -143,14 +143,14 @@ on_both! {
         let other = SoftwarePasskey::new(app, &person, 2).register(app, &person, "another").await;
         assert_eq!(other.expect_err("stale").code(), Code::ProofStale);
         assert_eq!(remove(&app.ctx, &actor, listed.id).await.expect_err("stale").code(), Code::ProofStale);
-        let asked = challenge(&app.ctx, &actor, PasskeyUse::Prove).await.expect("asked");
+        let challenge = challenge(&app.ctx, &actor, PasskeyUse::Prove).await.expect("asked");
         let prove = async |passkey: PasskeyAssertion| {
             let proof = IdentityProof { password: String::new(), code: String::new(), passkey: Some(passkey) };
             session::prove_identity(&app.ctx, &actor, &proof).await
         };
         let for_sign_in = passkey.sign(&session::sign_in_challenge(&app.ctx, "").await.expect("asked"));
         assert_eq!(prove(for_sign_in).await.expect_err("for another use").code(), Code::WrongPasskey);
-        prove(passkey.sign(&asked)).await.expect("the passkey proves it");
+        prove(passkey.sign(&challenge)).await.expect("the passkey proves it");
         assert!(person.actor(app).await.is_fresh);
         remove(&app.ctx, &person.actor(app).await, listed.id).await.expect("removed");
     }
@@ -160,8 +160,8 @@ on_both! {
         let (mut theirs, listed) = SoftwarePasskey::registered(app, &founded.north.1, 1).await;
         let (mine, _) = SoftwarePasskey::registered(app, &founded.operator, 2).await;
         let half = app.half(EMAIL).await;
-        let asked = session::sign_in_challenge(&app.ctx, &half.half_token).await.expect("asked");
-        assert_eq!(code(sign_in(app, &half.half_token, theirs.sign(&asked)).await), Code::WrongPasskey);
+        let challenge = session::sign_in_challenge(&app.ctx, &half.half_token).await.expect("asked");
+        assert_eq!(code(sign_in(app, &half.half_token, theirs.sign(&challenge)).await), Code::WrongPasskey);
         drop(mine);
         let actor = founded.operator.actor(app).await;
         assert_eq!(remove(&app.ctx, &actor, listed.id).await.expect_err("not mine").code(), Code::NotFound);

@@ -16,7 +16,7 @@ use crate::service::entity::annotation;
 type Item = Vec<(String, u64)>;
 
 /// Returns κ of a job's present answers; `None` where a question goes to one person only.
-pub(super) async fn of(
+pub(super) async fn find_agreement(
     connection: &impl ConnectionTrait,
     job: JobId,
     questions: &QuestionPlan,
@@ -24,7 +24,7 @@ pub(super) async fn of(
     if !says(questions) {
         return Ok(None);
     }
-    Ok(of_jobs(connection, &[job.0]).await?.remove(&job.0))
+    Ok(find_agreements(connection, &[job.0]).await?.remove(&job.0))
 }
 
 /// Returns whether κ can exist: a question goes to several people.
@@ -33,8 +33,11 @@ pub(super) const fn says(questions: &QuestionPlan) -> bool {
 }
 
 /// Returns κ of the present answers of several jobs, without jobs that have none.
-pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) -> Result<HashMap<Uuid, f64>, Error> {
-    let counted: Vec<(Uuid, Uuid, String, i64)> = close::current_of(jobs)
+pub(super) async fn find_agreements(
+    connection: &impl ConnectionTrait,
+    jobs: &[Uuid],
+) -> Result<HashMap<Uuid, f64>, Error> {
+    let counts: Vec<(Uuid, Uuid, String, i64)> = close::current_of(jobs)
         .filter(annotation::Column::Label.is_not_null())
         .select_only()
         .column(annotation::Column::JobId)
@@ -48,7 +51,7 @@ pub(super) async fn of_jobs(connection: &impl ConnectionTrait, jobs: &[Uuid]) ->
         .all(connection)
         .await?;
     let mut items: HashMap<Uuid, HashMap<Uuid, Item>> = HashMap::new();
-    for (job, question, label, count) in counted {
+    for (job, question, label, count) in counts {
         items.entry(job).or_default().entry(question).or_default().push((label, count as u64));
     }
     Ok(items.into_iter().filter_map(|(job, items)| Some((job, kappa(items.into_values())?))).collect())
@@ -60,14 +63,14 @@ fn kappa(items: impl Iterator<Item = Item>) -> Option<f64> {
     let (mut observed, mut count, mut all) = (0.0, 0_u64, 0_u64);
     let mut shares: HashMap<String, u64> = HashMap::new();
     for item in items {
-        let given: u64 = item.iter().map(|(_, count)| count).sum();
-        if given < 2 {
+        let total: u64 = item.iter().map(|(_, count)| count).sum();
+        if total < 2 {
             continue;
         }
         let pairs: u64 = item.iter().map(|(_, count)| count * (count - 1)).sum();
-        observed += pairs as f64 / (given * (given - 1)) as f64;
+        observed += pairs as f64 / (total * (total - 1)) as f64;
         count += 1;
-        all += given;
+        all += total;
         for (label, count) in item {
             *shares.entry(label).or_default() += count;
         }
@@ -82,8 +85,8 @@ mod tests {
 
     fn items(table: &[&[u64]]) -> Vec<Vec<(String, u64)>> {
         let item = |counts: &&[u64]| {
-            let given = (0..).zip(counts.iter()).filter(|(_, count)| **count > 0);
-            given.map(|(label, count): (usize, &u64)| (label.to_string(), *count)).collect()
+            let labels = (0..).zip(counts.iter()).filter(|(_, count)| **count > 0);
+            labels.map(|(label, count): (usize, &u64)| (label.to_string(), *count)).collect()
         };
         table.iter().map(item).collect()
     }
@@ -103,8 +106,8 @@ mod tests {
             &[6, 5, 2, 1, 0],
             &[0, 2, 2, 3, 7],
         ];
-        let found = kappa(items(&table).into_iter()).expect("people answered");
-        assert!((found - 0.210).abs() < 5e-4, "{found}");
+        let value = kappa(items(&table).into_iter()).expect("people answered");
+        assert!((value - 0.210).abs() < 5e-4, "{value}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use undertone_api::problem::{Code, Violation};
 use undertone_api::question::{Annotation, Answer, NewAnnotation, QuestionPlan};
 use uuid::Uuid;
 
-use super::{answer_of, answerable, close, columns, queue, wanted};
+use super::{answer_of, answerable, close, columns, queue, require_plan};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -21,7 +21,7 @@ use crate::service::job::state;
 
 /// The author of an answer, before their number is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who<'a> {
+pub(super) enum AnswerAuthor<'a> {
     /// A member.
     Member(Uuid),
     /// A named import of labels.
@@ -29,7 +29,7 @@ pub(super) enum Who<'a> {
 }
 
 /// The result of recording an answer.
-pub(super) enum Recorded {
+pub(super) enum AnswerOutcome {
     /// It is recorded.
     Taken(annotation::Model),
     /// It was recorded before.
@@ -49,30 +49,30 @@ pub(super) enum Recorded {
 /// has given another answer; `round_closed` when it is too late.
 pub async fn annotate(ctx: &Ctx, actor: &Actor, id: QuestionId, new: &NewAnnotation) -> Result<Annotation, Error> {
     let (found, row) = answerable(ctx, actor, id).await?;
-    let questions = wanted(&row)?;
+    let questions = require_plan(&row)?;
     if !knows(&questions, &new.answer) {
         let message = "the job has no such label: choose one of its labels, unsure or skip";
         return Err(Error::validation(vec![Violation::new("label", message)]));
     }
-    let who = Who::Member(actor.id().0);
+    let who = AnswerAuthor::Member(actor.id().0);
     let recorded = ctx.db.write("annotate", async |tx| {
         let number = number(ctx, tx, found.job_id.into(), who).await?;
         let recorded = record(ctx, tx, &questions, &found, number, &new.answer).await?;
-        if matches!(recorded, Recorded::Taken(_)) {
+        if matches!(recorded, AnswerOutcome::Taken(_)) {
             hold::Entity::delete_by_id((found.id, actor.id().0)).exec(tx).await?;
             end(ctx, tx, &found, &questions).await?;
         }
         Ok(recorded)
     });
     let recorded = recorded.await?;
-    ctx.wake().ring_in(found.job_id.into());
+    ctx.changes().notify_job(found.job_id.into());
     match recorded {
-        Recorded::Taken(row) | Recorded::Repeated(row) => shown(&row, false),
-        Recorded::Other => {
+        AnswerOutcome::Taken(row) | AnswerOutcome::Repeated(row) => to_annotation(&row, false),
+        AnswerOutcome::Other => {
             Err(Error::problem(Code::AlreadyExists, "you have answered this question: take that answer back first"))
         }
-        Recorded::Full => Err(Error::problem(Code::RoundClosed, "others have answered this question meanwhile")),
-        Recorded::Closed => Err(too_late()),
+        AnswerOutcome::Full => Err(Error::problem(Code::RoundClosed, "others have answered this question meanwhile")),
+        AnswerOutcome::Closed => Err(too_late()),
     }
 }
 
@@ -98,8 +98,8 @@ pub async fn take_back(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<Annot
         Ok(last)
     });
     let undone = undone.await?;
-    ctx.wake().ring();
-    shown(&undone, true)
+    ctx.changes().notify();
+    to_annotation(&undone, true)
 }
 
 fn too_late() -> Error {
@@ -119,25 +119,25 @@ pub(super) async fn record(
     found: &question::Model,
     annotator: i32,
     answer: &Answer,
-) -> Result<Recorded, Error> {
+) -> Result<AnswerOutcome, Error> {
     if open(ctx, tx, found).await?.is_none() {
-        return Ok(Recorded::Closed);
+        return Ok(AnswerOutcome::Closed);
     }
     let (word, label) = columns(answer);
     let before = latest(tx, found, annotator).await?;
     if let Some(before) = before {
         if (&before.answer, &before.label) == (&word, &label) {
-            return Ok(Recorded::Repeated(before));
+            return Ok(AnswerOutcome::Repeated(before));
         }
         if before.answer != "skip" {
-            return Ok(Recorded::Other);
+            return Ok(AnswerOutcome::Other);
         }
         withdraw(ctx, tx, &before).await?;
     }
     let tally = tally::Entity::find_by_id(found.id).one(tx).await?.ok_or_else(|| Error::not_found("question"))?;
     if answer.counts() {
         if tally.answers >= questions.annotators as i32 {
-            return Ok(Recorded::Full);
+            return Ok(AnswerOutcome::Full);
         }
         count(tx, tally, 1).await?;
     }
@@ -151,7 +151,7 @@ pub(super) async fn record(
         label,
         at: ctx.now(),
     };
-    Ok(Recorded::Taken(row.into_active_model().insert(tx).await?))
+    Ok(AnswerOutcome::Taken(row.into_active_model().insert(tx).await?))
 }
 
 /// Closes the round of a newly answered question, if it was the last one.
@@ -163,19 +163,19 @@ pub(super) async fn end(ctx: &Ctx, tx: &Tx, found: &question::Model, questions: 
 }
 
 /// Returns the number of an annotator; a new one gets the next number.
-pub(super) async fn number(ctx: &Ctx, tx: &Tx, job: JobId, who: Who<'_>) -> Result<i32, Error> {
+pub(super) async fn number(ctx: &Ctx, tx: &Tx, job: JobId, who: AnswerAuthor<'_>) -> Result<i32, Error> {
     let all = || annotator::Entity::find().filter(annotator::Column::JobId.eq(job.0));
     let own = match who {
-        Who::Member(member) => all().filter(annotator::Column::MemberId.eq(member)),
-        Who::Import(name) => all().filter(annotator::Column::Name.eq(name)),
+        AnswerAuthor::Member(member) => all().filter(annotator::Column::MemberId.eq(member)),
+        AnswerAuthor::Import(name) => all().filter(annotator::Column::Name.eq(name)),
     };
     if let Some(known) = own.one(tx).await? {
         return Ok(known.number);
     }
     let number = i32::try_from(all().count(tx).await? + 1).map_err(|error| Error::internal("numbering", error))?;
     let (member_id, name) = match who {
-        Who::Member(member) => (Some(member), None),
-        Who::Import(name) => (None, Some(name.to_owned())),
+        AnswerAuthor::Member(member) => (Some(member), None),
+        AnswerAuthor::Import(name) => (None, Some(name.to_owned())),
     };
     let row = annotator::Model { job_id: job.0, number, member_id, name, joined_at: ctx.now() };
     row.into_active_model().insert(tx).await?;
@@ -221,7 +221,7 @@ async fn count(tx: &Tx, tally: tally::Model, more: i32) -> Result<(), Error> {
     Ok(())
 }
 
-fn shown(row: &annotation::Model, undone: bool) -> Result<Annotation, Error> {
+fn to_annotation(row: &annotation::Model, undone: bool) -> Result<Annotation, Error> {
     Ok(Annotation {
         question: row.question_id.into(),
         annotator: row.annotator as u32,

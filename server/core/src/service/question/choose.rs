@@ -17,14 +17,14 @@ use super::{ROWS, close, led, pools, stored};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Found};
+use crate::exchange::annotate::{self, PoolQuestion};
 use crate::service::entity::{asking, job, question, tally};
 use crate::service::lease;
 use crate::service::round::object_error;
 
 /// A chosen question.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Choice {
+pub struct QuestionChoice {
     /// The question.
     pub question: QuestionId,
     /// The lead's uncertainty: more uncertain questions come first.
@@ -37,7 +37,13 @@ pub struct Choice {
 /// 403 for any worker but the lead's; `validation_failed` with every invalid choice: too many, twice, asked before, not
 /// of the job's pools; `not_ready` before the pools or the previous round are closed; `already_exists` when other
 /// questions were chosen in the round; `lease_lost`.
-pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen: &[Choice]) -> Result<bool, Error> {
+pub async fn choose(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    round: u32,
+    chosen: &[QuestionChoice],
+) -> Result<bool, Error> {
     let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
     let questions = led(&row, &held)?;
     let violations = violations(&questions, round, chosen);
@@ -52,9 +58,9 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
     ready(ctx.db.read(), &row, number).await?;
     let pools = pools(ctx.db.read(), held.job, &questions).await?;
     let ids: Vec<_> = chosen.iter().map(|choice| choice.question).collect();
-    let found =
+    let candidates =
         annotate::find(&ctx.store, ctx.readings(), held.job, &stored(&pools), &ids).await.map_err(object_error)?;
-    let strange = strange(ctx.db.read(), chosen, &found).await?;
+    let strange = strange(ctx.db.read(), chosen, &candidates).await?;
     if !strange.is_empty() {
         return Err(Error::validation(strange));
     }
@@ -66,15 +72,15 @@ pub async fn choose(ctx: &Ctx, worker: WorkerId, token: &str, round: u32, chosen
                 return Ok(true);
             }
             ready(tx, &row, number).await?;
-            insert(ctx, tx, held.job, &questions, number, chosen, &found).await?;
+            insert(ctx, tx, held.job, &questions, number, chosen, &candidates).await?;
             Ok(false)
         })
         .await?;
-    ctx.wake().ring_in(held.job);
+    ctx.changes().notify_job(held.job);
     Ok(repeated)
 }
 
-fn violations(questions: &QuestionPlan, round: u32, chosen: &[Choice]) -> Vec<Violation> {
+fn violations(questions: &QuestionPlan, round: u32, chosen: &[QuestionChoice]) -> Vec<Violation> {
     let mut violations = Vec::new();
     if !(1..=questions.rounds).contains(&round) {
         violations.push(Violation::new("round", format!("the job has rounds 1 to {}", questions.rounds)));
@@ -83,9 +89,9 @@ fn violations(questions: &QuestionPlan, round: u32, chosen: &[Choice]) -> Vec<Vi
         let message = format!("choose 1 to {} questions, not {}", questions.batch, chosen.len());
         violations.push(Violation::new("chosen", message));
     }
-    let mut seen = HashSet::new();
+    let mut unique = HashSet::new();
     for (index, choice) in chosen.iter().enumerate() {
-        if !seen.insert(choice.question) {
+        if !unique.insert(choice.question) {
             violations.push(Violation::new(format!("chosen.{index}.question"), "each question once"));
         }
         if !choice.uncertainty.is_finite() {
@@ -100,7 +106,7 @@ async fn repeats(
     connection: &impl ConnectionTrait,
     row: &job::Model,
     number: i32,
-    chosen: &[Choice],
+    chosen: &[QuestionChoice],
 ) -> Result<bool, Error> {
     if close::find(connection, row.id, number).await?.is_none() {
         return Ok(false);
@@ -135,19 +141,19 @@ async fn ready(connection: &impl ConnectionTrait, row: &job::Model, number: i32)
 /// Returns the violations of choices that are in no pool, or were asked in an earlier round.
 async fn strange(
     connection: &impl ConnectionTrait,
-    chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    chosen: &[QuestionChoice],
+    candidates: &HashMap<QuestionId, PoolQuestion>,
 ) -> Result<Vec<Violation>, Error> {
-    let mut asked = HashSet::new();
+    let mut earlier = HashSet::new();
     for some in chosen.chunks(ROWS) {
         let ids = question::Entity::find().select_only().column(question::Column::Id);
         let ids = ids.filter(question::Column::Id.is_in(some.iter().map(|choice| choice.question.0)));
-        asked.extend(ids.into_tuple::<Uuid>().all(connection).await?);
+        earlier.extend(ids.into_tuple::<Uuid>().all(connection).await?);
     }
-    let say = |(index, choice): (usize, &Choice)| {
-        let message = if !found.contains_key(&choice.question) {
+    let say = |(index, choice): (usize, &QuestionChoice)| {
+        let message = if !candidates.contains_key(&choice.question) {
             "it is in no pool of this job"
-        } else if asked.contains(&choice.question.0) {
+        } else if earlier.contains(&choice.question.0) {
             "it was asked in a round before"
         } else {
             return None;
@@ -163,8 +169,8 @@ async fn insert(
     job: JobId,
     questions: &QuestionPlan,
     round: i32,
-    chosen: &[Choice],
-    found: &HashMap<QuestionId, Found>,
+    chosen: &[QuestionChoice],
+    candidates: &HashMap<QuestionId, PoolQuestion>,
 ) -> Result<(), Error> {
     let now = ctx.now();
     let open = asking::Model {
@@ -179,24 +185,24 @@ async fn insert(
     let mut queue = chosen.to_vec();
     // A stable sort: equal uncertainties keep the lead's order.
     queue.sort_by(|a, b| b.uncertainty.total_cmp(&a.uncertainty));
-    let placed: Vec<(i32, &Choice)> = (0..).zip(&queue).collect();
+    let placed: Vec<(i32, &QuestionChoice)> = (0..).zip(&queue).collect();
     for some in placed.chunks(ROWS) {
         let (mut rows, mut tallies) = (Vec::new(), Vec::new());
         for (place, choice) in some {
-            let found = found.get(&choice.question).ok_or_else(|| Error::not_found("question"))?;
+            let candidate = candidates.get(&choice.question).ok_or_else(|| Error::not_found("question"))?;
             let row = question::Model {
-                id: found.id.0,
+                id: candidate.id.0,
                 job_id: job.0,
-                dataset_id: found.dataset.0,
+                dataset_id: candidate.dataset.0,
                 round,
                 place: *place,
                 uncertainty: choice.uncertainty,
-                text: found.text.clone(),
-                count: found.count.map(|count| count as i64),
+                text: candidate.text.clone(),
+                count: candidate.count.map(|count| count as i64),
                 chosen_at: now,
             };
             rows.push(row.into_active_model());
-            let tally = tally::Model { question_id: found.id.0, job_id: job.0, round, answers: 0 };
+            let tally = tally::Model { question_id: candidate.id.0, job_id: job.0, round, answers: 0 };
             tallies.push(tally.into_active_model());
         }
         question::Entity::insert_many(rows).exec_without_returning(tx).await?;

@@ -27,7 +27,7 @@ use crate::service::round::object_error;
 
 /// The answers of a closed round.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
+pub struct RoundAnswers {
     /// The number of questions of the round.
     pub asked: u64,
     /// The number of them with all requested answers.
@@ -49,10 +49,10 @@ pub async fn answers(
     token: &str,
     number: u32,
     wait_seconds: u32,
-) -> Result<Result<Answers, (u64, u64)>, Error> {
+) -> Result<Result<RoundAnswers, (u64, u64)>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -63,20 +63,20 @@ pub async fn answers(
         if round.closed_at.is_some() || if_due(ctx, held.job, number, questions.annotators).await? {
             return Ok(Ok(closed(ctx, held.job, &round, questions.annotators).await?));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() || ctx.shutdown.is_cancelled() {
-            let answered = answered(ctx.db.read(), row.id, number, questions.annotators).await?;
-            return Ok(Err((round.questions as u64, answered)));
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() || ctx.shutdown.is_cancelled() {
+            let count = count_answered(ctx.db.read(), row.id, number, questions.annotators).await?;
+            return Ok(Err((round.questions as u64, count)));
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => {}
         }
     }
 }
 
 /// Returns a closed round's answers, in the order of its questions, then of the annotators' numbers.
-async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Result<Answers, Error> {
+async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Result<RoundAnswers, Error> {
     let connection = ctx.db.read();
     let places: Vec<(Uuid, i32)> = question::Entity::find()
         .select_only()
@@ -96,8 +96,8 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
     let bytes = write_answers(&answers).map_err(|error| object_error(ObjectError::Questions(error)))?;
-    let answered = answered(connection, job.0, round.round, needed).await?;
-    Ok(Answers { asked: round.questions as u64, answered, digest: digest(&bytes), bytes })
+    let count = count_answered(connection, job.0, round.round, needed).await?;
+    Ok(RoundAnswers { asked: round.questions as u64, answered: count, digest: digest(&bytes), bytes })
 }
 
 /// Returns a round of questions.
@@ -143,7 +143,7 @@ pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
 }
 
 /// Returns the number of a round's questions with all requested answers.
-pub(super) async fn answered(
+pub(super) async fn count_answered(
     connection: &impl ConnectionTrait,
     job: Uuid,
     round: i32,
@@ -174,7 +174,7 @@ pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> R
             close_in(ctx, tx, row, round, needed).await
         })
         .await?;
-    ctx.wake().ring_in(job);
+    ctx.changes().notify_job(job);
     Ok(closed)
 }
 
@@ -205,6 +205,6 @@ async fn due(ctx: &Ctx, connection: &impl ConnectionTrait, round: &asking::Model
     if ctx.now() >= round.deadline {
         return Ok(true);
     }
-    let left = of_round(round.job_id, round.round).filter(tally::Column::Answers.lt(needed as i32));
-    Ok(left.one(connection).await?.is_none())
+    let lacking = of_round(round.job_id, round.round).filter(tally::Column::Answers.lt(needed as i32));
+    Ok(lacking.one(connection).await?.is_none())
 }

@@ -18,7 +18,7 @@ use crate::service::audit_log::{self, Act, AuditAction, By};
 use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
-pub struct Export {
+pub struct QuestionExport {
     /// The file name.
     pub name: String,
     /// The content type.
@@ -28,7 +28,7 @@ pub struct Export {
 }
 
 /// The progress of an export.
-struct Progress {
+struct ExportProgress {
     ctx: Ctx,
     row: job::Model,
     questions: QuestionPlan,
@@ -43,7 +43,7 @@ struct Progress {
 ///
 /// # Errors
 /// 404 and 403 as usual.
-pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -> Result<Export, Error> {
+pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -> Result<QuestionExport, Error> {
     let (row, questions) = askable(ctx, actor, Operation::ReadQuestions, id).await?;
     let (ending, content_type) = match format {
         ExportFormat::Jsonl => ("jsonl", "application/x-ndjson"),
@@ -58,7 +58,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         detail: json!({ "format": ending }),
     };
     audit_log::note(ctx, act).await?;
-    let progress = Progress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
+    let progress = ExportProgress { ctx: ctx.clone(), row, questions, format, last: None, begun: false, ended: false };
     let body = stream::try_unfold(progress, async |mut progress| {
         if progress.ended {
             return Ok(None);
@@ -66,14 +66,14 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId, format: ExportFormat) -
         let bytes = progress.page().await?;
         Ok(Some((bytes, progress)))
     });
-    Ok(Export { name: format!("questions-{id}.{ending}"), content_type, body: body.boxed() })
+    Ok(QuestionExport { name: format!("questions-{id}.{ending}"), content_type, body: body.boxed() })
 }
 
-impl Progress {
+impl ExportProgress {
     /// Returns the bytes of the next page.
     async fn page(&mut self) -> Result<Vec<u8>, Error> {
         let connection = self.ctx.db.read();
-        let mut query = list::asked(self.row.id).limit(ROWS as u64);
+        let mut query = list::select_asked(self.row.id).limit(ROWS as u64);
         if let Some(last) = &self.last {
             query = query.filter(list::behind(last));
         }
@@ -81,15 +81,15 @@ impl Progress {
         self.ended = rows.len() < ROWS;
         self.last = rows.last().cloned().or_else(|| self.last.take());
         let answers = annotation::Column::QuestionId.is_in(rows.iter().map(|row| row.id));
-        let given = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
-        let given = given.order_by_asc(annotation::Column::Annotator).all(connection).await?;
+        let annotations = close::current(self.row.id).filter(answers).order_by_asc(annotation::Column::At);
+        let annotations = annotations.order_by_asc(annotation::Column::Annotator).all(connection).await?;
         let mut answers: HashMap<Uuid, Vec<ExportedAnswer>> = HashMap::new();
-        for row in given {
+        for row in annotations {
             let answer = answer_of(&row.answer, row.label.as_deref())?;
-            let answered = ExportedAnswer { annotator: row.annotator as u32, answer };
-            answers.entry(row.question_id).or_default().push(answered);
+            let answer = ExportedAnswer { annotator: row.annotator as u32, answer };
+            answers.entry(row.question_id).or_default().push(answer);
         }
-        let questions = list::shown(connection, &self.row, &self.questions, rows).await?;
+        let questions = list::to_questions(connection, &self.row, &self.questions, rows).await?;
         let exported: Vec<ExportedQuestion> = questions
             .into_iter()
             .map(|question| ExportedQuestion { answers: answers.remove(&question.id.0).unwrap_or_default(), question })

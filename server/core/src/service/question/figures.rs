@@ -10,7 +10,7 @@ use undertone_api::job::AskingJob;
 use undertone_api::question::{QuestionPlan, QuestionProgress};
 use uuid::Uuid;
 
-use super::{agreement, close, of};
+use super::{agreement, close, read_plan};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -35,30 +35,30 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         .await?;
     let mut asking = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(questions) = of(&row)? {
+        if let Some(questions) = read_plan(&row)? {
             asking.push((row, questions));
         }
     }
-    let figures = Figures::of(ctx.db.read(), &asking).await?;
-    let told = |(row, questions): &(job::Model, QuestionPlan)| {
-        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.told(row, questions) })
+    let figures = ProgressCounts::load(ctx.db.read(), &asking).await?;
+    let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
+        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.summarize(row, questions) })
     };
-    asking.iter().map(told).collect()
+    asking.iter().map(to_asking_job).collect()
 }
 
 /// The counts, by job.
-struct Figures {
+struct ProgressCounts {
     /// The number of received pools, and of the questions in them.
     pools: HashMap<Uuid, (u32, u64)>,
     /// The number of asked questions, by their number of answers.
-    asked: HashMap<Uuid, Vec<(i32, u64)>>,
+    counts: HashMap<Uuid, Vec<(i32, u64)>>,
     annotations: HashMap<Uuid, u64>,
     annotators: HashMap<Uuid, u64>,
     agreement: HashMap<Uuid, f64>,
 }
 
-impl Figures {
-    async fn of(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
+impl ProgressCounts {
+    async fn load(connection: &impl ConnectionTrait, asking: &[(job::Model, QuestionPlan)]) -> Result<Self, Error> {
         let ids: Vec<Uuid> = asking.iter().map(|(row, _)| row.id).collect();
         let came: Vec<(Uuid, i64)> = pool::Entity::find()
             .select_only()
@@ -82,9 +82,9 @@ impl Figures {
             .into_tuple()
             .all(connection)
             .await?;
-        let mut asked: HashMap<Uuid, Vec<(i32, u64)>> = HashMap::new();
+        let mut counts: HashMap<Uuid, Vec<(i32, u64)>> = HashMap::new();
         for (job, answers, questions) in tallies {
-            asked.entry(job).or_default().push((answers, questions as u64));
+            counts.entry(job).or_default().push((answers, questions as u64));
         }
         let annotations: Vec<(Uuid, i64)> = close::counting_of(&ids)
             .select_only()
@@ -107,16 +107,16 @@ impl Figures {
         let count = |(job, count): (Uuid, i64)| (job, count as u64);
         Ok(Self {
             pools,
-            asked,
+            counts,
             annotations: annotations.into_iter().map(count).collect(),
             annotators: annotators.into_iter().map(count).collect(),
-            agreement: agreement::of_jobs(connection, &several.collect::<Vec<_>>()).await?,
+            agreement: agreement::find_agreements(connection, &several.collect::<Vec<_>>()).await?,
         })
     }
 
-    fn told(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
+    fn summarize(&self, row: &job::Model, questions: &QuestionPlan) -> QuestionProgress {
         let (pools, held) = self.pools.get(&row.id).copied().unwrap_or_default();
-        let asked = self.asked.get(&row.id).map_or(&[][..], Vec::as_slice);
+        let counts = self.counts.get(&row.id).map_or(&[][..], Vec::as_slice);
         let needed = questions.annotators as i32;
         QuestionProgress {
             rounds_done: row.rounds_done as u32,
@@ -124,8 +124,8 @@ impl Figures {
             pools,
             pools_awaited: questions.asking.len() as u32,
             questions: held,
-            asked: asked.iter().map(|(_, questions)| questions).sum(),
-            answered: asked.iter().filter(|(answers, _)| *answers >= needed).map(|(_, questions)| questions).sum(),
+            asked: counts.iter().map(|(_, questions)| questions).sum(),
+            answered: counts.iter().filter(|(answers, _)| *answers >= needed).map(|(_, questions)| questions).sum(),
             annotations: self.annotations.get(&row.id).copied().unwrap_or_default(),
             annotators: self.annotators.get(&row.id).copied().unwrap_or_default() as u32,
             agreement: self.agreement.get(&row.id).copied(),

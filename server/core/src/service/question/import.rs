@@ -10,7 +10,7 @@ use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::question::{Answer, ImportResult, QuestionPlan};
 
-use super::answer::{self, Recorded, Who};
+use super::answer::{self, AnswerAuthor, AnswerOutcome};
 use super::askable;
 use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 200;
 
 /// A text with its label; no label where none was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct LabelLine {
     text: String,
     label: Option<String>,
 }
@@ -57,7 +57,7 @@ pub async fn import(
     if lines.len() > MOST {
         return Err(Error::problem(Code::TooLarge, format!("import at most {MOST} labels at a time")));
     }
-    let who = name.map_or(Who::Member(actor.id().0), |name| Who::Import(name.trim()));
+    let who = name.map_or(AnswerAuthor::Member(actor.id().0), |name| AnswerAuthor::Import(name.trim()));
     let mut imported = ImportResult::default();
     for some in lines.chunks(AT_ONCE) {
         let counts =
@@ -66,7 +66,7 @@ pub async fn import(
         imported.unknown_texts += counts.unknown_texts;
         imported.unknown_labels += counts.unknown_labels;
         imported.too_late += counts.too_late;
-        ctx.wake().ring_in(id);
+        ctx.changes().notify_job(id);
     }
     let act = Act {
         by: By::from(actor),
@@ -84,18 +84,18 @@ async fn record(
     tx: &Tx,
     job: JobId,
     questions: &QuestionPlan,
-    who: Who<'_>,
-    lines: &[Line],
+    who: AnswerAuthor<'_>,
+    lines: &[LabelLine],
 ) -> Result<ImportResult, Error> {
     let texts = question::Column::Text.is_in(lines.iter().map(|line| line.text.as_str()));
-    let asked = question::Entity::find().filter(question::Column::JobId.eq(job.0)).filter(texts).all(tx).await?;
+    let rows = question::Entity::find().filter(question::Column::JobId.eq(job.0)).filter(texts).all(tx).await?;
     let mut by_text: HashMap<&str, Vec<&question::Model>> = HashMap::new();
-    for found in &asked {
-        by_text.entry(&found.text).or_default().push(found);
+    for row in &rows {
+        by_text.entry(&row.text).or_default().push(row);
     }
     let (mut counts, mut number) = (ImportResult::default(), None);
     for line in lines {
-        let Some(found) = by_text.get(line.text.as_str()) else {
+        let Some(questions_of_text) = by_text.get(line.text.as_str()) else {
             counts.unknown_texts += 1;
             continue;
         };
@@ -109,15 +109,15 @@ async fn record(
             None => answer::number(ctx, tx, job, who).await?,
         };
         number = Some(own);
-        let mut taken = false;
-        for found in found {
-            let recorded = answer::record(ctx, tx, questions, found, own, &answer).await?;
-            if matches!(recorded, Recorded::Taken(_)) {
-                taken = true;
-                answer::end(ctx, tx, found, questions).await?;
+        let mut has_new = false;
+        for question in questions_of_text {
+            let recorded = answer::record(ctx, tx, questions, question, own, &answer).await?;
+            if matches!(recorded, AnswerOutcome::Taken(_)) {
+                has_new = true;
+                answer::end(ctx, tx, question, questions).await?;
             }
         }
-        if taken {
+        if has_new {
             counts.taken += 1;
         } else {
             counts.too_late += 1;
@@ -127,7 +127,7 @@ async fn record(
 }
 
 /// Returns the labels of a text in any of the forms.
-fn parse(text: &str, violations: &mut Vec<Violation>) -> Vec<Line> {
+fn parse(text: &str, violations: &mut Vec<Violation>) -> Vec<LabelLine> {
     let text = text.trim_start_matches('\u{feff}');
     let values: Vec<Result<Value, serde_json::Error>> = if text.trim_start().starts_with('[') {
         match serde_json::from_str::<Vec<Value>>(text) {
@@ -154,12 +154,12 @@ fn parse(text: &str, violations: &mut Vec<Violation>) -> Vec<Line> {
     lines
 }
 
-fn line(value: &Value) -> Option<Line> {
+fn line(value: &Value) -> Option<LabelLine> {
     let text = value["data"]["text"].as_str().or_else(|| value["text"].as_str())?.to_owned();
     let label = choice(&value["label"])
         .or_else(|| last(&value["answers"], |answer| choice(&answer["label"])))
         .or_else(|| last(&value["annotations"], annotated));
-    Some(Line { text, label })
+    Some(LabelLine { text, label })
 }
 
 /// Returns a label in plain form, or in Label Studio's form of choices.
@@ -181,13 +181,13 @@ fn annotated(annotation: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, parse};
+    use super::{LabelLine, parse};
 
     fn read(text: &str) -> Vec<(String, Option<String>)> {
         let mut violations = Vec::new();
         let lines = parse(text, &mut violations);
         assert_eq!(violations, []);
-        lines.into_iter().map(|Line { text, label }| (text, label)).collect()
+        lines.into_iter().map(|LabelLine { text, label }| (text, label)).collect()
     }
 
     fn labelled(text: &str, label: &str) -> (String, Option<String>) {

@@ -14,19 +14,19 @@ use undertone_api::problem::Violation;
 use undertone_api::question::{Question, QuestionPlan, QuestionState};
 use uuid::Uuid;
 
-use super::pools::{awaited, deadline, is_closed};
-use super::{POOLS, askable, close, of, pools, stored};
+use super::pools::{deadline, find_missing_participants, is_closed};
+use super::{POOLS, askable, close, pools, read_plan, stored};
 use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Found};
+use crate::exchange::annotate::{self, PoolQuestion};
 use crate::service::entity::{asking, job, question, tally};
 use crate::service::job::state;
 use crate::service::round::object_error;
 
 /// A filter of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct QuestionFilter {
     /// The state. Unchosen questions are listed only on request, and only while the job runs: then the pools are
     /// deleted.
     pub state: Option<QuestionState>,
@@ -39,13 +39,13 @@ pub struct Wanted {
 /// Returns a sentence about the present activity of a running job with questions, or about the awaited event.
 pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
     let connection = ctx.db.read();
-    let (Some(questions), Some(lead)) = (of(row)?, parts.first()) else { return Ok(String::new()) };
+    let (Some(questions), Some(lead)) = (read_plan(row)?, parts.first()) else { return Ok(String::new()) };
     if row.report.is_some() {
         return Ok("everything is asked and reported; the last sites end their part".to_owned());
     }
     if !is_closed(connection, row).await? {
-        let awaited = awaited(connection, row, &questions).await?;
-        let names: Vec<&str> = awaited.iter().map(|part| part.organization_name.as_str()).collect();
+        let missing = find_missing_participants(connection, row, &questions).await?;
+        let names: Vec<&str> = missing.iter().map(|part| part.organization_name.as_str()).collect();
         let late = if ctx.now() > deadline(ctx, row, &questions) { ", past the deadline" } else { "" };
         return Ok(match names.as_slice() {
             [] => format!("waits for {} to read the questions of all sites", lead.organization_name),
@@ -55,8 +55,8 @@ pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> 
     let Some(open) = close::open(connection, row.id).await? else {
         return Ok(format!("{} learns from the answers and chooses what to ask next", lead.organization_name));
     };
-    let answered = close::answered(connection, row.id, open.round, questions.annotators).await?;
-    Ok(format!("round {} of {}: {answered} of {} questions are answered", open.round, questions.rounds, open.questions))
+    let count = close::count_answered(connection, row.id, open.round, questions.annotators).await?;
+    Ok(format!("round {} of {}: {count} of {} questions are answered", open.round, questions.rounds, open.questions))
 }
 
 /// Returns the questions of a job, in the order in which they are asked.
@@ -67,7 +67,7 @@ pub async fn list(
     ctx: &Ctx,
     actor: &Actor,
     id: JobId,
-    wanted: &Wanted,
+    wanted: &QuestionFilter,
     page: &PageQuery,
 ) -> Result<Page<Question>, Error> {
     let (row, questions) = askable(ctx, actor, Operation::ReadQuestions, id).await?;
@@ -77,7 +77,7 @@ pub async fn list(
     let mut items = if wanted.state == Some(QuestionState::Waiting) {
         waiting(ctx, &row, &questions, wanted, after, size + 1).await?
     } else {
-        let mut query = asked(row.id).limit(size as u64 + 1);
+        let mut query = select_asked(row.id).limit(size as u64 + 1);
         if let Some(state) = wanted.state {
             query = query.filter(in_state(ctx.db.read(), row.id, &questions, state).await?);
         }
@@ -92,7 +92,7 @@ pub async fn list(
             let last = last.filter(|last| last.job_id == row.id).ok_or_else(strange)?;
             query = query.filter(behind(&last));
         }
-        shown(ctx.db.read(), &row, &questions, query.all(ctx.db.read()).await?).await?
+        to_questions(ctx.db.read(), &row, &questions, query.all(ctx.db.read()).await?).await?
     };
     let more = items.len() > size;
     items.truncate(size);
@@ -101,7 +101,7 @@ pub async fn list(
 }
 
 /// Selects the asked questions of a job, in order.
-pub(super) fn asked(job: Uuid) -> Select<question::Entity> {
+pub(super) fn select_asked(job: Uuid) -> Select<question::Entity> {
     question::Entity::find()
         .filter(question::Column::JobId.eq(job))
         .order_by_asc(question::Column::Round)
@@ -137,7 +137,7 @@ async fn in_state(
 }
 
 /// Returns rows as questions, in their order.
-pub(super) async fn shown(
+pub(super) async fn to_questions(
     connection: &impl ConnectionTrait,
     row: &job::Model,
     questions: &QuestionPlan,
@@ -179,7 +179,7 @@ async fn waiting(
     ctx: &Ctx,
     row: &job::Model,
     questions: &QuestionPlan,
-    wanted: &Wanted,
+    wanted: &QuestionFilter,
     after: Option<QuestionId>,
     limit: usize,
 ) -> Result<Vec<Question>, Error> {
@@ -189,12 +189,12 @@ async fn waiting(
     let job = JobId(row.id);
     let mut here = stored(&pools(ctx.db.read(), job, questions).await?);
     here.retain(|pool| wanted.dataset.is_none_or(|dataset| pool.dataset == dataset));
-    let chosen = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
-    let chosen: Vec<Uuid> = chosen.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
-    let chosen: Vec<_> = chosen.into_iter().map(QuestionId).collect();
+    let ids = question::Entity::find().filter(question::Column::JobId.eq(row.id)).select_only();
+    let ids: Vec<Uuid> = ids.column(question::Column::Id).into_tuple().all(ctx.db.read()).await?;
+    let ids: Vec<_> = ids.into_iter().map(QuestionId).collect();
     let rest =
-        annotate::rest(&ctx.store, ctx.readings(), job, &here, &chosen, after, limit).await.map_err(object_error)?;
-    let show = |Found { id, dataset, text, count }| Question {
+        annotate::rest(&ctx.store, ctx.readings(), job, &here, &ids, after, limit).await.map_err(object_error)?;
+    let show = |PoolQuestion { id, dataset, text, count }| Question {
         id,
         job,
         dataset,

@@ -15,18 +15,18 @@ use undertone_api::signed::Signed;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
-use super::{POOLS, led, of, pools};
+use super::{POOLS, led, pools, read_plan};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::annotate::{self, Stored};
-use crate::exchange::object::{self, Upload};
+use crate::exchange::annotate::{self, StoredPool};
+use crate::exchange::object::{self, ObjectUpload};
 use crate::service::code::word;
 use crate::service::entity::{asking, job, participant, pool};
 use crate::service::job::state;
-use crate::service::lease::{self, Held};
+use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
-use crate::service::round::{Taken, object_error};
+use crate::service::round::{AcceptedSubmission, object_error};
 
 /// The longest wait that a worker may request, seconds.
 pub const LONGEST_WAIT: u32 = 60;
@@ -35,7 +35,7 @@ pub(super) const LOOK_AGAIN: Wait = Wait::from_secs(1);
 
 /// The header of a pool's upload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Header {
+pub struct PoolHeader {
     /// Fencing token.
     pub lease: String,
     /// The series.
@@ -51,17 +51,17 @@ pub struct Header {
 }
 
 /// An upload of a pool in progress.
-pub struct Incoming {
-    header: Header,
+pub struct PoolUpload {
+    header: PoolHeader,
     worker: WorkerId,
-    held: Held,
+    held: ActiveLease,
     object: Path,
-    upload: Upload,
+    upload: ObjectUpload,
 }
 
 /// An accepted pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
+pub struct AcceptedPool {
     /// The dataset.
     pub dataset: DatasetId,
     /// The number of questions.
@@ -76,15 +76,15 @@ pub struct Pool {
 
 /// All pools of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pools {
+pub struct JobPools {
     /// The pools, in the order of the participants.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<AcceptedPool>,
     /// The datasets without a pool.
     pub missing: Vec<DatasetId>,
 }
 
 /// The result for a pool.
-enum Accepted {
+enum PoolOutcome {
     New,
     Repeated,
     Other,
@@ -96,7 +96,7 @@ enum Accepted {
 ///
 /// # Errors
 /// `validation_failed` with every invalid field, `too_large`, `lease_lost`.
-pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incoming, Error> {
+pub async fn begin(ctx: &Ctx, worker: WorkerId, header: PoolHeader) -> Result<PoolUpload, Error> {
     if header.size > MAX_SIZE {
         return Err(Error::problem(Code::TooLarge, format!("a pool has at most {MAX_SIZE} bytes")));
     }
@@ -116,16 +116,16 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: Header) -> Result<Incomi
     }
     lease::extend(ctx, &held, &header.lease).await?;
     let object = annotate::path(held.job, held.dataset, ctx.id::<Uuid>());
-    let upload = Upload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
-    Ok(Incoming { header, worker, held, object, upload })
+    let upload = ObjectUpload::begin(&ctx.store, &object, header.size, &header.digest).await.map_err(object_error)?;
+    Ok(PoolUpload { header, worker, held, object, upload })
 }
 
 /// Returns the job's questions, if the lease's dataset releases texts under this name.
-fn asks(row: &job::Model, held: &Held, series: &str) -> Result<Option<QuestionPlan>, Error> {
-    Ok(of(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
+fn asks(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<QuestionPlan>, Error> {
+    Ok(read_plan(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
 }
 
-impl Incoming {
+impl PoolUpload {
     /// Takes the next bytes.
     ///
     /// # Errors
@@ -140,29 +140,29 @@ impl Incoming {
     /// `validation_failed` or `too_large` for an invalid pool; `bad_signature` when the bytes do not match the header,
     /// or no receipt pays for them; `round_closed` when it is too late (its receipts are counted all the same),
     /// `already_exists` when another pool of the dataset was accepted.
-    pub async fn accept(self, ctx: &Ctx) -> Result<Taken, Error> {
+    pub async fn accept(self, ctx: &Ctx) -> Result<AcceptedSubmission, Error> {
         let Self { header, worker, held, object, upload } = self;
         upload.finish().await.map_err(object_error)?;
-        let taken = take(ctx, worker, &header, &held, &object).await;
-        if !matches!(taken, Ok((Accepted::New, _))) {
+        let result = take(ctx, worker, &header, &held, &object).await;
+        if !matches!(result, Ok((PoolOutcome::New, _))) {
             object::remove(&ctx.store, &object).await.map_err(object_error)?;
         }
-        let (accepted, countersignatures) = taken?;
+        let (accepted, countersignatures) = result?;
         match accepted {
-            Accepted::New => {
-                ctx.wake().ring_in(held.job);
-                Ok(Taken { repeated: false, countersignatures })
+            PoolOutcome::New => {
+                ctx.changes().notify_job(held.job);
+                Ok(AcceptedSubmission { repeated: false, countersignatures })
             }
-            Accepted::Repeated => Ok(Taken { repeated: true, countersignatures }),
-            Accepted::Other => Err(Error::problem(
+            PoolOutcome::Repeated => Ok(AcceptedSubmission { repeated: true, countersignatures }),
+            PoolOutcome::Other => Err(Error::problem(
                 Code::AlreadyExists,
                 "another pool of this dataset was accepted: a job draws one sample",
             )),
-            Accepted::Closed => Err(Error::problem(
+            PoolOutcome::Closed => Err(Error::problem(
                 Code::RoundClosed,
                 "the lead has the pools already, without this one; it stays paid",
             )),
-            Accepted::Unpaid => {
+            PoolOutcome::Unpaid => {
                 Err(Error::problem(Code::BadSignature, "no receipt pays for this pool: send the one that does"))
             }
         }
@@ -172,11 +172,11 @@ impl Incoming {
 async fn take(
     ctx: &Ctx,
     worker: WorkerId,
-    header: &Header,
-    held: &Held,
+    header: &PoolHeader,
+    held: &ActiveLease,
     object: &Path,
-) -> Result<(Accepted, Vec<Signed>), Error> {
-    let pool = Stored { dataset: held.dataset, object: object.clone() };
+) -> Result<(PoolOutcome, Vec<Signed>), Error> {
+    let pool = StoredPool { dataset: held.dataset, object: object.clone() };
     let questions = annotate::count(&ctx.store, ctx.readings(), held.job, &pool).await.map_err(object_error)?;
     ctx.db
         .write("accept pool", async |tx| {
@@ -191,24 +191,24 @@ async fn accept(
     ctx: &Ctx,
     tx: &Tx,
     worker: WorkerId,
-    header: &Header,
+    header: &PoolHeader,
     object: &Path,
     questions: u64,
-) -> Result<Accepted, Error> {
+) -> Result<PoolOutcome, Error> {
     let (held, row) = lease::at_work(tx, worker, &header.lease).await?;
     let digest = header.digest.to_ascii_lowercase();
     let key = (held.job.0, held.dataset.0, header.series.clone(), header.round as i32);
     if let Some(before) = pool::Entity::find_by_id(key).one(tx).await? {
-        return Ok(if before.digest == digest { Accepted::Repeated } else { Accepted::Other });
+        return Ok(if before.digest == digest { PoolOutcome::Repeated } else { PoolOutcome::Other });
     }
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
     let public = part.map(|part| part.visibility) == Some(word(&Visibility::Public)?);
-    let paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
-    if !(public || paid) {
-        return Ok(Accepted::Unpaid);
+    let is_paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
+    if !(public || is_paid) {
+        return Ok(PoolOutcome::Unpaid);
     }
     if is_closed(tx, &row).await? {
-        return Ok(Accepted::Closed);
+        return Ok(PoolOutcome::Closed);
     }
     let row = pool::Model {
         job_id: held.job.0,
@@ -223,7 +223,7 @@ async fn accept(
     };
     row.into_active_model().insert(tx).await?;
     tracing::info!(job.id = %held.job, questions, "a pool of questions was accepted");
-    Ok(Accepted::New)
+    Ok(PoolOutcome::New)
 }
 
 /// Returns whether the lead has seen the pools.
@@ -236,10 +236,15 @@ pub(super) async fn is_closed(connection: &impl sea_orm::ConnectionTrait, row: &
 ///
 /// # Errors
 /// 403 for any worker but the lead's, `lease_lost` when the lease or the job has ended.
-pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) -> Result<Option<Pools>, Error> {
+pub async fn wait_for_pools(
+    ctx: &Ctx,
+    worker: WorkerId,
+    token: &str,
+    wait_seconds: u32,
+) -> Result<Option<JobPools>, Error> {
     let wait = Wait::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -247,29 +252,29 @@ pub async fn asked(ctx: &Ctx, worker: WorkerId, token: &str, wait_seconds: u32) 
         if is_closed(ctx.db.read(), &row).await? || close_if_due(ctx, &row, &questions).await? {
             return Ok(Some(all(ctx, held.job, &questions).await?));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }
 }
 
-async fn all(ctx: &Ctx, job: JobId, questions: &QuestionPlan) -> Result<Pools, Error> {
+async fn all(ctx: &Ctx, job: JobId, questions: &QuestionPlan) -> Result<JobPools, Error> {
     let rows = pools(ctx.db.read(), job, questions).await?;
     let missing = questions.asking.iter().filter(|dataset| rows.iter().all(|row| row.dataset_id != dataset.0));
     let missing = missing.copied().collect();
-    let pool = |row: pool::Model| Pool {
+    let pool = |row: pool::Model| AcceptedPool {
         dataset: row.dataset_id.into(),
         questions: row.questions as u64,
         size: row.size as u64,
         digest: row.digest,
         object: row.object.into(),
     };
-    Ok(Pools { pools: rows.into_iter().map(pool).collect(), missing })
+    Ok(JobPools { pools: rows.into_iter().map(pool).collect(), missing })
 }
 
 /// Returns the time from which on the pools are no longer awaited.
@@ -279,7 +284,7 @@ pub(super) fn deadline(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) ->
 }
 
 /// Returns the participants that still have a pool to send, in the order of the participants.
-pub(super) async fn awaited(
+pub(super) async fn find_missing_participants(
     connection: &impl sea_orm::ConnectionTrait,
     row: &job::Model,
     questions: &QuestionPlan,
@@ -287,9 +292,9 @@ pub(super) async fn awaited(
     let here = pools(connection, row.id.into(), questions).await?;
     let parts = state::participants(connection, row.id.into()).await?;
     let asks = |part: &participant::Model| questions.asking.contains(&part.dataset_id.into());
-    let sent = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
+    let has_pool = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
     let ended = |part: &participant::Model| part.state == "done" || state::is_out(part);
-    Ok(parts.into_iter().filter(|part| asks(part) && !sent(part) && !ended(part)).collect())
+    Ok(parts.into_iter().filter(|part| asks(part) && !has_pool(part) && !ended(part)).collect())
 }
 
 /// Closes the pools, if they are due: from then on they do not change.
@@ -319,7 +324,7 @@ async fn close_if_due(ctx: &Ctx, row: &job::Model, questions: &QuestionPlan) -> 
             Ok(true)
         })
         .await?;
-    ctx.wake().ring_in(row.id.into());
+    ctx.changes().notify_job(row.id.into());
     Ok(closed)
 }
 
@@ -331,5 +336,5 @@ async fn due(
 ) -> Result<bool, Error> {
     let some = !pools(connection, row.id.into(), questions).await?.is_empty();
     let late = ctx.now() >= deadline(ctx, row, questions);
-    Ok((some && late) || awaited(connection, row, questions).await?.is_empty())
+    Ok((some && late) || find_missing_participants(connection, row, questions).await?.is_empty())
 }

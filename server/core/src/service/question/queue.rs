@@ -41,7 +41,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
         questions: Vec::new(),
         done: 0,
         left: 0,
-        agreement: agreement::of(ctx.db.read(), id, &questions).await?,
+        agreement: agreement::find_agreement(ctx.db.read(), id, &questions).await?,
     };
     let Some(round) = close::open(ctx.db.read(), row.id).await? else { return Ok(queue) };
     if ctx.now() >= round.deadline || !state::of(&row)?.is_under_way() {
@@ -49,11 +49,11 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
     }
     let own = own(ctx.db.read(), row.id, member).await?;
     if let Some(own) = own {
-        queue.done = answered(row.id, round.round, own).count(ctx.db.read()).await?;
+        queue.done = select_answers(row.id, round.round, own).count(ctx.db.read()).await?;
     }
-    queue.left = left(&round, own, &questions).count(ctx.db.read()).await?;
+    queue.left = select_open_questions(&round, own, &questions).count(ctx.db.read()).await?;
     let ready = ready(ctx, ctx.db.read(), &round, own, &questions, member).await?;
-    let chosen = if ready.stands {
+    let rows = if ready.stands {
         ready.questions
     } else {
         ctx.db
@@ -66,12 +66,12 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
             })
             .await?
     };
-    queue.questions = list::shown(ctx.db.read(), &row, &questions, chosen).await?;
+    queue.questions = list::to_questions(ctx.db.read(), &row, &questions, rows).await?;
     Ok(queue)
 }
 
 /// The next questions of a member.
-struct Next {
+struct NextQuestions {
     questions: Vec<question::Model>,
     /// Whether all of them are held for the member, for some more time.
     stands: bool,
@@ -84,15 +84,15 @@ async fn ready(
     own: Option<i32>,
     questions: &QuestionPlan,
     member: Uuid,
-) -> Result<Next, Error> {
-    let held = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
-    let held = held.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
-    let (mine, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|hold| hold.member_id == member);
+) -> Result<NextQuestions, Error> {
+    let holds = hold::Entity::find().filter(hold::Column::JobId.eq(round.job_id));
+    let holds = holds.filter(hold::Column::Until.gt(ctx.now())).all(connection).await?;
+    let (mine, others): (Vec<_>, Vec<_>) = holds.into_iter().partition(|hold| hold.member_id == member);
     let mut before: HashMap<Uuid, i32> = HashMap::new();
     for hold in &others {
         *before.entry(hold.question_id).or_default() += 1;
     }
-    let rows = left(round, own, questions)
+    let rows = select_open_questions(round, own, questions)
         .order_by_asc(question::Column::Place)
         .limit((AHEAD + before.len()) as u64)
         .all(connection)
@@ -109,7 +109,7 @@ async fn ready(
     let lasting = mine.iter().filter(|hold| hold.until - ctx.now() > HELD / 2);
     let lasting: HashSet<Uuid> = lasting.map(|hold| hold.question_id).collect();
     let stands = questions.iter().all(|found| lasting.contains(&found.id));
-    Ok(Next { questions, stands })
+    Ok(NextQuestions { questions, stands })
 }
 
 /// Holds a question for a member, from now on.
@@ -130,12 +130,16 @@ async fn own(connection: &impl ConnectionTrait, job: Uuid, member: Uuid) -> Resu
 }
 
 /// Selects a member's answers and skips in a round.
-fn answered(job: Uuid, round: i32, own: i32) -> Select<annotation::Entity> {
+fn select_answers(job: Uuid, round: i32, own: i32) -> Select<annotation::Entity> {
     close::current(job).filter(annotation::Column::Round.eq(round)).filter(annotation::Column::Annotator.eq(own))
 }
 
 /// Selects the questions of a round that lack answers and that a member has neither answered nor skipped.
-fn left(round: &asking::Model, own: Option<i32>, questions: &QuestionPlan) -> Select<question::Entity> {
+fn select_open_questions(
+    round: &asking::Model,
+    own: Option<i32>,
+    questions: &QuestionPlan,
+) -> Select<question::Entity> {
     let lacking = Query::select()
         .column(tally::Column::QuestionId)
         .from(tally::Entity)
@@ -143,11 +147,11 @@ fn left(round: &asking::Model, own: Option<i32>, questions: &QuestionPlan) -> Se
         .and_where(tally::Column::Round.eq(round.round))
         .and_where(tally::Column::Answers.lt(questions.annotators as i32))
         .to_owned();
-    let left = question::Entity::find()
+    let query = question::Entity::find()
         .filter(question::Column::JobId.eq(round.job_id))
         .filter(question::Column::Round.eq(round.round))
         .filter(question::Column::Id.in_subquery(lacking));
-    let Some(own) = own else { return left };
-    let mut mine = answered(round.job_id, round.round, own).select_only().column(annotation::Column::QuestionId);
-    left.filter(question::Column::Id.not_in_subquery(QuerySelect::query(&mut mine).to_owned()))
+    let Some(own) = own else { return query };
+    let mut mine = select_answers(round.job_id, round.round, own).select_only().column(annotation::Column::QuestionId);
+    query.filter(question::Column::Id.not_in_subquery(QuerySelect::query(&mut mine).to_owned()))
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::fairness::WorkOwner;
 
 /// Returns both levels of a part's charge; none without a budget, which determines δ.
-pub(super) async fn of(
+pub(super) async fn compute_levels(
     ctx: &Ctx,
     owner: WorkOwner,
     charged: &PartyCharges,

@@ -9,12 +9,12 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 
 use super::{again, get};
 use crate::service::certificate;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::world::finished::finished;
 use crate::testing::on_both;
 
 /// Returns a report as another person has it: as text, on another disk.
-async fn taken(world: &World, job: undertone_api::id::JobId) -> ReportFile {
+async fn take_report(world: &TestConsortium, job: undertone_api::id::JobId) -> ReportFile {
     let report = get(&world.ctx, &world.sites[1].steward, job).await.unwrap();
     serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap()
 }
@@ -27,15 +27,15 @@ fn signed_spec(report: &ReportFile) -> String {
 
 on_both! {
     async fn a_job_is_repeated_from_its_report_alone_with_the_identical_spec(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 2).await;
-        let file = taken(&world, first.summary.id).await;
+        let file = take_report(&world, first.summary.id).await;
         let second = again(&app.ctx, &world.sites[0].steward, world.consortium, &file).await.unwrap();
         assert_eq!((second.summary.state, &second.summary.title), (JobState::Proposed, &first.summary.title));
         assert_ne!(second.summary.id, first.summary.id);
         assert_eq!(second.spec, first.spec);
         // Byte by byte, in the text that the sites sign, and after any number of repetitions.
-        let repeated = taken(&world, second.summary.id).await;
+        let repeated = take_report(&world, second.summary.id).await;
         assert_eq!(signed_spec(&repeated), signed_spec(&file));
         assert_eq!(repeated.to_proposal().unwrap(), file.to_proposal().unwrap());
         let costs = |job: &undertone_api::job::Job| job.participants.iter().map(|p| p.charge.clone()).collect::<Vec<_>>();
@@ -43,18 +43,18 @@ on_both! {
     }
 
     async fn a_report_says_what_the_certificate_says_and_what_no_ledger_does(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 2).await.summary.id;
-        let report = taken(&world, job).await;
+        let report = take_report(&world, job).await;
         let issued = certificate::get(&app.ctx, &world.sites[1].steward, job).await.unwrap();
         assert_eq!(report.format, FORMAT);
         assert_eq!(report.certificate.as_ref().unwrap().head, issued.head);
-        let charged: Vec<_> = issued.parties.iter().filter_map(|party| party.charged.as_ref()).collect();
-        assert_eq!((report.privacy.len(), charged.len()), (2, 2));
-        for (cost, charged) in report.privacy.iter().zip(charged) {
+        let charges: Vec<_> = issued.parties.iter().filter_map(|party| party.charged.as_ref()).collect();
+        assert_eq!((report.privacy.len(), charges.len()), (2, 2));
+        for (cost, charge) in report.privacy.iter().zip(charges) {
             let [record, speaker] = cost.levels.as_slice() else { panic!("{:?}", cost.levels) };
             assert_eq!((cost.releases, record.how, record.unit), (2, LevelDerivation::Protected, PrivacyUnit::Record));
-            let (tight, renyi) = (charged.tight.unwrap().epsilon.unwrap(), charged.renyi.unwrap().epsilon.unwrap());
+            let (tight, renyi) = (charge.tight.unwrap().epsilon.unwrap(), charge.renyi.unwrap().epsilon.unwrap());
             assert!((record.epsilon.unwrap() - tight.min(renyi)).abs() < 1e-9 && (record.renyi.unwrap() - renyi).abs() < 1e-9);
             // Nothing is guaranteed for a speaker of hundreds of recordings, and the report states this.
             assert!(matches!(speaker.how, LevelDerivation::Group { records } if records > 1) && !speaker.meaningful, "{speaker:?}");
@@ -67,9 +67,9 @@ on_both! {
     }
 
     async fn a_job_that_waits_has_a_report_of_what_is_missing(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let report = taken(&world, job).await;
+        let report = take_report(&world, job).await;
         assert!(report.outcome.is_none() && report.comparison.is_empty() && report.privacy.is_empty());
         let missing: Vec<_> = report.absent.iter().map(|absent| absent.what.as_str()).collect();
         assert!(missing.contains(&"The final result") && missing.contains(&"The certificate"), "{missing:?}");
@@ -77,9 +77,9 @@ on_both! {
     }
 
     async fn a_file_that_says_two_things_is_not_repeated(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
-        let file = taken(&world, job).await;
+        let file = take_report(&world, job).await;
         let quieter = {
             let Spec::DpSgd(spec) = file.proposal.spec.clone() else { panic!("it is of another kind") };
             let mut spec: DpSgdSpec = spec;
@@ -100,12 +100,12 @@ on_both! {
     }
 
     async fn a_stranger_sees_no_report_and_repeats_no_job(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
-        let other = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let other = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap().summary.id;
         let stranger = &other.sites[0].steward;
         assert_eq!(get(&app.ctx, stranger, job).await.unwrap_err().into_problem().code, Code::NotFound);
-        let file = taken(&world, job).await;
+        let file = take_report(&world, job).await;
         let error = again(&app.ctx, stranger, world.consortium, &file).await.unwrap_err();
         assert_eq!(error.into_problem().code, Code::NotFound);
         // Their own consortium has no such datasets.

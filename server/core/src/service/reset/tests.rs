@@ -8,13 +8,13 @@ use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
 use crate::service::entity::{audit_log, credential_notice};
-use crate::service::session::{self, Entered};
+use crate::service::session::{self, SignInResult};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 const NEW: &str = "some other sentence of mine";
 
-fn of(email: &str, clear_second_factor: bool) -> NewReset {
+fn new_reset(email: &str, clear_second_factor: bool) -> NewReset {
     NewReset { email: email.to_owned(), clear_second_factor }
 }
 
@@ -34,32 +34,32 @@ on_both! {
     async fn a_link_sets_a_password_once_and_ends_every_session(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let made = create(&app.ctx, &operator, &of(" NorthAdmin@example.org", false)).await.expect("made");
-        assert!(!preview(&app.ctx, HERE, secret(&made.link)).await.expect("there").clears_second_factor);
-        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
+        let reset = create(&app.ctx, &operator, &new_reset(" NorthAdmin@example.org", false)).await.expect("made");
+        assert!(!preview(&app.ctx, HERE, secret(&reset.link)).await.expect("there").clears_second_factor);
+        redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
         let over = session::authenticate(&app.ctx, &founded.north.1.session.tokens.access_token).await;
         assert_eq!(over.expect_err("ended").code(), Code::Unauthenticated);
         let old = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await;
         assert_eq!(old.expect_err("it was replaced").code(), Code::WrongCredentials);
-        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Whole(_))));
-        let again = redeem(&app.ctx, HERE, secret(&made.link), &password("yet another sentence of mine")).await;
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(SignInResult::Whole(_))));
+        let again = redeem(&app.ctx, HERE, secret(&reset.link), &password("yet another sentence of mine")).await;
         assert_eq!(again.expect_err("spent").code(), Code::LinkSpent);
     }
 
     async fn a_reset_is_announced_to_the_member_and_to_the_sites(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
-        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
-        let Ok(Entered::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
+        redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
+        let Ok(SignInResult::Whole(session)) = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await else {
             panic!("the password is right")
         };
         let member = session::authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
         let query = NotificationQuery { kind: Some(NotificationKind::CredentialsChanged), ..NotificationQuery::default() };
-        let told = notification::list(&app.ctx, &member, &query).await.expect("told").items;
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told.iter().any(|item| item.text.contains("made a link")), "{told:?}");
-        assert!(told.iter().any(|item| item.text.contains("was reset by an operator's link")), "{told:?}");
+        let notices = notification::list(&app.ctx, &member, &query).await.expect("told").items;
+        assert_eq!(notices.len(), 2, "{notices:?}");
+        assert!(notices.iter().any(|item| item.text.contains("made a link")), "{notices:?}");
+        assert!(notices.iter().any(|item| item.text.contains("was reset by an operator's link")), "{notices:?}");
         let rows = credential_notice::Entity::find().all(app.ctx.db.read()).await.expect("read");
         assert!(rows.len() == 2 && rows.iter().all(|row| row.organization_id == founded.north.0.0), "{rows:?}");
     }
@@ -75,9 +75,9 @@ on_both! {
         }
         let other = api_key::create(&app.ctx, &founded.south.1.actor(app).await, &new).await.expect("made");
         let operator = founded.operator.actor(app).await;
-        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         session::authenticate(&app.ctx, &secrets[0]).await.expect("a link that nobody has used changes nothing");
-        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("set");
+        redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("set");
         for key in &secrets {
             let refused = session::authenticate(&app.ctx, key).await.expect_err("revoked");
             assert_eq!(refused.code(), Code::Unauthenticated);
@@ -91,8 +91,8 @@ on_both! {
     async fn a_link_is_over_after_a_day_and_a_newer_one_withdraws_it(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let first = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
-        let second = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let first = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
+        let second = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         assert_eq!(preview(&app.ctx, HERE, secret(&first.link)).await.expect_err("withdrawn").code(), Code::LinkSpent);
         app.clock.advance(Duration::hours(24) - Duration::SECOND);
         preview(&app.ctx, HERE, secret(&second.link)).await.expect("still there");
@@ -104,13 +104,13 @@ on_both! {
         let founded = app.founded().await;
         app.two_factor(&founded.north.1).await;
         let operator = founded.operator.actor(app).await;
-        let kept = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
-        redeem(&app.ctx, HERE, secret(&kept.link), &password(NEW)).await.expect("set");
-        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(Entered::Half(_))));
-        let cleared = create(&app.ctx, &operator, &of("northadmin@example.org", true)).await.expect("made");
-        assert!(preview(&app.ctx, HERE, secret(&cleared.link)).await.expect("there").clears_second_factor);
-        redeem(&app.ctx, HERE, secret(&cleared.link), &password(PASSWORD)).await.expect("set");
-        let Ok(Entered::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
+        let keeping = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
+        redeem(&app.ctx, HERE, secret(&keeping.link), &password(NEW)).await.expect("set");
+        assert!(matches!(session::sign_in(&app.ctx, HERE, &credentials(NEW)).await, Ok(SignInResult::Half(_))));
+        let clearing = create(&app.ctx, &operator, &new_reset("northadmin@example.org", true)).await.expect("made");
+        assert!(preview(&app.ctx, HERE, secret(&clearing.link)).await.expect("there").clears_second_factor);
+        redeem(&app.ctx, HERE, secret(&clearing.link), &password(PASSWORD)).await.expect("set");
+        let Ok(SignInResult::Whole(back)) = session::sign_in(&app.ctx, HERE, &credentials(PASSWORD)).await else {
             panic!("no code is asked for")
         };
         let actor = session::authenticate(&app.ctx, &back.tokens.access_token).await.expect("signed in");
@@ -119,22 +119,22 @@ on_both! {
 
     async fn only_operators_make_links_and_only_for_members(app: &TestApp) {
         let founded = app.founded().await;
-        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &of("operator@example.org", false)).await;
+        let refused = create(&app.ctx, &founded.north.1.actor(app).await, &new_reset("operator@example.org", false)).await;
         assert_eq!(refused.expect_err("no").code(), Code::Forbidden);
-        let nobody = create(&app.ctx, &founded.operator.actor(app).await, &of("nobody@example.org", false)).await;
+        let nobody = create(&app.ctx, &founded.operator.actor(app).await, &new_reset("nobody@example.org", false)).await;
         assert_eq!(nobody.expect_err("none").code(), Code::NotFound);
     }
 
     async fn a_password_that_is_guessed_early_does_not_spend_the_link(app: &TestApp) {
         let founded = app.founded().await;
         let operator = founded.operator.actor(app).await;
-        let made = create(&app.ctx, &operator, &of("northadmin@example.org", false)).await.expect("made");
+        let reset = create(&app.ctx, &operator, &new_reset("northadmin@example.org", false)).await.expect("made");
         for weak in ["short", "passwordpassword", "northadmin1234"] {
-            let refused = redeem(&app.ctx, HERE, secret(&made.link), &password(weak)).await;
+            let refused = redeem(&app.ctx, HERE, secret(&reset.link), &password(weak)).await;
             let problem = refused.expect_err(weak).into_problem();
             assert_eq!((problem.code, problem.violations[0].field.as_str()), (Code::ValidationFailed, "password"));
         }
-        redeem(&app.ctx, HERE, secret(&made.link), &password(NEW)).await.expect("it still works");
+        redeem(&app.ctx, HERE, secret(&reset.link), &password(NEW)).await.expect("it still works");
     }
 
     async fn guessing_links_closes_the_door(app: &TestApp) {

@@ -55,7 +55,7 @@ pub(super) async fn rebuild_part(
     let part = participant::Entity::find_by_id((row.id, own.0)).one(tx).await?;
     let part = part.ok_or_else(|| Error::not_found("dataset"))?;
     hold_lease(ctx, tx, caller, &part).await?;
-    let is_reserved = part.charge.is_none() || ledger::of(tx, row.id, own.0).await?.is_some();
+    let is_reserved = part.charge.is_none() || ledger::find_reservation(tx, row.id, own.0).await?.is_some();
     if !is_reserved {
         let refusals = ledger::reserve(ctx, tx, row.id, &state::asks(std::slice::from_ref(&part))?).await?;
         if !refusals.is_empty() {
@@ -179,8 +179,8 @@ async fn insert_job(
     };
     row.into_active_model().insert(tx).await?;
     for (position, party) in (0..).zip(&manifest.participants) {
-        let known = datasets.iter().find(|dataset| dataset.id == party.dataset);
-        let visibility = known.map_or(Visibility::Private, |dataset| dataset.visibility);
+        let dataset_row = datasets.iter().find(|dataset| dataset.id == party.dataset);
+        let visibility = dataset_row.map_or(Visibility::Private, |dataset| dataset.visibility);
         let part = participant::Model {
             job_id: manifest.job.0,
             dataset_id: party.dataset.0,

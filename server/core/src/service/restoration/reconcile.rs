@@ -40,7 +40,7 @@ pub struct ReconciledPart {
 
 /// Returned receipts, at most [`MOST_RECEIPTS`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reconciliation {
+pub struct ReturnedReceipts {
     /// Their jobs, at most [`MOST_PARTS`].
     pub parts: Vec<ReconciledPart>,
     /// The receipts, oldest first.
@@ -57,7 +57,7 @@ pub struct Reconciliation {
 /// `wrong_state` when the server does not wait for this worker, `validation_failed` for more than the bounds,
 /// `bad_signature` when a manifest or the head is not signed by this server, and the errors of the receipts. Then
 /// nothing of the request is stored.
-pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) -> Result<Vec<Signed>, Error> {
+pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &ReturnedReceipts) -> Result<Vec<Signed>, Error> {
     check_bounds(request)?;
     let parts = open_parts(ctx, request)?;
     let head = match &request.head {
@@ -96,11 +96,11 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &Reconciliation) ->
     if request.is_complete {
         tracing::info!(worker.id = %caller, head.known = head.map(|head| head.size), "a site has reconciled with this server");
     }
-    ctx.wake().ring();
+    ctx.changes().notify();
     Ok(countersigned)
 }
 
-fn check_bounds(request: &Reconciliation) -> Result<(), Error> {
+fn check_bounds(request: &ReturnedReceipts) -> Result<(), Error> {
     let mut violations = Vec::new();
     if request.receipts.len() > MOST_RECEIPTS {
         violations.push(Violation::new("receipts", format!("send at most {MOST_RECEIPTS} at once")));
@@ -111,7 +111,7 @@ fn check_bounds(request: &Reconciliation) -> Result<(), Error> {
     if violations.is_empty() { Ok(()) } else { Err(Error::validation(violations)) }
 }
 
-fn open_parts(ctx: &Ctx, request: &Reconciliation) -> Result<Vec<Manifest>, Error> {
+fn open_parts(ctx: &Ctx, request: &ReturnedReceipts) -> Result<Vec<Manifest>, Error> {
     let key = ctx.signer.verifying_key();
     request.parts.iter().map(|part| part.manifest.open(&key).map_err(|error| refused("manifest", &error))).collect()
 }
@@ -127,8 +127,8 @@ async fn count_receipts(tx: &Tx, worker: WorkerId) -> Result<u64, Error> {
 async fn note_progress(ctx: &Ctx, tx: &Tx, caller: WorkerId, returned: u64, is_complete: bool) -> Result<(), Error> {
     let Some(restoration) = newest(tx).await? else { return Ok(()) };
     let finished_at = is_complete.then(|| ctx.now());
-    let known = reconciliation::Entity::find_by_id((restoration.position, caller.0)).one(tx).await?;
-    match known {
+    let earlier = reconciliation::Entity::find_by_id((restoration.position, caller.0)).one(tx).await?;
+    match earlier {
         Some(row) if row.finished_at.is_none() => {
             let receipts = row.receipts + returned as i64;
             let row = reconciliation::Model { receipts, finished_at, ..row };
@@ -151,18 +151,18 @@ async fn note_progress(ctx: &Ctx, tx: &Tx, caller: WorkerId, returned: u64, is_c
 /// Ends the wait for a worker: notes its return, and admits the proposals that waited for it.
 async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) -> Result<(), Error> {
     let row = worker::Entity::find_by_id(caller.0).one(tx).await?.ok_or_else(|| Error::not_found("worker"))?;
-    let gone = write_off::Entity::find()
+    let query = write_off::Entity::find()
         .filter(write_off::Column::WorkerId.eq(caller.0))
         .filter(write_off::Column::ReturnedAt.is_null());
-    for written_off in gone.all(tx).await? {
+    for written_off in query.all(tx).await? {
         let returned_head = head.map(|head| head.root.clone());
         let written_off = write_off::Model { returned_at: Some(ctx.now()), returned_head, ..written_off };
         written_off.into_active_model().reset_all().update(tx).await?;
     }
     let returned = match newest(tx).await? {
         Some(restoration) => {
-            let known = reconciliation::Entity::find_by_id((restoration.position, caller.0)).one(tx).await?;
-            known.map_or(0, |row| row.receipts)
+            let progress = reconciliation::Entity::find_by_id((restoration.position, caller.0)).one(tx).await?;
+            progress.map_or(0, |row| row.receipts)
         }
         None => 0,
     };
@@ -179,9 +179,9 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
     let jobs = job::Entity::find()
         .filter(job::Column::Id.is_in(own.iter().map(|part| part.job_id)))
         .filter(job::Column::State.eq(proposed));
-    for found in jobs.all(tx).await? {
-        let found = state::row(tx, JobId(found.id)).await?;
-        state::admit(ctx, tx, By::Worker(caller), found).await?;
+    for job in jobs.all(tx).await? {
+        let row = state::row(tx, JobId(job.id)).await?;
+        state::admit(ctx, tx, By::Worker(caller), row).await?;
     }
     Ok(())
 }

@@ -65,22 +65,22 @@ pub async fn retire_account(
             let name = row.name.clone();
             let row = member::Model { retired_at: Some(ctx.now()), ..row };
             let row = row.into_active_model().reset_all().update(tx).await?;
-            let taken = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).all(tx).await?;
-            let taken = take_roles(tx, taken).await?;
-            let retired = begin(ctx, tx, actor, subject(id), ABOVE, reason, &taken).await?;
+            let rows = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).all(tx).await?;
+            let roles = take_roles(tx, rows).await?;
+            let retired = begin(ctx, tx, actor, subject(id), ABOVE, reason, &roles).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
             let revoked = api_key::revoke_all(ctx, tx, id).await?;
             let withdrawn = withdraw_links(ctx, tx, id, None).await?;
             let detail = json!({
                 "reason": reason,
-                "roles": taken.len(),
+                "roles": roles.len(),
                 "sessions_ended": ended,
                 "keys_revoked": revoked,
                 "links_withdrawn": withdrawn,
             });
             record(ctx, tx, actor, id, AuditAction::AccountRetired, detail).await?;
             let text = format!("{} retired the account of {name}: {reason}", actor.member.name);
-            let notice = AccessNotice::retired(retired.id, &text).for_operators().for_organizations(&places(&taken));
+            let notice = AccessNotice::retired(retired.id, &text).for_operators().for_organizations(&places(&roles));
             notice.send(ctx, tx).await?;
             Ok(row)
         })
@@ -113,14 +113,14 @@ pub async fn restore_account(
             };
             let name = row.name.clone();
             let row = member::Model { retired_at: None, ..row }.into_active_model().reset_all().update(tx).await?;
-            let given = give_roles_back(tx, &retired).await?;
+            let roles = give_roles_back(tx, &retired).await?;
             let act = retired.id;
             end(ctx, tx, actor, retired, reason).await?;
-            let detail = json!({ "reason": reason, "roles": given.len() });
+            let detail = json!({ "reason": reason, "roles": roles.len() });
             record(ctx, tx, actor, id, AuditAction::AccountRestored, detail).await?;
             let text = format!("{} restored the account of {name}: {reason}", actor.member.name);
             let notice = AccessNotice::restored(act, &text).for_member(id.0).for_operators();
-            notice.for_organizations(&places(&given)).send(ctx, tx).await?;
+            notice.for_organizations(&places(&roles)).send(ctx, tx).await?;
             Ok(row)
         })
         .await?;
@@ -135,10 +135,10 @@ fn places(roles: &[super::StoredRole]) -> Vec<Uuid> {
         undertone_api::member::RoleScope::Organization(id) => Some(id.0),
         undertone_api::member::RoleScope::Consortium(_) => None,
     };
-    let mut found: Vec<Uuid> = roles.iter().filter_map(organization).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    let mut ids: Vec<Uuid> = roles.iter().filter_map(organization).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
 }
 
 const fn subject(id: MemberId) -> RetiredSubject {

@@ -42,20 +42,20 @@ pub async fn retire_member(
         .write("retire member", async |tx| {
             let person = member::Entity::find_by_id(id.0).one(tx).await?;
             let person = person.ok_or_else(|| Error::not_found("member"))?;
-            let held = roles_at(organization, id).all(tx).await?;
-            if held.is_empty() {
+            let rows = roles_at(organization, id).all(tx).await?;
+            if rows.is_empty() {
                 return Err(Error::not_found("member"));
             }
-            for held in &held {
-                keep_an_admin(tx, RoleScope::Organization(organization), crate::service::code::from_word(&held.role)?)
+            for row in &rows {
+                keep_an_admin(tx, RoleScope::Organization(organization), crate::service::code::from_word(&row.role)?)
                     .await?;
             }
-            let taken = take_roles(tx, held).await?;
+            let roles = take_roles(tx, rows).await?;
             let subject = subject(organization, id);
-            let row = begin(ctx, tx, actor, subject, authority_of(actor, place), reason, &taken).await?;
+            let row = begin(ctx, tx, actor, subject, authority_of(actor, place), reason, &roles).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
-            let left = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).count(tx).await?;
-            let is_left = left > 0 || person.operator;
+            let remaining = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).count(tx).await?;
+            let is_left = remaining > 0 || person.operator;
             let revoked = if is_left { 0 } else { api_key::revoke_all(ctx, tx, id).await? };
             let withdrawn = withdraw_links(ctx, tx, id, Some(organization)).await?;
             let detail = json!({
@@ -139,11 +139,11 @@ pub async fn list_retired_members(
         .order_by_desc(retirement::Column::Id)
         .all(ctx.db.read())
         .await?;
-    let mut found = Vec::with_capacity(rows.len());
+    let mut members = Vec::with_capacity(rows.len());
     for row in rows {
-        found.push(load(ctx, row).await?);
+        members.push(load(ctx, row).await?);
     }
-    Ok(found)
+    Ok(members)
 }
 
 /// Checks that a member is not retired at an organization before a grant of roles: an old link must not restore them.

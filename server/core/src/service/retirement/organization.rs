@@ -50,12 +50,12 @@ pub async fn retire_organization(
             }
             let row = membership::Model { retired_at: Some(ctx.now()), ..row };
             row.into_active_model().reset_all().update(tx).await?;
-            let taken = take_roles_over(tx, consortium, id).await?;
+            let roles = take_roles_over(tx, consortium, id).await?;
             let subject = subject(consortium, id);
-            let row = begin(ctx, tx, actor, subject, ABOVE, reason, &taken).await?;
+            let row = begin(ctx, tx, actor, subject, ABOVE, reason, &roles).await?;
             let of = PartsOf::Organization(id, consortium);
             let jobs = parts::withdraw(ctx, tx, By::from(actor), of, "it was retired from the consortium").await?;
-            let detail = json!({ "reason": reason, "roles_over_consortium": taken.len() });
+            let detail = json!({ "reason": reason, "roles_over_consortium": roles.len() });
             record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRetired, detail).await?;
             let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
             let text = format!("{} retired {name} from the consortium: {reason}", actor.member.name);
@@ -129,13 +129,13 @@ async fn take_roles_over(tx: &Tx, consortium: ConsortiumId, id: OrganizationId) 
         .filter(role::Column::MemberId.is_in(leaving))
         .all(tx)
         .await?;
-    let mut taken = Vec::new();
+    let mut roles = Vec::new();
     for row in over {
         // One after the other: two admins of one organization may be the last two.
         keep_an_admin(tx, RoleScope::Consortium(consortium), from_word(&row.role)?).await?;
-        taken.extend(take_roles(tx, vec![row]).await?);
+        roles.extend(take_roles(tx, vec![row]).await?);
     }
-    Ok(taken)
+    Ok(roles)
 }
 
 const fn subject(consortium: ConsortiumId, id: OrganizationId) -> RetiredSubject {

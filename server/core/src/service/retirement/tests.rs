@@ -11,7 +11,7 @@ use undertone_api::retirement::StatedReason;
 
 use crate::auth::Actor;
 use crate::error::Error;
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 
 fn reason() -> StatedReason {
     StatedReason { reason: "the machine was stolen".to_owned() }
@@ -22,12 +22,12 @@ fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
 }
 
 /// Returns the organization of a site.
-fn owner(site: &Site) -> OrganizationId {
+fn owner(site: &TestSite) -> OrganizationId {
     site.steward.organizations()[0]
 }
 
 /// Returns an admin of the world's consortium.
-fn consortium_admin(world: &World) -> Actor {
+fn consortium_admin(world: &TestConsortium) -> Actor {
     let mut actor = world.sites[0].steward.clone();
     actor.member.grants =
         vec![RoleGrant { scope: RoleScope::Consortium(world.consortium), role: Role::ConsortiumAdmin }];

@@ -40,10 +40,10 @@ pub async fn write_off_worker(
             if row.retired_at.is_some() {
                 return Err(Error::wrong_state("the worker is retired: its access has ended already"));
             }
-            let known = write_off::Entity::find()
+            let earlier = write_off::Entity::find()
                 .filter(write_off::Column::WorkerId.eq(id.0))
                 .filter(write_off::Column::ReturnedAt.is_null());
-            if known.one(tx).await?.is_some() {
+            if earlier.one(tx).await?.is_some() {
                 return Err(Error::wrong_state("the worker is written off already"));
             }
             // The restored database may lack leases of this worker: none of its parts is settled as untouched.

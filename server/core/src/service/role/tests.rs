@@ -2,7 +2,7 @@ use undertone_api::member::{JoinRequest, NewConsortiumMember, Role, RoleAssignme
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::problem::Code;
 
-use super::{add_over, assign, assign_over, confirm_address, over, remove};
+use super::{add_consortium_member, assign, assign_consortium_roles, confirm_address, list_consortium_members, remove};
 use crate::auth::Place;
 use crate::service::{consortium, invitation, member, organization};
 use crate::testing::{HERE, newcomer, on_both};
@@ -22,11 +22,11 @@ on_both! {
         let person = app.joins(admin, *north, "Ann", &[Role::Auditor]).await;
         let id = person.session.member.id;
         let by = admin.actor(app).await;
-        let shown = assign(&app.ctx, &by, *north, id, &roles(&[Role::Researcher, Role::DataSteward, Role::Researcher]))
+        let member = assign(&app.ctx, &by, *north, id, &roles(&[Role::Researcher, Role::DataSteward, Role::Researcher]))
             .await
             .expect("changed");
-        let held: Vec<_> = shown.grants.iter().map(|grant| grant.role).collect();
-        assert_eq!(held.len(), 2);
+        let current: Vec<_> = member.grants.iter().map(|grant| grant.role).collect();
+        assert_eq!(current.len(), 2);
         let now = person.actor(app).await;
         let mut here: Vec<_> = now.roles_in(*north).collect();
         here.sort_unstable();
@@ -46,12 +46,12 @@ on_both! {
         assert_eq!(admin.actor(app).await.roles_in(*north).count(), 3, "a refusal changes nothing");
         let other = app.joins(admin, *north, "Ann", &[Role::OrganizationAdmin]).await;
         remove(&app.ctx, &by, *north, by.id()).await.expect("there is another");
-        let left = admin.actor(app).await;
-        assert_eq!(left.roles_in(*north).count(), 0);
+        let former = admin.actor(app).await;
+        assert_eq!(former.roles_in(*north).count(), 0);
         let listed = member::list(&app.ctx, &other.actor(app).await, *north).await.expect("listed");
         assert_eq!(listed.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["Ann"]);
-        let gone = member::list(&app.ctx, &left, *north).await;
-        assert_eq!(gone.expect_err("no longer theirs").code(), Code::NotFound);
+        let refusal = member::list(&app.ctx, &former, *north).await;
+        assert_eq!(refusal.expect_err("no longer theirs").code(), Code::NotFound);
     }
 
     async fn of_two_admins_who_remove_each_other_at_once_one_stays(app: &TestApp) {
@@ -86,8 +86,8 @@ on_both! {
         let founded = app.founded().await;
         let (north, admin) = &founded.north;
         let by = admin.actor(app).await;
-        let wanted = roles(&[Role::OrganizationAdmin, Role::ConsortiumAdmin]);
-        let problem = assign(&app.ctx, &by, *north, by.id(), &wanted).await.expect_err("no").into_problem();
+        let new_roles = roles(&[Role::OrganizationAdmin, Role::ConsortiumAdmin]);
+        let problem = assign(&app.ctx, &by, *north, by.id(), &new_roles).await.expect_err("no").into_problem();
         assert_eq!(problem.violations[0].field, "roles.1");
         let none = assign(&app.ctx, &by, *north, by.id(), &roles(&[])).await.expect_err("none").into_problem();
         assert_eq!(none.violations[0].field, "roles");
@@ -98,19 +98,19 @@ on_both! {
         let by = founded.operator.actor(app).await;
         let id = founded.consortium;
         let new = |email: &str, roles: &[Role]| NewConsortiumMember { email: email.to_owned(), roles: roles.to_vec() };
-        let alone = assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await;
+        let alone = assign_consortium_roles(&app.ctx, &by, id, by.id(), &roles(&[])).await;
         assert_eq!(alone.expect_err("the last").code(), Code::WrongState);
         let (north, admin) = &founded.north;
         confirm_address(&app.ctx, &by, *north, admin.session.member.id).await.expect("an operator may");
-        add_over(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
-        let names: Vec<_> = over(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
+        add_consortium_member(&app.ctx, &by, id, &new("NorthAdmin@example.org", &[Role::ConsortiumAdmin])).await.expect("given");
+        let names: Vec<_> = list_consortium_members(&app.ctx, &by, id).await.expect("listed").into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["NorthAdmin", "Operator"]);
-        let wrong = add_over(&app.ctx, &by, id, &new("northadmin@example.org", &[Role::Researcher])).await;
+        let wrong = add_consortium_member(&app.ctx, &by, id, &new("northadmin@example.org", &[Role::Researcher])).await;
         assert_eq!(wrong.expect_err("not a consortium's").into_problem().violations[0].field, "roles.0");
-        let unknown = add_over(&app.ctx, &by, id, &new("nobody@example.org", &[Role::Auditor])).await;
+        let unknown = add_consortium_member(&app.ctx, &by, id, &new("nobody@example.org", &[Role::Auditor])).await;
         assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
-        assign_over(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
-        let after = over(&app.ctx, &founded.operator.actor(app).await, id).await;
+        assign_consortium_roles(&app.ctx, &by, id, by.id(), &roles(&[])).await.expect("there is another");
+        let after = list_consortium_members(&app.ctx, &founded.operator.actor(app).await, id).await;
         assert_eq!(after.expect_err("no longer an admin").code(), Code::Forbidden);
     }
 
@@ -124,7 +124,7 @@ on_both! {
         typed.email = "auditor@south.example.org".to_owned();
         app.accept(&link, typed).await;
         let new = NewConsortiumMember { email: "auditor@south.example.org".to_owned(), roles: vec![Role::Auditor] };
-        let refused = add_over(&app.ctx, &by, founded.consortium, &new).await;
+        let refused = add_consortium_member(&app.ctx, &by, founded.consortium, &new).await;
         assert_eq!(refused.expect_err("nobody confirmed it").code(), Code::WrongState);
         let (south, admin) = &founded.south;
         let ann = app.joins(admin, *south, "Ann", &[Role::Auditor]).await;
@@ -135,7 +135,7 @@ on_both! {
         assert_eq!(own.expect_err("their own").code(), Code::WrongState);
         confirm_address(&app.ctx, &admin, *south, ann.session.member.id).await.expect("an admin of theirs may");
         let new = NewConsortiumMember { email: "ann@example.org".to_owned(), roles: vec![Role::Auditor] };
-        add_over(&app.ctx, &by, founded.consortium, &new).await.expect("confirmed");
+        add_consortium_member(&app.ctx, &by, founded.consortium, &new).await.expect("confirmed");
     }
 
     async fn a_withdrawn_link_lets_nobody_in_and_a_used_one_is_not_withdrawn(app: &TestApp) {
@@ -144,18 +144,18 @@ on_both! {
         let by = admin.actor(app).await;
         let purpose = InvitationPurpose::Member { organization: *north, roles: vec![Role::Auditor] };
         let new = NewInvitation { purpose: purpose.clone(), label: "Ann".to_owned() };
-        let made = invitation::create(&app.ctx, &by, &new).await.expect("made");
-        let link = made.link.expect("shown once");
-        let elsewhere = invitation::withdraw(&app.ctx, &by, Place::Organization(founded.south.0), made.id).await;
+        let link = invitation::create(&app.ctx, &by, &new).await.expect("made");
+        let link = link.link.expect("shown once");
+        let elsewhere = invitation::withdraw(&app.ctx, &by, Place::Organization(founded.south.0), link.id).await;
         assert_eq!(elsewhere.expect_err("of another place").code(), Code::NotFound);
         let peer = founded.south.1.actor(app).await;
-        let theirs = invitation::withdraw(&app.ctx, &peer, Place::Organization(*north), made.id).await;
+        let theirs = invitation::withdraw(&app.ctx, &peer, Place::Organization(*north), link.id).await;
         assert_eq!(theirs.expect_err("not theirs").code(), Code::Forbidden);
-        invitation::withdraw(&app.ctx, &by, Place::Organization(*north), made.id).await.expect("withdrawn");
+        invitation::withdraw(&app.ctx, &by, Place::Organization(*north), link.id).await.expect("withdrawn");
         let refused = invitation::accept(&app.ctx, HERE, secret(&link), &newcomer("Ann", None)).await;
         assert_eq!(refused.expect_err("withdrawn").code(), Code::LinkSpent);
         let all = invitation::list(&app.ctx, &by, &purpose).await.expect("listed");
-        assert!(all.iter().any(|one| one.id == made.id && one.withdrawn && !one.used));
+        assert!(all.iter().any(|one| one.id == link.id && one.withdrawn && !one.used));
         let used = invitation::create(&app.ctx, &by, &new).await.expect("made");
         app.accept(&used.link.expect("shown once"), newcomer("Ann", None)).await;
         let late = invitation::withdraw(&app.ctx, &by, Place::Organization(*north), used.id).await;

@@ -16,7 +16,7 @@ use super::{find, object_error, open};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::exchange::average::{self, Part};
+use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
 use crate::service::audit_log::By;
 use crate::service::code::from_json;
@@ -33,10 +33,10 @@ static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 
 /// The input of a round's close.
 #[derive(Debug, Clone, PartialEq)]
-struct Due {
+struct DueRound {
     open: round::Model,
     submissions: Vec<submission::Model>,
-    parts: Vec<Part>,
+    parts: Vec<MeanPart>,
     length: u64,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         if closed {
             tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
             // First notify the waiting workers, then clean up.
-            ctx.wake().ring_in(id);
+            ctx.changes().notify_job(id);
             for submission in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
             }
@@ -91,7 +91,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 }
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
-async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, Due)>, Error> {
+async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(Planned, DueRound)>, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
     if !state::of(&row)?.is_under_way() {
@@ -110,7 +110,7 @@ async fn due(
     row: &job::Model,
     planned: &Planned,
     number: u32,
-) -> Result<Option<Due>, Error> {
+) -> Result<Option<DueRound>, Error> {
     let series = &planned.series;
     if !state::of(row)?.is_under_way() {
         return Ok(None);
@@ -118,35 +118,35 @@ async fn due(
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
         return Ok(None);
     };
-    let found = submission::Entity::find()
+    let rows = submission::Entity::find()
         .filter(submission::Column::JobId.eq(row.id))
         .filter(submission::Column::Series.eq(&series.name))
         .filter(submission::Column::Round.eq(number as i32))
         .all(connection)
         .await?;
-    let gone: Vec<_> = participant::Entity::find()
+    let absent: Vec<_> = participant::Entity::find()
         .filter(participant::Column::JobId.eq(row.id))
         .filter(participant::Column::State.is_in(["failed", "withdrawn"]))
         .all(connection)
         .await?;
-    let awaited = series.weights.iter().any(|(dataset, _)| {
-        !found.iter().any(|submission| submission.dataset_id == dataset.0)
-            && !gone.iter().any(|part| part.dataset_id == dataset.0)
+    let is_incomplete = series.weights.iter().any(|(dataset, _)| {
+        !rows.iter().any(|submission| submission.dataset_id == dataset.0)
+            && !absent.iter().any(|part| part.dataset_id == dataset.0)
     });
-    let quorum = found.len() >= series.quorum as usize;
-    if found.is_empty() || !quorum || (awaited && ctx.now() < open.deadline) {
+    let quorum = rows.len() >= series.quorum as usize;
+    if rows.is_empty() || !quorum || (is_incomplete && ctx.now() < open.deadline) {
         return Ok(None);
     }
     // In the order of the spec, not of arrival: equal submissions give equal bits.
     let (mut submissions, mut parts) = (Vec::new(), Vec::new());
     for (dataset, weight) in &series.weights {
-        if let Some(submission) = found.iter().find(|submission| submission.dataset_id == dataset.0) {
-            parts.push(Part { path: Path::from(submission.object.clone()), weight: *weight });
+        if let Some(submission) = rows.iter().find(|submission| submission.dataset_id == dataset.0) {
+            parts.push(MeanPart { path: Path::from(submission.object.clone()), weight: *weight });
             submissions.push(submission.clone());
         }
     }
     let length = open.length.unwrap_or(0).max(0) as u64;
-    Ok(Some(Due { open, submissions, parts, length }))
+    Ok(Some(DueRound { open, submissions, parts, length }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a closed round is made of, in its one place")]
@@ -156,7 +156,7 @@ async fn close(
     row: job::Model,
     planned: &Planned,
     number: u32,
-    due: &Due,
+    due: &DueRound,
     object: &Path,
     digest: &str,
 ) -> Result<(), Error> {
@@ -201,7 +201,7 @@ async fn close(
     Ok(())
 }
 
-fn name(due: &Due) -> String {
+fn name(due: &DueRound) -> String {
     let mut hasher = Sha256::new();
     for (submission, part) in due.submissions.iter().zip(&due.parts) {
         hasher.update(submission.dataset_id.as_bytes());

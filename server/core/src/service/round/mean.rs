@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The mean of a closed round.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Mean {
+pub struct RoundMean {
     /// The number of contributors.
     pub contributors: u32,
     /// The number of elements.
@@ -44,10 +44,10 @@ pub async fn average(
     series: &str,
     number: u32,
     wait_seconds: u32,
-) -> Result<Option<Mean>, Error> {
+) -> Result<Option<RoundMean>, Error> {
     let wait = Duration::from_secs(u64::from(wait_seconds.min(LONGEST_WAIT)));
     let end = tokio::time::Instant::now() + wait;
-    let mut waiter = ctx.wake().listen_in(lease::held(ctx.db.read(), worker, token).await?.job);
+    let mut waiter = ctx.changes().subscribe_to_job(lease::find_lease(ctx.db.read(), worker, token).await?.job);
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
@@ -69,14 +69,14 @@ pub async fn average(
             let object = Path::from(object);
             let size = ctx.store.head(&object).await.map_err(|error| object_error(error.into()))?.size;
             let (contributors, length) = (closed.contributors as u32, length as u64);
-            return Ok(Some(Mean { contributors, length, digest, size, object }));
+            return Ok(Some(RoundMean { contributors, length, digest, size, object }));
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(tokio::time::Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
         tokio::select! {
-            () = waiter.wait(left.min(LOOK_AGAIN)) => {}
+            () = waiter.wait(remaining.min(LOOK_AGAIN)) => {}
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }

@@ -7,18 +7,18 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 
 use super::close::AT_WORK;
-use super::{Header, begin, received};
+use super::{VectorHeader, begin, received};
 use crate::db::PATIENCE;
 use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
 use crate::service::job;
 use crate::service::lease;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 on_both! {
     async fn vector_beyond_the_norm_of_honest_ones_is_refused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         let receipt = world.sites[1].receipt(&job, 1, 1);
@@ -33,7 +33,7 @@ on_both! {
     }
 
     async fn a_round_closes_when_all_have_submitted_and_gives_the_mean(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, vector) in [(2, [6.0, 0.0]), (0, [0.0, 3.0])] {
@@ -44,14 +44,14 @@ on_both! {
         for (site, lease) in leases.iter().enumerate() {
             assert_eq!(world.average(site, lease, 1).await, Some(vec![3.0, 0.0]));
         }
-        let left: Vec<_> = std::fs::read_dir(app.data_dir().join("objects/submissions")).into_iter().flatten()
+        let files: Vec<_> = std::fs::read_dir(app.data_dir().join("objects/submissions")).into_iter().flatten()
             .flat_map(|job| walk(&job.unwrap().path())).collect();
-        assert!(left.is_empty(), "vectors go when their mean is made: {left:?}");
+        assert!(files.is_empty(), "vectors go when their mean is made: {files:?}");
         assert_eq!(world.job(job.summary.id).await.summary.rounds_done, 1);
     }
 
     async fn the_vectors_of_a_job_go_when_it_is_over_and_not_before(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         for cancelled in [true, false] {
             let job = world.queued(2).await;
             let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -59,12 +59,12 @@ on_both! {
                 world.submit(&job, site, lease, 1, &[5.0]).await.unwrap();
             }
             world.submit(&job, 1, &leases[1], 2, &[2.0]).await.unwrap();
-            let kept = || {
+            let count_files = || {
                 ["averages", "submissions"].map(|place| {
                     walk(&app.data_dir().join("objects").join(place).join(job.summary.id.to_string())).len()
                 })
             };
-            assert_eq!(kept(), [1, 1]);
+            assert_eq!(count_files(), [1, 1]);
             assert_eq!(world.average(2, &leases[2], 1).await, Some(vec![5.0]), "who is at work still fetches");
             let gave_up = Outcome::GaveUp("the lead has lost its data".to_owned());
             if cancelled {
@@ -72,7 +72,7 @@ on_both! {
             } else {
                 finish(&app.ctx, world.sites[0].worker, &leases[0], &gave_up, &[]).await.unwrap();
             }
-            assert_eq!(kept(), [0, 0]);
+            assert_eq!(count_files(), [0, 0]);
             // Running workers finish their parts of this job; until then they are offered it, not the next one.
             for (site, lease) in leases.iter().enumerate() {
                 finish(&app.ctx, world.sites[site].worker, lease, &gave_up, &[]).await.unwrap();
@@ -83,7 +83,7 @@ on_both! {
     }
 
     async fn what_a_server_that_died_left_of_a_job_goes_at_the_next_start(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let over = world.queued(2).await;
         // Work is offered in the order of the proposals, which must not share a millisecond.
         app.clock.advance(Duration::seconds(1));
@@ -103,7 +103,7 @@ on_both! {
     }
 
     async fn the_same_vector_again_counts_once_and_another_is_refused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(1).await;
         let receipt = world.sites[1].receipt(&job, 1, 1);
@@ -122,7 +122,7 @@ on_both! {
         let timings = app.ctx.db.timings();
         let mut written = Vec::new();
         for private in [2, 6] {
-            let mut world = World::new(&app.ctx, private, 50.0).await;
+            let mut world = TestConsortium::new(&app.ctx, private, 50.0).await;
             let job = world.queued(2).await;
             let mut leases = Vec::new();
             for site in 0..=private {
@@ -144,15 +144,15 @@ on_both! {
     }
 
     async fn who_does_not_send_the_last_vector_waits_for_no_mean_of_others(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         let others = AT_WORK.lock().await;
         for (site, lease) in leases[..2].iter().enumerate() {
-            let sent = tokio::time::timeout(PATIENCE, world.submit(&job, site, lease, 1, &[4.0])).await;
-            assert!(!sent.expect("it does not wait").unwrap());
-            let asked = tokio::time::timeout(PATIENCE, world.average(site, lease, 1)).await;
-            assert_eq!(asked.expect("nor does who asks for the mean"), None);
+            let submission = tokio::time::timeout(PATIENCE, world.submit(&job, site, lease, 1, &[4.0])).await;
+            assert!(!submission.expect("it does not wait").unwrap());
+            let average = tokio::time::timeout(PATIENCE, world.average(site, lease, 1)).await;
+            assert_eq!(average.expect("nor does who asks for the mean"), None);
         }
         drop(others);
         world.submit(&job, 2, &leases[2], 1, &[1.0]).await.unwrap();
@@ -160,7 +160,7 @@ on_both! {
     }
 
     async fn a_round_whose_deadline_passed_closes_with_its_quorum_and_not_without(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         world.submit(&job, 1, &leases[1], 1, &[1.0]).await.unwrap();
@@ -181,7 +181,7 @@ on_both! {
     }
 
     async fn a_round_that_is_not_open_and_a_vector_of_another_length_are_refused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let leases = [world.lease(0).await, world.lease(1).await];
         let early = world.submit_with(0, &leases[0], 2, &[1.0], vec![]).await.unwrap_err();
@@ -196,7 +196,7 @@ on_both! {
     }
 
     async fn a_vector_that_no_receipt_pays_for_is_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         world.queued(1).await;
         let lease = world.lease(1).await;
         let unpaid = world.submit_with(1, &lease, 1, &[1.0], vec![]).await.unwrap_err();
@@ -205,7 +205,7 @@ on_both! {
     }
 
     async fn a_forged_a_foreign_and_an_unchained_receipt_are_refused_and_count_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let lease = world.lease(1).await;
         let honest = world.sites[1].key.clone();
@@ -229,7 +229,7 @@ on_both! {
     }
 
     async fn a_second_receipt_of_one_number_betrays_a_forked_ledger(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let lease = world.lease(1).await;
         let (sequence, head) = (world.sites[1].sequence, world.sites[1].head.clone());
@@ -241,12 +241,12 @@ on_both! {
     }
 
     async fn an_attempt_whose_vector_another_attempt_has_brought_in_is_told_to_ask_again(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(1).await;
         let receipt = world.sites[1].receipt(&job, 1, 1);
         let (worker, data) = (world.sites[1].worker, 1.0_f32.to_le_bytes());
-        let header = |offset, receipts| Header {
+        let header = |offset, receipts| VectorHeader {
             lease: lease.clone(),
             series: "private".to_owned(),
             round: 1,
@@ -272,7 +272,7 @@ on_both! {
     }
 
     async fn a_new_lease_ends_the_one_before_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let old = world.lease(1).await;
         let new = world.lease(1).await;
@@ -286,7 +286,7 @@ on_both! {
     }
 
     async fn a_participant_that_gave_up_is_not_waited_for_while_the_quorum_stands(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         let gave_up = Outcome::GaveUp("the disk is full".to_owned());
@@ -299,7 +299,7 @@ on_both! {
     }
 
     async fn a_server_that_starts_again_in_the_middle_of_a_round_goes_on(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         world.submit(&job, 0, &leases[0], 1, &[0.0]).await.unwrap();

@@ -27,7 +27,7 @@ pub const HALF: Duration = Duration::minutes(5);
 
 /// The result of a correct password.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Entered {
+pub enum SignInResult {
     /// A session.
     Whole(Session),
     /// The member has a second factor: a code is required.
@@ -38,7 +38,7 @@ pub enum Entered {
 ///
 /// # Errors
 /// `wrong_credentials`; `rate_limited` after too many of those (see [`Door`]).
-pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -> Result<Entered, Error> {
+pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -> Result<SignInResult, Error> {
     let from = from.into();
     let row = members::by_email(ctx.db.read(), &credentials.email).await?;
     let proven = password::prove(ctx, &from, &credentials.email, &credentials.password, row.as_ref()).await;
@@ -63,11 +63,11 @@ pub async fn sign_in(ctx: &Ctx, from: impl Into<Origin>, credentials: &SignIn) -
         })
         .await?;
     match admitted {
-        Err(half) => Ok(Entered::Half(half)),
+        Err(half) => Ok(SignInResult::Half(half)),
         Ok(tokens) => {
             let member = members::with_grants(ctx.db.read(), row).await?;
             tracing::info!(member.id = %id, "a member signed in");
-            Ok(Entered::Whole(Session { member, tokens }))
+            Ok(SignInResult::Whole(Session { member, tokens }))
         }
     }
 }
@@ -103,7 +103,7 @@ pub async fn finish(ctx: &Ctx, from: impl Into<Origin>, step: &SecondStep) -> Re
         attempt::note_failure(ctx, Some(id), AuditAction::SecondFactorFailed);
         return Err(factor::wrong());
     };
-    let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(over)?;
+    let row = member::Entity::find_by_id(member).one(ctx.db.read()).await?.ok_or_else(half_session_error)?;
     tracing::info!(member.id = %id, "a member signed in with a second factor");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }
@@ -151,7 +151,7 @@ pub(super) async fn open(
         .filter(half_session::Column::SecretHash.eq(fingerprint(token)))
         .one(connection)
         .await?;
-    row.filter(|row| row.expires_at > ctx.now()).ok_or_else(over)
+    row.filter(|row| row.expires_at > ctx.now()).ok_or_else(half_session_error)
 }
 
 pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Option<Proof>) -> Result<(), Error> {
@@ -170,6 +170,6 @@ pub(super) async fn signed_in(ctx: &Ctx, tx: &Tx, member: MemberId, proof: Optio
     Ok(())
 }
 
-pub(super) fn over() -> Error {
+pub(super) fn half_session_error() -> Error {
     Error::problem(Code::Unauthenticated, "this took longer than five minutes: sign in again from the beginning")
 }

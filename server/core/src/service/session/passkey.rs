@@ -7,7 +7,7 @@ use undertone_api::passkey::{PasskeyChallenge, PasskeySignIn};
 use undertone_api::session::{Session, TokenPair};
 
 use super::begin;
-use super::enter::{open, over, signed_in};
+use super::enter::{half_session_error, open, signed_in};
 use crate::auth::passkey::PasskeyPurpose;
 use crate::auth::{Door, Origin};
 use crate::ctx::Ctx;
@@ -78,7 +78,7 @@ pub async fn passkey_sign_in(ctx: &Ctx, from: impl Into<Origin>, given: &Passkey
         })
         .await??;
     let id = verified.member;
-    let row = member::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(over)?;
+    let row = member::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(half_session_error)?;
     tracing::info!(member.id = %id, "a member signed in by a passkey");
     Ok(Session { member: members::with_grants(ctx.db.read(), row).await?, tokens })
 }

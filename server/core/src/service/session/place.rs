@@ -8,7 +8,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::entity::session;
-use crate::service::notification::{Notice, tell};
+use crate::service::notification::{MemberNotice, tell};
 
 /// Announces the session `id` to its member when no earlier session of theirs began at the same network with the same
 /// browser. The first session of a member is not announced.
@@ -33,6 +33,6 @@ pub(super) async fn announce_new(
     if same > 0 {
         return Ok(());
     }
-    let notice = Notice::SignInNew { session: id.0, member: member.0, network: &network, agent: &agent };
+    let notice = MemberNotice::SignInNew { session: id.0, member: member.0, network: &network, agent: &agent };
     tell(ctx, tx, notice).await
 }

@@ -5,7 +5,7 @@ use undertone_api::notification::{NotificationKind, NotificationQuery};
 use undertone_api::problem::Code;
 use undertone_api::session::{RefreshRequest, SignIn};
 
-use super::{Entered, Renewed, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
+use super::{RenewedSession, SignInResult, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
 use crate::auth::{FRESH, Origin};
 use crate::service::entity::attempt;
 use crate::service::{notification, password, sessions};
@@ -17,12 +17,12 @@ fn credentials(email: &str, password: &str) -> SignIn {
 
 on_both! {
     async fn a_member_signs_in_with_the_email_in_any_case(app: &TestApp) {
-        let known = app.operator().await.session.member;
+        let member = app.operator().await.session.member;
         let right = credentials(" Operator@Example.ORG", PASSWORD);
-        let Ok(Entered::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
-        assert_eq!(session.member, known);
+        let Ok(SignInResult::Whole(session)) = sign_in(&app.ctx, HERE, &right).await else { panic!("right") };
+        assert_eq!(session.member, member);
         let actor = authenticate(&app.ctx, &session.tokens.access_token).await.expect("signed in");
-        assert_eq!(actor.member, known);
+        assert_eq!(actor.member, member);
     }
 
     async fn a_wrong_password_and_an_unknown_email_get_the_same_answer(app: &TestApp) {
@@ -70,13 +70,13 @@ on_both! {
         app.clock.advance(Duration::minutes(15));
         let over = authenticate(&app.ctx, &first.access_token).await.expect_err("over");
         assert_eq!(over.code(), Code::Unauthenticated);
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
     }
 
     async fn an_old_refresh_token_ends_the_session_for_everybody(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
         authenticate(&app.ctx, &next.access_token).await.expect("the new pair is used");
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
@@ -87,12 +87,12 @@ on_both! {
     async fn lost_answer_of_a_renewal_signs_nobody_out(app: &TestApp) {
         let first = app.operator().await.session.tokens;
         for _ in 0..3 {
-            let Ok(Renewed::Pair(..)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed again") };
+            let Ok(RenewedSession::Pair(..)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed again") };
             app.clock.advance(Duration::minutes(1));
         }
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &next.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, last)) = refresh(&app.ctx, &next.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &last.access_token).await.expect("signed in");
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
@@ -100,9 +100,9 @@ on_both! {
 
     async fn pair_whose_answer_counted_as_lost_ends_the_session(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, lost)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, lost)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
         assert_eq!(refresh(&app.ctx, &lost.refresh_token).await.expect_err("a copy").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &next.access_token).await.expect_err("ended").code(), Code::Unauthenticated);
@@ -110,12 +110,12 @@ on_both! {
 
     async fn renewal_is_confirmed_by_its_own_pair_once(app: &TestApp) {
         let first = app.operator().await.session.tokens;
-        let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         let confirmed = || app.ctx.db.timings().statements("confirm a renewal");
         authenticate(&app.ctx, &next.access_token).await.expect("signed in");
         assert_eq!(confirmed(), 0, "requests with the old token may be under way");
         app.clock.advance(Duration::minutes(1));
-        let Ok(Renewed::Pair(_, again)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
+        let Ok(RenewedSession::Pair(_, again)) = refresh(&app.ctx, &first.refresh_token).await else { panic!("renewed") };
         app.clock.advance(Duration::minutes(1));
         authenticate(&app.ctx, &next.access_token).await.expect("it holds for its minutes");
         assert_eq!(confirmed(), 0, "of the pair before");
@@ -130,7 +130,7 @@ on_both! {
         let mut newest = first.clone();
         for _ in 0..3 {
             app.clock.advance(Duration::minutes(1));
-            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &newest.refresh_token).await else { panic!("renewed") };
+            let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &newest.refresh_token).await else { panic!("renewed") };
             newest = next;
         }
         assert_eq!(refresh(&app.ctx, &first.refresh_token).await.expect_err("old").code(), Code::Unauthenticated);
@@ -157,8 +157,8 @@ on_both! {
             refresh(&app.ctx, &first.refresh_token),
         );
         let renewed = [one.expect("holds"), two.expect("holds")];
-        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, Renewed::Pair(..))).count(), 1);
-        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, Renewed::Late(_))).count(), 1);
+        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, RenewedSession::Pair(..))).count(), 1);
+        assert_eq!(renewed.iter().filter(|renewed| matches!(renewed, RenewedSession::Late(_))).count(), 1);
     }
 
     async fn a_session_that_nobody_uses_is_over(app: &TestApp) {
@@ -250,10 +250,10 @@ on_both! {
         let from = Origin::new([192, 0, 2, 7].into(), "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0");
         sign_in(&app.ctx, from, &credentials("operator@example.org", PASSWORD)).await.expect("right");
         let listed = sessions::list(&app.ctx, &person.actor(app).await).await.expect("listed");
-        let shown: Vec<_> = listed.iter().map(|one| (one.agent.as_str(), one.address.as_str(), one.current)).collect();
-        assert_eq!(shown.len(), 2);
-        assert!(shown.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{shown:?}");
-        assert!(shown.contains(&("another program", "127.0.0.0/24", true)), "{shown:?}");
+        let rows: Vec<_> = listed.iter().map(|one| (one.agent.as_str(), one.address.as_str(), one.current)).collect();
+        assert_eq!(rows.len(), 2);
+        assert!(rows.contains(&("Firefox on Linux", "192.0.2.0/24", false)), "{rows:?}");
+        assert!(rows.contains(&("another program", "127.0.0.0/24", true)), "{rows:?}");
     }
 
     async fn session_ends_after_its_most_days_however_it_is_renewed(app: &TestApp) {
@@ -261,11 +261,11 @@ on_both! {
         let most = i64::from(app.ctx.config.session_most_days);
         for _ in 0..(most - 1) / 29 {
             app.clock.advance(Duration::days(29));
-            let Ok(Renewed::Pair(_, next)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("renewed") };
+            let Ok(RenewedSession::Pair(_, next)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("renewed") };
             tokens = next;
         }
         app.clock.advance(Duration::days((most - 1) % 29 + 1) - Duration::SECOND);
-        let Ok(Renewed::Pair(_, last)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("one second left") };
+        let Ok(RenewedSession::Pair(_, last)) = refresh(&app.ctx, &tokens.refresh_token).await else { panic!("one second left") };
         app.clock.advance(Duration::SECOND);
         assert_eq!(refresh(&app.ctx, &last.refresh_token).await.expect_err("over").code(), Code::Unauthenticated);
         assert_eq!(authenticate(&app.ctx, &last.access_token).await.expect_err("over").code(), Code::Unauthenticated);
@@ -317,12 +317,12 @@ on_both! {
         sign_in(&app.ctx, far, &right).await.expect("from elsewhere");
         sign_in(&app.ctx, far, &right).await.expect("from there again");
         let query = NotificationQuery { kind: Some(NotificationKind::SignInNew), ..NotificationQuery::default() };
-        let heard = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed").items;
-        assert_eq!(heard.len(), 1, "{heard:?}");
-        assert!(heard[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{heard:?}");
+        let notices = notification::list(&app.ctx, &person.actor(app).await, &query).await.expect("listed").items;
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert!(notices[0].text.contains("Firefox on Linux, 198.51.100.0/24"), "{notices:?}");
     }
 
-    async fn known_device_signs_in_though_others_closed_the_door(app: &TestApp) {
+    async fn device_of_member_signs_in_despite_closed_door(app: &TestApp) {
         let person = app.operator().await;
         for _ in 0..10 {
             let guess = sign_in(&app.ctx, HERE, &credentials("operator@example.org", "a guess")).await;
@@ -330,14 +330,14 @@ on_both! {
         }
         let right = credentials("operator@example.org", PASSWORD);
         assert_eq!(sign_in(&app.ctx, HERE, &right).await.expect_err("closed").code(), Code::RateLimited);
-        let known = Origin::from(HERE).with_device(Some(person.session.member.id));
-        sign_in(&app.ctx, known, &right).await.expect("the member's own browser");
+        let origin = Origin::from(HERE).with_device(Some(person.session.member.id));
+        sign_in(&app.ctx, origin, &right).await.expect("the member's own browser");
         let others = Origin::from(HERE).with_device(Some(undertone_api::id::MemberId(uuid::Uuid::nil())));
         assert_eq!(sign_in(&app.ctx, others, &right).await.expect_err("another's").code(), Code::RateLimited);
         for _ in 0..10 {
-            let guess = sign_in(&app.ctx, known, &credentials("operator@example.org", "a guess")).await;
+            let guess = sign_in(&app.ctx, origin, &credentials("operator@example.org", "a guess")).await;
             assert_eq!(guess.expect_err("wrong").code(), Code::WrongCredentials);
         }
-        assert_eq!(sign_in(&app.ctx, known, &right).await.expect_err("closed too").code(), Code::RateLimited);
+        assert_eq!(sign_in(&app.ctx, origin, &right).await.expect_err("closed too").code(), Code::RateLimited);
     }
 }

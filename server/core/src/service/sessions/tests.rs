@@ -4,13 +4,13 @@ use undertone_api::session::SignIn;
 
 use super::{MOST, end, end_others, list};
 use crate::service::password;
-use crate::service::session::{Entered, authenticate, begin, sign_in};
+use crate::service::session::{SignInResult, authenticate, begin, sign_in};
 use crate::testing::{HERE, PASSWORD, TestApp, on_both};
 
 async fn another(app: &TestApp, password: &str) -> String {
     let credentials = SignIn { email: "operator@example.org".to_owned(), password: password.to_owned() };
     match sign_in(&app.ctx, HERE, &credentials).await {
-        Ok(Entered::Whole(session)) => session.tokens.access_token,
+        Ok(SignInResult::Whole(session)) => session.tokens.access_token,
         other => panic!("{other:?}"),
     }
 }
@@ -32,8 +32,8 @@ on_both! {
         let other = another(app, PASSWORD).await;
         assert_eq!(end_others(&app.ctx, &person.actor(app).await).await.expect("ended"), 1);
         assert_eq!(authenticate(&app.ctx, &other).await.expect_err("over").code(), Code::Unauthenticated);
-        let left = list(&app.ctx, &person.actor(app).await).await.expect("listed");
-        assert_eq!(left.iter().map(|session| session.current).collect::<Vec<_>>(), [true]);
+        let remaining = list(&app.ctx, &person.actor(app).await).await.expect("listed");
+        assert_eq!(remaining.iter().map(|session| session.current).collect::<Vec<_>>(), [true]);
     }
 
     async fn nobody_ends_or_sees_the_sessions_of_others(app: &TestApp) {
@@ -71,8 +71,8 @@ on_both! {
         let mut last = String::new();
         for number in 1..=MOST {
             app.clock.advance(time::Duration::SECOND);
-            let begun = app.ctx.db.write("test", async |tx| begin(&app.ctx, tx, id, &HERE.into()).await).await;
-            last = begun.expect("begun").access_token;
+            let session = app.ctx.db.write("test", async |tx| begin(&app.ctx, tx, id, &HERE.into()).await).await;
+            last = session.expect("begun").access_token;
             let first = authenticate(&app.ctx, &person.session.tokens.access_token).await;
             assert_eq!(first.is_ok(), number < MOST, "{number} more");
         }
@@ -87,8 +87,8 @@ on_both! {
         let new = NewApiKey { name: "a program".to_owned(), scopes: vec![KeyScope::Read], days: 30 };
         let key = crate::service::api_key::create(&app.ctx, &by, &new).await.expect("made").secret.expect("shown once");
         let other = "another long enough sentence";
-        let kept = ChangePassword { old: PASSWORD.to_owned(), new: other.to_owned(), keep_keys: true };
-        password::change(&app.ctx, &by, &kept).await.expect("changed");
+        let change = ChangePassword { old: PASSWORD.to_owned(), new: other.to_owned(), keep_keys: true };
+        password::change(&app.ctx, &by, &change).await.expect("changed");
         authenticate(&app.ctx, &key).await.expect("the key goes on");
         let revoked = ChangePassword { old: other.to_owned(), new: "a third sentence, longer still".to_owned(), keep_keys: false };
         password::change(&app.ctx, &by, &revoked).await.expect("changed");

@@ -36,12 +36,12 @@ pub async fn log_key_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, event: KeyEv
 
 async fn append_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, public_key: &str, event: KeyEvent) -> Result<(), Error> {
     let now = ctx.now();
-    let known = key_event::Entity::find().filter(key_event::Column::WorkerId.eq(row.id)).count(tx).await?;
+    let count = key_event::Entity::find().filter(key_event::Column::WorkerId.eq(row.id)).count(tx).await?;
     let mut logged = key_event::Model {
         position: 0,
         worker_id: row.id,
         organization_id: row.organization_id,
-        number: known as i64 + 1,
+        number: count as i64 + 1,
         event: word(&event)?,
         public_key: public_key.to_owned(),
         at: now.replace_millisecond(now.millisecond()).unwrap_or(now),
@@ -75,9 +75,9 @@ pub async fn adopt_keys(ctx: &Ctx) -> Result<u64, Error> {
 }
 
 async fn unlogged(connection: &impl ConnectionTrait) -> Result<Vec<worker::Model>, Error> {
-    let known = Query::select().column(key_event::Column::WorkerId).from(key_event::Entity).to_owned();
+    let subquery = Query::select().column(key_event::Column::WorkerId).from(key_event::Entity).to_owned();
     let rows = worker::Entity::find()
-        .filter(worker::Column::Id.not_in_subquery(known))
+        .filter(worker::Column::Id.not_in_subquery(subquery))
         .order_by_asc(worker::Column::Id)
         .limit(AT_ONCE);
     Ok(rows.all(connection).await?)

@@ -7,12 +7,12 @@ use undertone_api::job::Job;
 use undertone_api::problem::Code;
 use undertone_api::signed::{CertificatePins, DocumentSigner, KeyChange, KeyRotation, Signed, public_key};
 
-use super::{of, rotate};
+use super::{load_keys, rotate};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::entity::worker;
-use crate::service::offer::{self, Asking, Offer};
-use crate::service::world::{Site, World};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, pins, receipt, witness};
 use crate::testing::on_both;
 use crate::verify;
@@ -22,7 +22,7 @@ fn hex_of(key: &SigningKey) -> String {
 }
 
 /// Returns the site's next change, to this key.
-fn change(site: &Site, number: u32, new: &SigningKey) -> KeyChange {
+fn change(site: &TestSite, number: u32, new: &SigningKey) -> KeyChange {
     KeyChange {
         worker: site.worker,
         number,
@@ -42,8 +42,8 @@ fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
     answer.unwrap_err().into_problem().code
 }
 
-async fn at_work(ctx: &Ctx) -> (World, Job, String) {
-    let world = World::new(ctx, 2, 20.0).await;
+async fn at_work(ctx: &Ctx) -> (TestConsortium, Job, String) {
+    let world = TestConsortium::new(ctx, 2, 20.0).await;
     let job = world.queued(6).await;
     let lease = world.lease(1).await;
     (world, job, lease)
@@ -55,8 +55,8 @@ async fn accept(ctx: &Ctx, worker: WorkerId, receipts: Vec<Signed>) -> Result<us
     Ok(countersigned.len())
 }
 
-async fn known(ctx: &Ctx, worker: WorkerId) -> Vec<u8> {
-    of(ctx.db.read(), worker).await.unwrap().newest().to_bytes().to_vec()
+async fn current_key(ctx: &Ctx, worker: WorkerId) -> Vec<u8> {
+    load_keys(ctx.db.read(), worker).await.unwrap().newest().to_bytes().to_vec()
 }
 
 on_both! {
@@ -68,23 +68,23 @@ on_both! {
         let rotation = signed(&change(&world.sites[1], 1, &new), &world.sites[1].key, &new);
         rotate(&app.ctx, &rotation).await.unwrap();
         rotate(&app.ctx, &rotation).await.expect("the answer was lost, so it is said again");
-        let held = std::mem::replace(&mut world.sites[1].key, new.clone());
+        let old_key = std::mem::replace(&mut world.sites[1].key, new.clone());
         // A receipt from before the change is accepted when it is repeated, and later ones have the new key.
         let next = world.sites[1].receipt(&job, 2, 1);
         assert_eq!(accept(&app.ctx, world.sites[1].worker, vec![old, next]).await.unwrap(), 2);
-        world.sites[1].key = held;
+        world.sites[1].key = old_key;
         let late = world.sites[1].receipt(&job, 3, 1);
         assert_eq!(code(accept(&app.ctx, world.sites[1].worker, vec![late]).await), Code::BadSignature);
 
         let worker = world.sites[1].worker;
-        assert_eq!(known(&app.ctx, worker).await, new.verifying_key().to_bytes());
+        assert_eq!(current_key(&app.ctx, worker).await, new.verifying_key().to_bytes());
         let site = &world.sites[1];
-        let shown =
+        let view =
             crate::service::worker::list(&app.ctx, &site.steward, site.steward.organizations()[0]).await.unwrap();
-        let told = change(site, 1, &new);
-        let [of_key] = &shown[0].key_changes[..] else { panic!("one change: {shown:?}") };
-        assert_eq!((of_key.number, &of_key.old, &of_key.new), (1, &told.old, &told.new));
-        assert_eq!((of_key.receipts, of_key.at, &shown[0].public_key), (1, told.at, &told.new));
+        let announcement = change(site, 1, &new);
+        let [of_key] = &view[0].key_changes[..] else { panic!("one change: {view:?}") };
+        assert_eq!((of_key.number, &of_key.old, &of_key.new), (1, &announcement.old, &announcement.new));
+        assert_eq!((of_key.receipts, of_key.at, &view[0].public_key), (1, announcement.at, &announcement.new));
         let all = witness::receipts(&app.ctx, worker, 0).await.unwrap();
         assert_eq!((all.len(), witness::receipts(&app.ctx, worker, 1).await.unwrap().len()), (2, 1));
         let key = app.ctx.signer.verifying_key();
@@ -93,21 +93,21 @@ on_both! {
     }
 
     async fn whoever_waits_for_work_under_the_key_before_is_sent_away(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let (ctx, id) = (app.ctx.clone(), site.worker);
-        let asking = Asking { wait_seconds: 30, ..Asking::default() };
+        let asking = OfferRequest { wait_seconds: 30, ..OfferRequest::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
         // The call has stored its first sign of life: it waits.
-        let seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
-        while seen().await.is_none() {
+        let last_seen = async || worker::Entity::find_by_id(id.0).one(app.ctx.db.read()).await.unwrap().unwrap().last_seen_at;
+        while last_seen().await.is_none() {
             tokio::task::yield_now().await;
         }
         let new = SigningKey::from_bytes(&[79; 32]);
         rotate(&app.ctx, &signed(&change(site, 1, &new), &site.key, &new)).await.unwrap();
         assert_eq!(code(waits.await.unwrap()), Code::Unauthenticated);
-        let again = offer::next(&app.ctx, id, &Asking::default()).await.unwrap();
-        assert_eq!(again, Offer::Nothing, "under the new key it may ask");
+        let again = offer::next(&app.ctx, id, &OfferRequest::default()).await.unwrap();
+        assert_eq!(again, WorkOffer::Nothing, "under the new key it may ask");
     }
 
     async fn nobody_changes_a_sites_key_but_the_site(app: &TestApp) {
@@ -115,7 +115,7 @@ on_both! {
         let receipt = world.sites[1].receipt(&job, 1, 1);
         world.submit_with(1, &lease, 1, &[1.0], vec![receipt]).await.unwrap();
         let (site, other) = (&world.sites[1], &world.sites[2]);
-        let before = known(&app.ctx, site.worker).await;
+        let before = current_key(&app.ctx, site.worker).await;
         let new = SigningKey::from_bytes(&[78; 32]);
         let good = change(site, 1, &new);
         let unknown = KeyChange { worker: WorkerId(uuid::Uuid::nil()), ..good.clone() };
@@ -135,15 +135,15 @@ on_both! {
         ] {
             assert_eq!(code(rotate(&app.ctx, &rotation).await), wanted, "{what}");
         }
-        assert_eq!(known(&app.ctx, site.worker).await, before, "nothing has changed");
+        assert_eq!(current_key(&app.ctx, site.worker).await, before, "nothing has changed");
     }
 
     async fn the_server_says_by_its_key_what_it_was_asked(app: &TestApp) {
         let challenge = "ab".repeat(32);
         let answer = pins::pins(&app.ctx, &challenge).await.unwrap();
-        let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
-        assert_eq!((said.challenge, said.at), (challenge, app.ctx.now()));
-        assert!(said.certificates.is_empty(), "it speaks no TLS");
+        let document: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+        assert_eq!((document.challenge, document.at), (challenge, app.ctx.now()));
+        assert!(document.certificates.is_empty(), "it speaks no TLS");
         let another = public_key(&hex_of(&SigningKey::from_bytes(&[1; 32]))).unwrap();
         assert!(answer.open::<CertificatePins>(&another).is_err());
         for challenge in ["", "ab", "zz"] {
@@ -156,9 +156,9 @@ on_both! {
 async fn a_server_with_tls_announces_the_certificate_that_it_shows() {
     let app = crate::testing::TestApp::sqlite_with(|config| config.tls.mode = crate::config::TlsMode::On).await;
     let answer = pins::pins(&app.ctx, &"00".repeat(32)).await.unwrap();
-    let said: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
-    let shown = app.ctx.tls.as_ref().unwrap();
-    assert_eq!((said.certificates.len(), &said.certificates[0].sha256), (1, &shown.fingerprint()));
-    assert_eq!(said.certificates[0].until, shown.rotates_at());
-    assert!(said.certificates[0].until.is_some_and(|until| until > app.ctx.now()));
+    let document: CertificatePins = answer.open(&app.ctx.signer.verifying_key()).unwrap();
+    let tls = app.ctx.tls.as_ref().unwrap();
+    assert_eq!((document.certificates.len(), &document.certificates[0].sha256), (1, &tls.fingerprint()));
+    assert_eq!(document.certificates[0].until, tls.rotates_at());
+    assert!(document.certificates[0].until.is_some_and(|until| until > app.ctx.now()));
 }

@@ -8,15 +8,15 @@ use undertone_api::job::log::{Fault, Phase, SiteEvent};
 use super::diagnose;
 use crate::service::job_log::{Said, append};
 use crate::service::offer;
-use crate::service::world::{World, row};
+use crate::service::world::{TestConsortium, row};
 use crate::testing::{TestApp, on_both};
 
 /// Returns each problem with its party, in order.
 async fn troubles(app: &TestApp, job: &Job) -> Vec<(DiagnosisCause, String)> {
     let row = row(&app.ctx, job.summary.id).await;
-    let found = diagnose(&app.ctx, &row).await.unwrap();
-    assert!(found.iter().all(|one| !one.reason.is_empty() && !one.remedy.is_empty()), "{found:?}");
-    found.into_iter().map(|one| (one.cause, one.party)).collect()
+    let diagnoses = diagnose(&app.ctx, &row).await.unwrap();
+    assert!(diagnoses.iter().all(|one| !one.reason.is_empty() && !one.remedy.is_empty()), "{diagnoses:?}");
+    diagnoses.into_iter().map(|one| (one.cause, one.party)).collect()
 }
 
 async fn causes(app: &TestApp, job: &Job) -> Vec<DiagnosisCause> {
@@ -24,33 +24,33 @@ async fn causes(app: &TestApp, job: &Job) -> Vec<DiagnosisCause> {
 }
 
 /// Stores a sign of life of every site.
-async fn all_seen(world: &World) {
+async fn all_seen(world: &TestConsortium) {
     for site in &world.sites {
-        offer::seen(&world.ctx, site.worker).await.unwrap();
+        offer::mark_seen(&world.ctx, site.worker).await.unwrap();
     }
 }
 
-async fn say(app: &TestApp, world: &World, lease: &str, event: SiteEvent, skew: i64) {
+async fn say(app: &TestApp, world: &TestConsortium, lease: &str, event: SiteEvent, skew: i64) {
     let now = app.ctx.now().unix_timestamp();
-    let said = Said { sequence: now as u64 * 1000, at_unix: now + skew, event };
-    append(&app.ctx, world.sites[1].worker, lease, now + skew, &[said]).await.unwrap();
+    let report = Said { sequence: now as u64 * 1000, at_unix: now + skew, event };
+    append(&app.ctx, world.sites[1].worker, lease, now + skew, &[report]).await.unwrap();
 }
 
 on_both! {
     async fn a_proposal_waits_for_its_owners_by_name(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(2)).await.unwrap();
-        let found = troubles(app, &job).await;
-        assert_eq!(found.iter().map(|(cause, _)| *cause).collect::<Vec<_>>(), [DiagnosisCause::AwaitsOwner; 2]);
-        assert!(found[0].1.starts_with("speech of party 1"), "{found:?}");
+        let diagnoses = troubles(app, &job).await;
+        assert_eq!(diagnoses.iter().map(|(cause, _)| *cause).collect::<Vec<_>>(), [DiagnosisCause::AwaitsOwner; 2]);
+        assert!(diagnoses[0].1.starts_with("speech of party 1"), "{diagnoses:?}");
         let job = world.approved(job).await;
         assert_eq!(causes(app, &job).await, [DiagnosisCause::NeverConnected; 3]);
-        let shown = world.job(job.summary.id).await;
-        assert_eq!(shown.diagnoses.len(), 3, "the job's own view says the same");
+        let job_view = world.job(job.summary.id).await;
+        assert_eq!(job_view.diagnoses.len(), 3, "the job's own view says the same");
     }
 
     async fn a_worker_that_is_not_heard_of_is_named_until_it_is(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         for site in 0..3 {
@@ -58,13 +58,13 @@ on_both! {
         }
         assert_eq!(causes(app, &job).await, []);
         app.clock.advance(Duration::seconds(61));
-        offer::seen(&app.ctx, world.sites[0].worker).await.unwrap();
+        offer::mark_seen(&app.ctx, world.sites[0].worker).await.unwrap();
         // The first is connected, and has not renewed its lease; the others are disconnected.
         assert_eq!(causes(app, &job).await, [DiagnosisCause::Silent, DiagnosisCause::Disconnected, DiagnosisCause::Disconnected]);
     }
 
     async fn what_a_site_says_it_waits_for_is_what_it_waits_for(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let lease = world.lease(1).await;
@@ -86,19 +86,19 @@ on_both! {
     }
 
     async fn a_clock_at_the_end_of_all_times_is_named_and_breaks_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let lease = world.lease(1).await;
         for (sequence, sent) in [(1, i64::MIN), (2, i64::MAX)] {
-            let said = Said { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
-            append(&app.ctx, world.sites[1].worker, &lease, sent, &[said]).await.unwrap();
+            let report = Said { sequence, at_unix: sent, event: SiteEvent::Phase { phase: Phase::Begun } };
+            append(&app.ctx, world.sites[1].worker, &lease, sent, &[report]).await.unwrap();
             assert_eq!(causes(app, &job).await, [DiagnosisCause::ClockSkew], "{sent}");
         }
     }
 
     async fn a_late_vector_and_a_missing_quorum_are_told_apart(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(2).await;
         all_seen(&world).await;
         let mut leases = Vec::new();
@@ -115,7 +115,7 @@ on_both! {
     }
 
     async fn a_job_that_is_over_has_no_trouble(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(2).await;
         assert!(!causes(app, &job).await.is_empty());
         let proposer = &world.sites[0].steward;

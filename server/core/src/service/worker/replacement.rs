@@ -41,8 +41,8 @@ pub(super) async fn check(connection: &impl ConnectionTrait, retired: &worker::M
 /// `already_exists`.
 pub(super) async fn refuse_known_key(tx: &Tx, public: &str) -> Result<(), Error> {
     // A change names the previous and the next key, in lower case.
-    let known = worker_key::Entity::find().filter(worker_key::Column::Payload.contains(public)).one(tx).await?;
-    match known {
+    let earlier = worker_key::Entity::find().filter(worker_key::Column::Payload.contains(public)).one(tx).await?;
+    match earlier {
         Some(_) => Err(Error::problem(Code::AlreadyExists, "another worker had this key before: make a new key")),
         None => Ok(()),
     }

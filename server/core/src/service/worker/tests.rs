@@ -5,13 +5,13 @@ use undertone_api::problem::Code;
 use undertone_api::worker::{Enrolment, EnrolmentToken, NewEnrolment};
 
 use super::{ONLINE, TOKEN_LIFETIME, enrol, invite, list};
-use crate::testing::{Founded, TestApp, on_both};
+use crate::testing::{FoundedConsortium, TestApp, on_both};
 
 fn key(seed: u8) -> String {
     hex::encode(SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes())
 }
 
-async fn token(app: &TestApp, founded: &Founded) -> EnrolmentToken {
+async fn token(app: &TestApp, founded: &FoundedConsortium) -> EnrolmentToken {
     let new = NewEnrolment { name: "beside the data".to_owned() };
     let actor = founded.north.1.actor(app).await;
     opened(&invite(&app.ctx, &actor, founded.north.0, &new).await.expect("may enrol"))
@@ -41,17 +41,17 @@ on_both! {
         assert_eq!(again.id, worker.id);
         let other = enrol(&app.ctx, &token.secret, &key(2), "0.1.0", &[]).await;
         assert_eq!(other.expect_err("spent").code(), Code::LinkSpent);
-        let seen = list(&app.ctx, &founded.south.1.actor(app).await, founded.north.0).await.expect("peers see it");
-        assert_eq!(seen.len(), 1);
-        assert!(!seen[0].online && ONLINE.is_positive());
+        let list = list(&app.ctx, &founded.south.1.actor(app).await, founded.north.0).await.expect("peers see it");
+        assert_eq!(list.len(), 1);
+        assert!(!list[0].online && ONLINE.is_positive());
     }
 
     async fn a_key_is_one_workers(app: &TestApp) {
         let founded = app.founded().await;
         let (first, second) = (token(app, &founded).await, token(app, &founded).await);
         enrol(&app.ctx, &first.secret, &key(1), "0.1.0", &[]).await.expect("enrolled");
-        let taken = enrol(&app.ctx, &second.secret, &key(1).to_uppercase(), "0.1.0", &[]).await;
-        assert_eq!(taken.expect_err("taken").code(), Code::AlreadyExists);
+        let refusal = enrol(&app.ctx, &second.secret, &key(1).to_uppercase(), "0.1.0", &[]).await;
+        assert_eq!(refusal.expect_err("taken").code(), Code::AlreadyExists);
     }
 
     async fn a_token_is_over_after_a_day(app: &TestApp) {
@@ -65,8 +65,8 @@ on_both! {
     async fn whoever_bears_no_token_opens_no_transaction(app: &TestApp) {
         let founded = app.founded().await;
         let opened = async || {
-            let told = crate::metrics::render(&app.ctx).await.expect("text");
-            told.contains("name=\"enrol worker\"")
+            let text = crate::metrics::render(&app.ctx).await.expect("text");
+            text.contains("name=\"enrol worker\"")
         };
         let refused = enrol(&app.ctx, "invented", &key(1), "0.1.0", &[]).await;
         assert_eq!(refused.expect_err("nobody made it").code(), Code::LinkSpent);

@@ -1,4 +1,4 @@
-//! Members of a [`World`](super::World) with real sign-ins: rows, roles, tokens.
+//! Members of a [`TestConsortium`](super::TestConsortium) with real sign-ins: rows, roles, tokens.
 
 use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
@@ -40,8 +40,8 @@ pub async fn somebody(ctx: &Ctx, name: &str, operator: bool, grants: &[RoleGrant
 /// Returns the access token of a new session.
 pub async fn token(ctx: &Ctx, member: MemberId) -> String {
     let here = Origin::from(std::net::IpAddr::from([127, 0, 0, 1]));
-    let begun = ctx.db.write("test", async |tx| session::begin(ctx, tx, member, &here).await).await;
-    begun.unwrap().access_token
+    let session = ctx.db.write("test", async |tx| session::begin(ctx, tx, member, &here).await).await;
+    session.unwrap().access_token
 }
 
 /// Stores a file of a job, as its lead does.

@@ -19,37 +19,37 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object::digest;
 use crate::service::finish::{Outcome, finish};
-use crate::service::question::{self, Choice, Header};
-use crate::service::round::Taken;
-use crate::service::world::{Site, World};
+use crate::service::question::{self, PoolHeader, QuestionChoice};
+use crate::service::round::AcceptedSubmission;
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{dataset, job as jobs};
 
-pub struct Poll {
-    pub world: World,
+pub struct QuestionJob {
+    pub world: TestConsortium,
     pub job: Job,
     /// The leases of the lead, and of the two sites with questions.
     pub leases: [String; 3],
 }
 
-impl Poll {
+impl QuestionJob {
     /// Starts a job of three rounds of at most three questions, each answered by `annotators` people within a minute.
     pub async fn new(ctx: &Ctx, annotators: u32) -> Self {
-        Self::within(ctx, annotators, 60).await
+        Self::start_with_deadline(ctx, annotators, 60).await
     }
 
-    /// Starts the same as [`Poll::pooled`], each question answered by one person, with more time.
+    /// Starts the same as [`QuestionJob::pooled`], each question answered by one person, with more time.
     pub async fn lasting(ctx: &Ctx, seconds: u32) -> Self {
-        Self::within(ctx, 1, seconds).await.filled().await
+        Self::start_with_deadline(ctx, 1, seconds).await.filled().await
     }
 
-    async fn within(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
+    async fn start_with_deadline(ctx: &Ctx, annotators: u32, seconds: u32) -> Self {
         let (world, job) = Self::queued(ctx, annotators, seconds).await;
         Self::started(world, job).await
     }
 
-    /// Proposes the job of [`Poll::new`] with `seconds` for a round, and approves it; no worker has begun.
-    pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (World, Job) {
-        let mut world = World::new(ctx, 2, 50.0).await;
+    /// Proposes the job of [`QuestionJob::new`] with `seconds` for a round, and approves it; no worker has begun.
+    pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (TestConsortium, Job) {
+        let mut world = TestConsortium::new(ctx, 2, 50.0).await;
         for number in 0..world.sites.len() {
             let dataset = queries(ctx, &world.sites[number], number).await;
             (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
@@ -65,7 +65,7 @@ impl Poll {
     }
 
     /// Starts a queued job: every worker takes up its part.
-    pub(crate) async fn started(world: World, job: Job) -> Self {
+    pub(crate) async fn started(world: TestConsortium, job: Job) -> Self {
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         Self { world, job, leases }
     }
@@ -120,13 +120,13 @@ impl Poll {
     }
 
     /// Pays for a pool and sends it.
-    pub async fn asks(&mut self, site: usize, texts: &[&str]) -> Result<Taken, Error> {
+    pub async fn asks(&mut self, site: usize, texts: &[&str]) -> Result<AcceptedSubmission, Error> {
         let receipts = vec![self.receipt(site)];
         self.sends(site, &pool(texts), receipts).await
     }
 
-    pub async fn sends(&self, site: usize, bytes: &[u8], receipts: Vec<Signed>) -> Result<Taken, Error> {
-        let header = Header {
+    pub async fn sends(&self, site: usize, bytes: &[u8], receipts: Vec<Signed>) -> Result<AcceptedSubmission, Error> {
+        let header = PoolHeader {
             lease: self.leases[site].clone(),
             series: "pool".to_owned(),
             round: 1,
@@ -140,8 +140,8 @@ impl Poll {
     }
 
     /// Returns the pools for the lead, without waiting.
-    pub async fn pools(&self) -> Option<question::Pools> {
-        question::asked(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
+    pub async fn pools(&self) -> Option<question::JobPools> {
+        question::wait_for_pools(self.ctx(), self.world.sites[0].worker, &self.leases[0], 0).await.unwrap()
     }
 
     pub fn id(&self, site: usize, text: &str) -> QuestionId {
@@ -150,12 +150,13 @@ impl Poll {
 
     /// Chooses questions, the first the most uncertain.
     pub async fn chooses(&self, round: u32, chosen: &[QuestionId]) -> Result<bool, Error> {
-        let uncertain = (0..)
-            .zip(chosen)
-            .map(|(place, question)| Choice { question: *question, uncertainty: 1.0 - f64::from(place) / 10.0 });
-        let chosen: Vec<Choice> = uncertain.collect();
+        let uncertain = (0..).zip(chosen).map(|(place, question)| QuestionChoice {
+            question: *question,
+            uncertainty: 1.0 - f64::from(place) / 10.0,
+        });
+        let choices: Vec<QuestionChoice> = uncertain.collect();
         let worker = self.world.sites[0].worker;
-        question::choose(self.ctx(), worker, &self.leases[0], round, &chosen).await
+        question::choose(self.ctx(), worker, &self.leases[0], round, &choices).await
     }
 
     /// Returns a round's answers for the lead, without waiting: question, annotator, answer.
@@ -217,7 +218,7 @@ impl Poll {
 }
 
 /// Registers queries at a site: those of the first one are public, and have labels.
-pub async fn queries(ctx: &Ctx, site: &Site, number: usize) -> Dataset {
+pub async fn queries(ctx: &Ctx, site: &TestSite, number: usize) -> Dataset {
     let registration = DatasetRegistration {
         name: "queries".to_owned(),
         lineage: ctx.id(),
@@ -241,7 +242,7 @@ pub fn pool(texts: &[&str]) -> Vec<u8> {
 }
 
 /// Returns the annotator and the label of an answer.
-pub fn said(answered: &AnswerLine) -> (u32, &str) {
+pub fn read_answer(answered: &AnswerLine) -> (u32, &str) {
     (answered.annotator, answered.answer.label().unwrap_or("none"))
 }
 

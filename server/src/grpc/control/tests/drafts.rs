@@ -7,13 +7,13 @@ use undertone_proto::{document, v1};
 use super::{by, problem, proposal, scene};
 use crate::rest::member_of;
 use crate::testing::on_both;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 
-fn content(world: &World, title: &str, rounds: u32) -> Option<prost_types::Struct> {
+fn content(world: &TestConsortium, title: &str, rounds: u32) -> Option<prost_types::Struct> {
     document::to_struct(&NewDraft::from_spec(title, &Spec::DpSgd(world.spec(rounds))).unwrap())
 }
 
-fn create(world: &World, title: &str) -> v1::CreateDraftRequest {
+fn create(world: &TestConsortium, title: &str) -> v1::CreateDraftRequest {
     v1::CreateDraftRequest { consortium: world.consortium.to_string(), content: content(world, title, 1) }
 }
 

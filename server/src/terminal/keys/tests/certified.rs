@@ -17,7 +17,7 @@ use crate::testing::{TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ceremony::CeremonyError;
 use undertone_server_core::keys::online::ONLINE_FILE;
-use undertone_server_core::service::world::World;
+use undertone_server_core::service::world::TestConsortium;
 use undertone_server_core::service::{bundle, pins};
 use undertone_server_core::verify;
 
@@ -151,7 +151,7 @@ on_both! {
     }
 
     async fn log_of_certified_keys_verifies_as_one(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 8.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
         let machine = OfflineMachine::new(app).await;
         machine.certify(app, false).await;
         app.clock.advance(Duration::hours(1));

@@ -11,9 +11,9 @@ use undertone_api::signed::{
 use super::{appointed, limit};
 use crate::service::approval::{approve_signed, limit_set};
 use crate::service::dataset::register;
-use crate::service::offer::{Asking, Offer, next};
-use crate::service::version::Expected;
-use crate::service::world::{Site, World};
+use crate::service::offer::{OfferRequest, WorkOffer, next};
+use crate::service::version::ExpectedVersion;
+use crate::service::world::{TestConsortium, TestSite};
 use crate::testing::{TestApp, on_both};
 
 fn key(seed: u8) -> SigningKey {
@@ -25,7 +25,7 @@ fn public(seed: u8) -> ApprovalKey {
 }
 
 /// Registers the dataset again, with this rule and these keys of its site.
-async fn state(app: &TestApp, site: &Site, rule: ApprovalRule, keys: Vec<ApprovalKey>) {
+async fn state(app: &TestApp, site: &TestSite, rule: ApprovalRule, keys: Vec<ApprovalKey>) {
     let registration = DatasetRegistration {
         name: "speech".to_owned(),
         lineage: site.lineage,
@@ -46,7 +46,7 @@ async fn state(app: &TestApp, site: &Site, rule: ApprovalRule, keys: Vec<Approva
 
 on_both! {
     async fn a_signed_approval_is_checked_kept_and_forwarded_to_the_site(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let site = &world.sites[1];
         state(app, site, ApprovalRule::Steward, vec![public(1)]).await;
         let job = world.propose(world.spec(2)).await.unwrap();
@@ -67,13 +67,13 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Queued);
         assert_eq!(job.participants[1].consent, Some(Consent::Signed { key: public(1).fingerprint() }));
         assert_eq!(job.participants[0].consent, None, "public data need no consent");
-        let offer = next(&app.ctx, site.worker, &Asking::default()).await.unwrap();
-        let Offer::Work { steward: Some(_), approval: Some(approval), .. } = offer else { panic!("{offer:?}") };
+        let offer = next(&app.ctx, site.worker, &OfferRequest::default()).await.unwrap();
+        let WorkOffer::Work { steward: Some(_), approval: Some(approval), .. } = offer else { panic!("{offer:?}") };
         assert_eq!(*approval, signed);
     }
 
     async fn without_a_pinned_key_nobody_approves_for_the_site(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let site = &world.sites[1];
         state(app, site, ApprovalRule::Steward, Vec::new()).await;
         let job = world.propose(world.spec(2)).await.unwrap();
@@ -89,7 +89,7 @@ on_both! {
             (Some(ApprovalRule::Automatic), Consent::Site),
             (Some(ApprovalRule::Manual), Consent::Site),
         ] {
-            let world = World::new(&app.ctx, 1, 50.0).await;
+            let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
             let site = &world.sites[1];
             if let Some(rule) = rule {
                 state(app, site, rule, Vec::new()).await;
@@ -101,17 +101,17 @@ on_both! {
     }
 
     async fn a_limit_approves_nothing_where_the_site_verifies_signatures(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let site = &world.sites[1];
         appointed(app, site).await;
-        limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await.unwrap();
+        limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await.unwrap();
         state(app, site, ApprovalRule::Steward, vec![public(1)]).await;
         let job = world.propose(world.spec(2)).await.unwrap();
         assert_eq!(job.participants[1].approval, Approval::Pending);
         let read = crate::service::job::get(&app.ctx, &site.steward, job.summary.id).await.unwrap();
         let because = read.participants[1].asked_because.clone().unwrap();
         assert!(because.contains("signature"), "{because}");
-        let again = limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &Expected::Anything).await;
+        let again = limit_set(&app.ctx, &site.steward, site.dataset, &limit(app, 5.0, 30), &ExpectedVersion::Anything).await;
         let problem = again.unwrap_err();
         assert!(problem.code() == Code::WrongState && problem.to_string().contains("most_epsilon_automatic"), "{problem}");
     }

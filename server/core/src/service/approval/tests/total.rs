@@ -9,33 +9,33 @@ use super::{appointed, limit};
 use crate::service::approval::{approve, limit_set, limits};
 use crate::service::entity::notification;
 use crate::service::job as jobs;
-use crate::service::version::Expected;
-use crate::service::world::World;
+use crate::service::version::ExpectedVersion;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both};
 
 /// Makes one private site whose steward may set limits.
-async fn world(app: &TestApp) -> World {
-    let world = World::new(&app.ctx, 1, 50.0).await;
+async fn world(app: &TestApp) -> TestConsortium {
+    let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
     appointed(app, &world.sites[1]).await;
     world
 }
 
 /// Sets a limit of ε `epsilon` for one job and, if given, `total` for all.
-async fn set(app: &TestApp, world: &World, epsilon: f64, total: Option<f64>) {
+async fn set(app: &TestApp, world: &TestConsortium, epsilon: f64, total: Option<f64>) {
     let total_epsilon = total.map(|total| Epsilon::new(total).unwrap());
     let new = NewApprovalLimit { total_epsilon, ..limit(app, epsilon, 30) };
     let site = &world.sites[1];
-    limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap();
+    limit_set(&app.ctx, &site.steward, site.dataset, &new, &ExpectedVersion::Anything).await.unwrap();
 }
 
 /// Returns the total of the jobs approved by the limit in force.
-async fn passed(app: &TestApp, world: &World) -> Vec<ApprovedTotal> {
+async fn passed(app: &TestApp, world: &TestConsortium) -> Vec<ApprovedTotal> {
     let site = &world.sites[1];
     let all = limits(&app.ctx, &site.steward, site.dataset).await.unwrap();
     all.into_iter().find(|limit| limit.in_force).unwrap().approved
 }
 
-async fn proposed(world: &World) -> Job {
+async fn proposed(world: &TestConsortium) -> Job {
     world.propose(world.spec(2)).await.unwrap()
 }
 
@@ -44,7 +44,7 @@ fn has_passed(job: &Job) -> bool {
 }
 
 /// Returns the reason why the owner's steward must answer.
-async fn because(app: &TestApp, world: &World, job: &Job) -> Option<String> {
+async fn because(app: &TestApp, world: &TestConsortium, job: &Job) -> Option<String> {
     let read = jobs::get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
     read.participants[1].asked_because.clone()
 }
@@ -133,7 +133,7 @@ on_both! {
     }
 
     async fn a_job_whose_answer_was_taken_back_did_not_pass(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         appointed(app, &world.sites[1]).await;
         set(app, &world, 50.0, None).await;
         let job = proposed(&world).await;
@@ -150,7 +150,7 @@ on_both! {
         let total_epsilon = Some(Epsilon::new(0.4).unwrap());
         let new = NewApprovalLimit { total_epsilon, ..limit(app, 0.5, 30) };
         let site = &world.sites[1];
-        let refused = limit_set(&app.ctx, &site.steward, site.dataset, &new, &Expected::Anything).await.unwrap_err();
+        let refused = limit_set(&app.ctx, &site.steward, site.dataset, &new, &ExpectedVersion::Anything).await.unwrap_err();
         assert_eq!(refused.code(), Code::ValidationFailed);
         assert!(refused.into_problem().violations.iter().any(|violation| violation.field == "total_epsilon"));
     }

@@ -6,7 +6,7 @@ use undertone_api::page::PageQuery;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::service::audit_log::{AuditAction, list, note_certificate};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{job_log, report};
 use crate::testing::on_both;
 
@@ -17,7 +17,7 @@ async fn entries(ctx: &Ctx, actor: &Actor, place: AuditPlace, what: AuditAction)
 
 on_both! {
     async fn documents_of_a_job_that_leave_are_entries(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await.summary.id;
         let actor = &world.sites[0].steward;
         job_log::export(&app.ctx, actor, job).await.expect("may read");

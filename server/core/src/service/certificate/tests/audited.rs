@@ -11,16 +11,16 @@ use undertone_privacy::{Adjacency, Delta};
 
 use super::super::verify::{self, Known, Point, verify};
 use super::forged::signed;
-use super::{Outcome, file, known};
+use super::{Outcome, file, verification_keys};
 use crate::service::finish::finish_audited;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::world::finished::report;
 use crate::testing::on_both;
 
 const TRIAL: AuditTrial = AuditTrial { family: CanaryFamily::Direction, canaries: 400, guesses: 400 };
 
 /// Returns a site's statement about its two releases with `correct` right guesses.
-fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement {
+fn stated(world: &TestConsortium, job: &Job, site: usize, correct: u32) -> AuditStatement {
     let (site, charge) = (&world.sites[site], job.participants[site].charge.clone().unwrap());
     let finding = AuditFinding { trials: vec![TrialResult { trial: TRIAL, correct }], attacks: Vec::new() };
     let (event, releases) = (charge.event, 2);
@@ -46,7 +46,7 @@ fn stated(world: &World, job: &Job, site: usize, correct: u32) -> AuditStatement
 
 on_both! {
     async fn a_measured_bound_stands_beside_the_claim_and_a_false_one_is_found(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let audit = Some(AuditOptions { canaries: TRIAL.canaries, guesses: TRIAL.guesses, recordings: 0 });
         let job = world.propose(Spec { audit, ..world.spec(2) }).await.unwrap();
         let job = world.approved(job).await;
@@ -62,7 +62,7 @@ on_both! {
             finish_audited(&app.ctx, world.sites[site].worker, &leases[site], &outcome, statement.as_ref(), &[]).await.unwrap();
         }
         let file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        let known = Known { model: None, ..known(&world) };
+        let known = Known { model: None, ..verification_keys(&world) };
         let verdict = verify(&file, &known);
         assert!(verdict.holds(), "{verdict}");
         assert!(verdict.to_string().contains("claimed"), "{verdict}");

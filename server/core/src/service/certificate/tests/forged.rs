@@ -8,8 +8,8 @@ use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, Sampling
 
 use super::super::verify::{Known, Point, verify};
 use super::file;
-use crate::service::world::World;
-use crate::service::world::finished::{finished, known};
+use crate::service::world::TestConsortium;
+use crate::service::world::finished::{finished, verification_keys};
 use crate::testing::on_both;
 
 /// The changes of a forgery: to the certificate, the evidence, or the verifier's known values.
@@ -100,12 +100,12 @@ pub(super) fn signed_text(mut file: CertificateFile, payload: String, key: &dyn 
 
 on_both! {
     async fn every_lie_is_found_at_its_point_though_the_server_signed_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 3).await;
         let true_file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&true_file.payload).unwrap();
         for (what, point, lie) in LIES {
-            let (mut certificate, mut file, mut known) = (certificate.clone(), true_file.clone(), known(&world));
+            let (mut certificate, mut file, mut known) = (certificate.clone(), true_file.clone(), verification_keys(&world));
             lie(&mut certificate, &mut file, &mut known);
             let verdict = verify(&signed(file, &certificate, &app.ctx.signer), &known);
             assert!(verdict.failed().contains(&point), "{what}: not found at {}\n{verdict}", point.name());
@@ -113,7 +113,7 @@ on_both! {
     }
 
     async fn whoever_lacks_the_server_s_key_can_change_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await;
         let true_file = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let certificate: Certificate = serde_json::from_str(&true_file.payload).unwrap();
@@ -127,7 +127,7 @@ on_both! {
         own.issuer.public_key = hex::encode(stranger.verifying_key().to_bytes());
         let own = signed(true_file.clone(), &own, &stranger);
         for forged in [&edited, &posing, &own] {
-            assert_eq!(verify(forged, &known(&world)).failed(), [Point::Signature]);
+            assert_eq!(verify(forged, &verification_keys(&world)).failed(), [Point::Signature]);
         }
         assert_eq!(verify(&posing, &Known::default()).failed(), [Point::Signature]);
         // Without a key to compare with, a forger with an own key still lacks the server's signature on the manifest.
@@ -135,7 +135,7 @@ on_both! {
     }
 
     async fn a_head_of_another_log_proves_nothing(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let first = finished(&mut world, 1).await.summary.id;
         let second = finished(&mut world, 1).await.summary.id;
         let reader = &world.sites[1].steward;
@@ -144,14 +144,14 @@ on_both! {
             (serde_json::from_str(&old.payload).unwrap(), serde_json::from_str(&new.payload).unwrap());
         assert_ne!(early.head, late.head);
         late.head = early.head;
-        assert_eq!(verify(&signed(new.clone(), &late, &app.ctx.signer), &known(&world)).failed(), [Point::Log]);
+        assert_eq!(verify(&signed(new.clone(), &late, &app.ctx.signer), &verification_keys(&world)).failed(), [Point::Log]);
         late.head = None;
-        let without = verify(&signed(new, &late, &app.ctx.signer), &known(&world));
+        let without = verify(&signed(new, &late, &app.ctx.signer), &verification_keys(&world));
         assert!(without.holds() && without.to_string().contains("not checked: the certificate carries no head"));
     }
 
     async fn a_manifest_of_more_noise_does_not_pass_for_the_one_that_ran(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = finished(&mut world, 1).await;
         let mut forged = file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
         let mut certificate: Certificate = serde_json::from_str(&forged.payload).unwrap();
@@ -162,7 +162,7 @@ on_both! {
         for party in certificate.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
             (party.mechanism.clip, party.mechanism.sensitivity, party.mechanism.noise) = (Some(0.1), Some(0.1), Some(0.1));
         }
-        let verdict = verify(&signed(forged, &certificate, &app.ctx.signer), &known(&world));
+        let verdict = verify(&signed(forged, &certificate, &app.ctx.signer), &verification_keys(&world));
         assert_eq!(verdict.failed(), [Point::Receipts], "the sites signed for another manifest\n{verdict}");
     }
 }

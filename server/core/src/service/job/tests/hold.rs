@@ -12,15 +12,15 @@ use crate::service::finish::{Outcome, finish};
 use crate::service::job::hold::hold_by_site;
 use crate::service::job::{cancel, hold_dataset, pause, progress, release_dataset, resume};
 use crate::service::lease;
-use crate::service::offer::{self, Asking, Offer};
-use crate::service::world::{Site, World};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::testing::on_both;
 
 fn because(reason: &str) -> PauseRequest {
     PauseRequest { reason: reason.to_owned() }
 }
 
-fn word(site: &Site, job: JobId, manifest: &str, hold: bool) -> Signed {
+fn word(site: &TestSite, job: JobId, manifest: &str, hold: bool) -> Signed {
     let (manifest, reason) = (manifest.to_owned(), "the steward is asked".to_owned());
     let at = time::OffsetDateTime::UNIX_EPOCH;
     Signed::new(&SiteHold { manifest, job, dataset: site.dataset, hold, reason, at }, &site.key).unwrap()
@@ -28,7 +28,7 @@ fn word(site: &Site, job: JobId, manifest: &str, hold: bool) -> Signed {
 
 on_both! {
     async fn a_paused_job_gives_and_keeps_no_lease_and_goes_on_at_its_round_with_its_epsilon(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let id = job.summary.id;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -43,7 +43,7 @@ on_both! {
         assert!(told.to_string().contains("a look at the learning rate"), "{told}");
         let refused = world.submit_with(0, &leases[0], 1, &[1.0], vec![]).await.unwrap_err();
         assert_eq!(refused.code(), Code::LeaseLost);
-        assert_eq!(offer::next(&app.ctx, worker, &Asking::default()).await.unwrap(), Offer::Nothing);
+        assert_eq!(offer::next(&app.ctx, worker, &OfferRequest::default()).await.unwrap(), WorkOffer::Nothing);
         assert_eq!(world.account(1).await, before, "the ledger does not move");
 
         let resumed = resume(&app.ctx, &lead, id).await.unwrap();
@@ -62,7 +62,7 @@ on_both! {
     }
 
     async fn no_deadline_runs_while_a_job_is_paused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let id = job.summary.id;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -82,7 +82,7 @@ on_both! {
     }
 
     async fn whoever_holds_a_job_alone_lets_it_go_on(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let (id, owner) = (job.summary.id, &world.sites[1]);
         let steward = owner.steward.clone();
@@ -109,7 +109,7 @@ on_both! {
     }
 
     async fn another_role_over_the_consortium_than_its_admins_steers_nobody_elses_job(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let id = world.queued(1).await.summary.id;
         let scope = RoleScope::Consortium(world.consortium);
         // A researcher of their organization, as the policy requires, but not the proposer of the job.
@@ -130,7 +130,7 @@ on_both! {
     }
 
     async fn a_site_holds_by_its_own_key_only_and_saying_it_twice_changes_nothing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let (id, manifest, site) = (job.summary.id, &job.manifest, &world.sites[1]);
         let forged = Signed { signature: word(&world.sites[2], id, manifest, true).signature, ..word(site, id, manifest, true) };
@@ -156,7 +156,7 @@ on_both! {
     }
 
     async fn a_job_whose_last_part_ends_while_it_is_paused_is_finished_when_it_goes_on(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let id = job.summary.id;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
@@ -173,7 +173,7 @@ on_both! {
     }
 
     async fn only_a_job_under_way_is_paused_and_a_paused_one_can_be_ended(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let lead = world.sites[0].steward.clone();
         let proposed = world.propose(world.spec(1)).await.unwrap();
         let early = pause(&app.ctx, &lead, proposed.summary.id, &because("too early")).await.unwrap_err();

@@ -8,12 +8,12 @@ use undertone_api::problem::Code;
 use crate::service::approval::approve;
 use crate::service::entity::{audit_log, job};
 use crate::service::job::{cancel, clone_spec, lapse, pause, retry};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both, refuse_entries};
 
 on_both! {
     async fn a_proposal_that_nobody_answers_is_refused_after_fourteen_days_and_not_before(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         let id = job.summary.id;
         assert_eq!(job.answer_by, Some(job.summary.created_at + Duration::days(14)));
@@ -34,7 +34,7 @@ on_both! {
     }
 
     async fn a_job_ends_with_its_manifest_even_while_it_is_paused(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         let id = job.summary.id;
         pause(&app.ctx, &lead, id, &PauseRequest { reason: "for a long time".to_owned() }).await.unwrap();
@@ -50,7 +50,7 @@ on_both! {
     }
 
     async fn a_retry_is_the_same_spec_under_a_new_manifest_that_is_asked_about_anew(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (first, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let id = first.summary.id;
         let early = retry(&app.ctx, &lead, id).await.unwrap_err();
@@ -71,7 +71,7 @@ on_both! {
     }
 
     async fn a_retry_that_cannot_be_noted_is_not_proposed(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (first, lead) = (world.queued(1).await, world.sites[0].steward.clone());
         cancel(&app.ctx, &lead, first.summary.id).await.unwrap();
         let jobs = async || job::Entity::find().count(app.ctx.db.read()).await.unwrap();
@@ -82,7 +82,7 @@ on_both! {
     }
 
     async fn a_clone_is_a_draft_with_the_jobs_spec_and_nothing_of_its_answers(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (job, lead) = (world.queued(2).await, world.sites[0].steward.clone());
         let draft = clone_spec(&app.ctx, &lead, job.summary.id).await.unwrap();
         assert_eq!(draft.content.parsed().as_ref(), Ok(&job.spec));
@@ -94,7 +94,7 @@ on_both! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_says_within_how_many_days_owners_answer() {
     let app = TestApp::sqlite_with(|config| config.answer_days = 3).await;
-    let world = World::new(&app.ctx, 1, 50.0).await;
+    let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
     let job = world.propose(world.spec(1)).await.unwrap();
     assert_eq!(job.answer_by, Some(job.summary.created_at + Duration::days(3)));
     app.clock.advance(Duration::days(3) + Duration::seconds(1));

@@ -12,12 +12,12 @@ use crate::service::entity::audit_log::{Column, Entity};
 use crate::service::finish::{Outcome, finish};
 use crate::service::job::{cancel, lapse, pause, resume};
 use crate::service::lease;
-use crate::service::offer::{self, Asking};
-use crate::service::world::World;
+use crate::service::offer::{self, OfferRequest};
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 /// Returns the entries of the consortium's log about a job, oldest first: kind, kind of author, author.
-async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
+async fn told(world: &TestConsortium, job: JobId) -> Vec<(String, String, Option<Uuid>)> {
     let entries = Entity::find()
         .filter(Column::PlaceId.eq(world.consortium.0))
         .filter(Column::SubjectId.eq(job.to_string()))
@@ -27,7 +27,7 @@ async fn told(world: &World, job: JobId) -> Vec<(String, String, Option<Uuid>)> 
 }
 
 /// Returns the last entry about a job.
-async fn last(world: &World, job: JobId) -> (String, String, Option<Uuid>) {
+async fn last(world: &TestConsortium, job: JobId) -> (String, String, Option<Uuid>) {
     told(world, job).await.pop().unwrap()
 }
 
@@ -38,7 +38,7 @@ fn entry(what: &str, hand: &str, by: Option<Uuid>) -> (String, String, Option<Uu
 
 on_both! {
     async fn the_last_approval_admits_a_job_and_the_last_part_finishes_it(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let id = job.summary.id;
         let (proposer, approver) = (world.sites[0].steward.id().0, world.sites[2].steward.id().0);
@@ -60,7 +60,7 @@ on_both! {
     }
 
     async fn a_job_that_ends_because_somebody_is_silent_is_finished_by_the_system(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for (site, lease) in leases.iter().enumerate() {
@@ -69,12 +69,12 @@ on_both! {
         finish(&app.ctx, world.sites[1].worker, &leases[1], &Outcome::Done(None), &[]).await.unwrap();
         finish(&app.ctx, world.sites[0].worker, &leases[0], &Outcome::Done(Some(report())), &[]).await.unwrap();
         app.clock.advance(Duration::seconds(i64::from(lease::SECONDS) + 1));
-        offer::next(&app.ctx, world.sites[1].worker, &Asking::default()).await.unwrap();
+        offer::next(&app.ctx, world.sites[1].worker, &OfferRequest::default()).await.unwrap();
         assert_eq!(last(&world, job.summary.id).await, entry("job_finished", "system", None));
     }
 
     async fn a_worker_that_gives_up_is_named_and_its_words_are_not_kept(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(0).await;
         let gave_up = Outcome::GaveUp("words of the site".to_owned());
@@ -86,7 +86,7 @@ on_both! {
     }
 
     async fn a_sites_no_to_a_queued_job_fails_it_by_its_worker(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         let site = &world.sites[1];
         decide(&app.ctx, site.worker, &site.decision(&job, false, "too little noise")).await.unwrap();
@@ -94,7 +94,7 @@ on_both! {
     }
 
     async fn a_refusal_and_a_cancellation_are_their_members(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (refused, cancelled) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         let (lead, site) = (&world.sites[0].steward, &world.sites[1]);
         let no = RefuseRequest { reason: "not this quarter".to_owned() };
@@ -106,7 +106,7 @@ on_both! {
     }
 
     async fn a_budget_that_was_spent_meanwhile_refuses_by_the_system(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.propose(world.spec(60)).await.unwrap();
         world.set_budget(&world.sites[1], 1.0).await.unwrap();
         let site = &world.sites[1];
@@ -116,7 +116,7 @@ on_both! {
     }
 
     async fn times_that_run_out_are_the_systems_doing(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let (unanswered, begun) = (world.propose(world.spec(1)).await.unwrap(), world.queued(1).await);
         app.clock.advance(Duration::days(31));
         for _ in 0..2 {
@@ -127,7 +127,7 @@ on_both! {
     }
 
     async fn a_pause_and_its_end_are_their_members(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let (job, lead) = (world.queued(1).await, &world.sites[0].steward);
         pause(&app.ctx, lead, job.summary.id, &PauseRequest { reason: "a look".to_owned() }).await.unwrap();
         resume(&app.ctx, lead, job.summary.id).await.unwrap();

@@ -5,15 +5,15 @@ use undertone_api::ledger::EntryProof;
 use undertone_api::problem::Code;
 
 use crate::service::entity::account as account_row;
-use crate::service::ledger::history::of;
+use crate::service::ledger::history::load_history;
 use crate::service::ledger::{explain, history};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both, tamper};
 use sea_orm::EntityTrait as _;
 
 /// Makes a world in which one release was paid and the rest was returned.
-async fn settled(app: &TestApp) -> World {
-    let mut world = World::new(&app.ctx, 2, 8.0).await;
+async fn settled(app: &TestApp) -> TestConsortium {
+    let mut world = TestConsortium::new(&app.ctx, 2, 8.0).await;
     let job = world.queued(3).await;
     let lease = world.lease(1).await;
     world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -22,7 +22,7 @@ async fn settled(app: &TestApp) -> World {
     world
 }
 
-async fn row(app: &TestApp, world: &World, sequence: u64) -> EntryProof {
+async fn row(app: &TestApp, world: &TestConsortium, sequence: u64) -> EntryProof {
     let account = world.account(1).await.id;
     explain(&app.ctx, &world.sites[1].steward, account, sequence).await.unwrap()
 }
@@ -33,22 +33,22 @@ on_both! {
         world.set_budget(&world.sites[1], 9.0).await.unwrap();
         let site = &world.sites[1];
         let account = world.account(1).await;
-        let told = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        let [told] = &told[..] else { panic!("one account") };
-        let kinds: Vec<_> = told.points.iter().map(|point| point.kind).collect();
+        let accounts = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        let [account] = &accounts[..] else { panic!("one account") };
+        let kinds: Vec<_> = account.points.iter().map(|point| point.kind).collect();
         let (reserve, commit, settle) = (EntryKind::Reserve, EntryKind::Commit, EntryKind::Settle);
         assert_eq!(kinds, [None, Some(reserve), Some(commit), Some(settle), None]);
-        let last = told.points.last().unwrap();
+        let last = account.points.last().unwrap();
         assert_eq!((last.spent, last.committed, last.limit), (account.spent, account.committed, 9.0));
-        assert_eq!(told.points[0].limit, 8.0);
-        assert!(told.points[1].committed > told.points[3].committed, "what never left came back");
-        let [job] = &told.jobs[..] else { panic!("one job") };
+        assert_eq!(account.points[0].limit, 8.0);
+        assert!(account.points[1].committed > account.points[3].committed, "what never left came back");
+        let [job] = &account.jobs[..] else { panic!("one job") };
         assert_eq!((job.releases, job.reserved), (1, 0.0));
         assert!((job.spent - account.spent_fraction).abs() < 1e-9, "{} {}", job.spent, account.spent_fraction);
     }
 
     async fn a_long_history_is_thinned_and_a_longer_one_refused(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(12).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await];
         for round in 1..=12 {
@@ -58,11 +58,11 @@ on_both! {
         }
         let rows = account_row::Entity::find().all(app.ctx.db.read()).await.unwrap();
         let row = rows.into_iter().find(|row| row.entries >= 13).expect("a long account");
-        let all = of(app.ctx.db.read(), &row, row.entries, 100).await.unwrap();
-        let few = of(app.ctx.db.read(), &row, row.entries, 5).await.unwrap();
+        let all = load_history(app.ctx.db.read(), &row, row.entries, 100).await.unwrap();
+        let few = load_history(app.ctx.db.read(), &row, row.entries, 5).await.unwrap();
         assert!(few.points.len() < all.points.len() && few.points.len() <= 8, "{}", few.points.len());
         assert_eq!(few.points.last(), all.points.last());
-        let refused = of(app.ctx.db.read(), &row, row.entries - 1, 5).await.expect_err("too long");
+        let refused = load_history(app.ctx.db.read(), &row, row.entries - 1, 5).await.expect_err("too long");
         assert_eq!(refused.code(), Code::TooLarge);
     }
 

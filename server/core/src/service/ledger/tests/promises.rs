@@ -7,23 +7,23 @@ use crate::ctx::Ctx;
 use crate::service::certificate;
 use crate::service::entity::account;
 use crate::service::ledger::{history, promises};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
 /// Returns the promises of a site's account. The certificate's and the history's must agree.
-async fn promised(ctx: &Ctx, world: &World, site: usize) -> Vec<f64> {
+async fn promised(ctx: &Ctx, world: &TestConsortium, site: usize) -> Vec<f64> {
     let site = &world.sites[site];
     let row = account::Entity::find().filter(account::Column::LineageId.eq(site.lineage.0));
     let row = row.one(ctx.db.read()).await.unwrap().unwrap();
     let read = promises(ctx.db.read(), row.id).await.unwrap();
-    let told = history(ctx, &site.steward, site.dataset).await.unwrap();
-    assert_eq!(told[0].promises, read);
+    let accounts = history(ctx, &site.steward, site.dataset).await.unwrap();
+    assert_eq!(accounts[0].promises, read);
     read.iter().map(|limit| limit.epsilon).collect()
 }
 
 on_both! {
     async fn a_raise_after_a_release_is_a_second_promise(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 6.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 6.0).await;
         assert_eq!(promised(&app.ctx, &world, 1).await, [6.0]);
         world.set_budget(&world.sites[1], 10.0).await.unwrap();
         assert_eq!(promised(&app.ctx, &world, 1).await, [10.0], "nothing was seen yet");

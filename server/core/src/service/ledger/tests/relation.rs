@@ -10,14 +10,14 @@ use super::all_accounts_follow_from_their_rows;
 use crate::ctx::Ctx;
 use crate::service::code::from_json;
 use crate::service::entity::{account, ledger_entry};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{bundle, certificate};
 use crate::testing::on_both;
 use crate::verify::Pins;
 
 on_both! {
     async fn zero_out_charges_continue_the_add_remove_account(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 8.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 8.0).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let before = world.signed_before(&proposed).await;
         let before = world.approved(before).await;
@@ -28,7 +28,7 @@ on_both! {
         assert!(spent.spent > 0.0);
 
         // A number of rounds that fits into a separate budget does not fit into the rest of this one.
-        let alone = World::new(&app.ctx, 1, 8.0).await;
+        let alone = TestConsortium::new(&app.ctx, 1, 8.0).await;
         let most = fitting(&app.ctx, &alone).await;
         let refused = world.propose(world.spec(most)).await.unwrap_err();
         assert_eq!(refused.code(), Code::BudgetExceeded, "{most} rounds");
@@ -50,21 +50,21 @@ on_both! {
     }
 
     async fn a_certificate_of_an_add_remove_job_still_verifies(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let proposed = world.propose(world.spec(1)).await.unwrap();
         let job = world.signed_before(&proposed).await;
         let job = world.approved(job).await;
         crate::service::world::finished::played(&mut world, &job, 1).await;
         let file = certificate::file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        let verdict = certificate::verify::verify(&file, &crate::service::world::finished::known(&world));
+        let verdict = certificate::verify::verify(&file, &crate::service::world::finished::verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
-        let said: undertone_api::signed::Certificate = serde_json::from_str(&file.payload).unwrap();
-        assert_eq!(said.parties[1].charged.as_ref().unwrap().adjacency, Adjacency::AddRemove, "as its manifest says");
+        let document: undertone_api::signed::Certificate = serde_json::from_str(&file.payload).unwrap();
+        assert_eq!(document.parties[1].charged.as_ref().unwrap().adjacency, Adjacency::AddRemove, "as its manifest says");
     }
 }
 
 /// Returns the highest number of rounds of a job that an account without history admits.
-async fn fitting(ctx: &Ctx, world: &World) -> u32 {
+async fn fitting(ctx: &Ctx, world: &TestConsortium) -> u32 {
     let probe = world.propose(world.spec(1)).await.unwrap();
     let charge = probe.participants[1].charge.clone().unwrap();
     let row = account::Entity::find().filter(account::Column::LineageId.eq(world.sites[1].lineage.0));

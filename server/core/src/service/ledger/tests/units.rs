@@ -14,12 +14,12 @@ use crate::service::code::from_json;
 use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::finish::{self, Outcome};
 use crate::service::plan::plan;
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 use crate::verify::Pins;
 
 /// Returns the spent ε of a unit, and whether anything is reserved for it.
-async fn standing(world: &World, unit: PrivacyUnit) -> (f64, bool) {
+async fn standing(world: &TestConsortium, unit: PrivacyUnit) -> (f64, bool) {
     let lineage = world.sites[1].lineage.0;
     let rows = account::Entity::find().all(world.ctx.db.read()).await.unwrap();
     let word = serde_json::to_value(unit).unwrap();
@@ -29,18 +29,18 @@ async fn standing(world: &World, unit: PrivacyUnit) -> (f64, bool) {
 }
 
 /// Returns a job over the lead and the first private site.
-fn protecting(world: &World, unit: PrivacyUnit, rounds: u32) -> dp_sgd::Spec {
+fn protecting(world: &TestConsortium, unit: PrivacyUnit, rounds: u32) -> dp_sgd::Spec {
     dp_sgd::Spec { unit, ..world.spec(rounds) }
 }
 
-async fn planned(world: &World, spec: dp_sgd::Spec) -> undertone_api::plan::Plan {
+async fn planned(world: &TestConsortium, spec: dp_sgd::Spec) -> undertone_api::plan::Plan {
     let job = NewJob { title: "a job".to_owned(), spec: Spec::DpSgd(spec) };
     plan(&world.ctx, &world.sites[0].steward, &NewPlan { consortium: world.consortium, job }).await.unwrap()
 }
 
 on_both! {
     async fn record_job_beside_a_speaker_limit_is_refused_with_the_reason(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 8.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 8.0).await;
         assert!(planned(&world, protecting(&world, Record, 2)).await.admitted, "alone it fits");
         world.set_budget_of(&world.sites[1], Speaker, 8.0).await.unwrap();
         let plan = planned(&world, protecting(&world, Record, 2)).await;
@@ -56,7 +56,7 @@ on_both! {
     }
 
     async fn speaker_job_is_charged_to_speakers_and_records(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.set_budget_of(&world.sites[1], Speaker, 30.0).await.unwrap();
         let plan = planned(&world, protecting(&world, Speaker, 3)).await;
         let [own, other] = &plan.parties[0].accounts[..] else { panic!("{:?}", plan.parties[0].accounts) };
@@ -87,7 +87,7 @@ on_both! {
     }
 
     async fn release_that_one_limit_was_spared_is_found_by_the_examination(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 1, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         world.set_budget_of(&world.sites[1], Speaker, 30.0).await.unwrap();
         let job = world.propose(protecting(&world, Speaker, 3)).await.unwrap();
         let job = world.approved(job).await;
@@ -96,12 +96,12 @@ on_both! {
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
         let report = examine(&app.ctx.db, &app.ctx.signer.verifying_key(), Pins::default(), app.ctx.now()).await.unwrap();
-        let found = |finding: &crate::verify::Finding| finding.what.contains("was not charged to the account of the unit Record");
-        assert!(report.findings.iter().any(found), "{report}");
+        let has_finding = |finding: &crate::verify::Finding| finding.what.contains("was not charged to the account of the unit Record");
+        assert!(report.findings.iter().any(has_finding), "{report}");
     }
 
     async fn job_over_the_limit_of_another_unit_is_charged_nowhere(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 3.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
         world.set_budget_of(&world.sites[1], Speaker, 50.0).await.unwrap();
         let plan = planned(&world, protecting(&world, Speaker, 40)).await;
         let [refusal] = &plan.refusals[..] else { panic!("{:?}", plan.refusals) };

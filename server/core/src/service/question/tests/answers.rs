@@ -6,14 +6,14 @@ use undertone_api::problem::Code;
 use undertone_api::question::{Answer, NewAnnotation};
 
 use crate::auth::{Operation, Place, policy};
-use crate::service::question::{self, Wanted};
-use crate::service::world::poll::{Poll, said};
+use crate::service::question::{self, QuestionFilter};
+use crate::service::world::poll::{QuestionJob, read_answer};
 use crate::service::{dataset, job};
 use crate::testing::on_both;
 
 on_both! {
     async fn the_most_uncertain_comes_first_and_nobody_is_shown_what_another_reads(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (one, two) = (poll.annotator(), poll.annotator());
         assert_eq!(poll.next(&one).await, [""; 0], "nothing is asked yet");
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
@@ -25,7 +25,7 @@ on_both! {
     }
 
     async fn what_was_left_lying_is_shown_to_others(app: &TestApp) {
-        let poll = Poll::lasting(&app.ctx, 3600).await;
+        let poll = QuestionJob::lasting(&app.ctx, 3600).await;
         let (one, two) = (poll.annotator(), poll.annotator());
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         assert_eq!(poll.next(&one).await, ["d", "a"]);
@@ -44,7 +44,7 @@ on_both! {
     }
 
     async fn a_question_stands_before_as_many_people_as_it_needs_answers_from(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(2, "d")]).await.unwrap();
         let people = [poll.annotator(), poll.annotator(), poll.annotator()];
         for (person, shown) in people.iter().zip([1, 1, 0]) {
@@ -57,7 +57,7 @@ on_both! {
     }
 
     async fn an_answer_counts_once_and_the_lead_has_the_answers_when_all_have_come(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -74,14 +74,14 @@ on_both! {
         assert_eq!(poll.answers(1).await, Err((2, 1)));
         poll.says(&two, d, "when").await.unwrap();
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "when"), (2, "when"), (1, "what"), (2, "none")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "when"), (2, "when"), (1, "what"), (2, "none")]);
         assert_eq!(answers[3].answer, Answer::Unsure);
         assert_eq!((answers[0].question, answers[3].question), (d, a), "in the order of the queue");
         assert_eq!(poll.world.job(poll.job.summary.id).await.summary.rounds_done, 1);
     }
 
     async fn an_answer_is_taken_back_until_the_lead_has_it(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -95,12 +95,12 @@ on_both! {
         assert_eq!(poll.next(&one).await, ["d"]);
         poll.says(&one, d, "where").await.unwrap();
         poll.says(&two, a, "when").await.unwrap();
-        assert_eq!(poll.answers(1).await.unwrap().iter().map(said).collect::<Vec<_>>(), [(1, "where"), (2, "when")]);
+        assert_eq!(poll.answers(1).await.unwrap().iter().map(read_answer).collect::<Vec<_>>(), [(1, "where"), (2, "when")]);
         assert_eq!(question::take_back(&app.ctx, &one, d).await.unwrap_err().code(), Code::RoundClosed);
     }
 
     async fn a_round_closes_at_its_deadline_with_what_there_is(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());
@@ -109,13 +109,13 @@ on_both! {
         assert_eq!(poll.next(&two).await, [""; 0]);
         assert_eq!(poll.says(&two, d, "what").await.unwrap_err().code(), Code::RoundClosed);
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "what")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "what")]);
         assert_eq!(question::take_back(&app.ctx, &one, d).await.unwrap_err().code(), Code::RoundClosed);
         assert_eq!(poll.answers(1).await.unwrap(), answers);
     }
 
     async fn a_stranger_learns_nothing_and_an_annotator_only_what_to_answer(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (d, id) = (poll.id(2, "d"), poll.job.summary.id);
         poll.chooses(1, &[d]).await.unwrap();
         let (stranger, annotator) = (poll.stranger(), poll.annotator());
@@ -128,8 +128,8 @@ on_both! {
 
         let listed = question::asking(&app.ctx, &annotator, poll.world.consortium).await.unwrap();
         assert_eq!((listed.len(), listed[0].asking.asked, listed[0].asking.questions), (1, 1, 5));
-        let wanted = Wanted::default();
-        let list = question::list(&app.ctx, &annotator, id, &wanted, &PageQuery::default()).await.unwrap_err();
+        let filter = QuestionFilter::default();
+        let list = question::list(&app.ctx, &annotator, id, &filter, &PageQuery::default()).await.unwrap_err();
         assert_eq!(list.code(), Code::Forbidden, "what others were asked and answered could sway them");
         let format = undertone_api::question::ExportFormat::Jsonl;
         assert_eq!(question::export(&app.ctx, &annotator, id, format).await.err().unwrap().code(), Code::Forbidden);
@@ -142,7 +142,7 @@ on_both! {
     }
 
     async fn agreement_is_told_once_two_people_have_answered_the_same(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let (one, two) = (poll.annotator(), poll.annotator());

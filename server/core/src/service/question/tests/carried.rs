@@ -6,16 +6,16 @@ use undertone_api::problem::Code;
 use undertone_api::question::{ExportFormat, ImportResult};
 
 use crate::service::question::{export, import};
-use crate::service::world::poll::{Poll, said};
+use crate::service::world::poll::{QuestionJob, read_answer};
 use crate::testing::on_both;
 
-async fn taken(poll: &Poll, format: ExportFormat) -> String {
+async fn export_text(poll: &QuestionJob, format: ExportFormat) -> String {
     let export = export(poll.ctx(), &poll.world.sites[1].steward, poll.job.summary.id, format).await.unwrap();
     let pieces: Vec<_> = export.body.collect().await;
     String::from_utf8(pieces.into_iter().map(Result::unwrap).collect::<Vec<_>>().concat()).unwrap()
 }
 
-async fn bring(poll: &Poll, name: Option<&str>, text: &str) -> ImportResult {
+async fn bring(poll: &QuestionJob, name: Option<&str>, text: &str) -> ImportResult {
     import(poll.ctx(), &poll.world.sites[0].steward, poll.job.summary.id, name, text).await.unwrap()
 }
 
@@ -23,13 +23,13 @@ const NONE: ImportResult = ImportResult { taken: 0, unknown_texts: 0, unknown_la
 
 on_both! {
     async fn what_label_studio_gives_back_are_the_answers_of_one_more_person(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         let one = poll.annotator();
         poll.says(&one, poll.id(1, "a"), "what").await.unwrap();
         poll.says(&one, poll.id(2, "d"), "unsure").await.unwrap();
 
-        let mut tasks: Value = serde_json::from_str(&taken(&poll, ExportFormat::LabelStudio).await).unwrap();
+        let mut tasks: Value = serde_json::from_str(&export_text(&poll, ExportFormat::LabelStudio).await).unwrap();
         assert_eq!(tasks[0]["data"]["text"], "d");
         assert_eq!(tasks[0]["annotations"][0]["was_cancelled"], true, "unsure is no choice");
         let result = &tasks[1]["annotations"][0]["result"][0];
@@ -43,17 +43,17 @@ on_both! {
         let counts = bring(&poll, Some("the linguists"), &tasks.to_string()).await;
         assert_eq!(counts, ImportResult { taken: 2, ..NONE });
         let answers = poll.answers(1).await.unwrap();
-        assert_eq!(answers.iter().map(said).collect::<Vec<_>>(), [(1, "none"), (2, "where"), (1, "what"), (2, "what")]);
+        assert_eq!(answers.iter().map(read_answer).collect::<Vec<_>>(), [(1, "none"), (2, "where"), (1, "what"), (2, "what")]);
     }
 
     async fn json_lines_come_back_as_they_went_and_count_once(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 3).await;
+        let poll = QuestionJob::pooled(&app.ctx, 3).await;
         poll.chooses(1, &[poll.id(2, "b"), poll.id(1, "b"), poll.id(1, "a")]).await.unwrap();
         let one = poll.annotator();
         for (question, label) in [(poll.id(2, "b"), "when"), (poll.id(1, "b"), "when"), (poll.id(1, "a"), "what")] {
             poll.says(&one, question, label).await.unwrap();
         }
-        let lines = taken(&poll, ExportFormat::Jsonl).await;
+        let lines = export_text(&poll, ExportFormat::Jsonl).await;
         assert_eq!(lines.lines().count(), 3);
         let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
         assert_eq!((&first["text"], &first["state"], &first["annotations"]), (&json!("b"), &json!("asked"), &json!(1)));
@@ -69,7 +69,7 @@ on_both! {
     }
 
     async fn what_is_unknown_is_counted_and_what_cannot_be_read_refused(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 2).await;
+        let poll = QuestionJob::pooled(&app.ctx, 2).await;
         poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
         let lines = "{\"text\":\"a\",\"label\":\"why\"}\n{\"text\":\"A\",\"label\":\"what\"}\n{\"text\":\"c\",\"label\":\"what\"}\n{\"text\":\"a\"}\n";
         assert_eq!(bring(&poll, None, lines).await, ImportResult { unknown_labels: 2, unknown_texts: 2, ..NONE });
@@ -88,29 +88,29 @@ on_both! {
     }
 
     async fn a_question_in_a_table_is_no_formula_and_elsewhere_as_it_was_asked(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 2).await;
+        let mut poll = QuestionJob::new(&app.ctx, 2).await;
         let formula = "=1+1 is what";
         poll.asks(1, &[formula]).await.unwrap();
         poll.asks(2, &[]).await.unwrap();
         poll.pools().await.unwrap();
         poll.chooses(1, &[poll.id(1, formula)]).await.unwrap();
-        let table = taken(&poll, ExportFormat::Csv).await;
+        let table = export_text(&poll, ExportFormat::Csv).await;
         assert!(table.contains(",'=1+1 is what,"), "{table}");
-        let lines = taken(&poll, ExportFormat::Jsonl).await;
+        let lines = export_text(&poll, ExportFormat::Jsonl).await;
         assert!(lines.contains("\"=1+1 is what\""), "{lines}");
     }
 
     async fn a_table_has_a_line_for_each_answer(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 2).await;
+        let mut poll = QuestionJob::new(&app.ctx, 2).await;
         let odd = "say \"when\", please";
         poll.asks(1, &["a", odd]).await.unwrap();
         poll.asks(2, &[]).await.unwrap();
         poll.pools().await.unwrap();
-        assert_eq!(taken(&poll, ExportFormat::LabelStudio).await, "[]\n");
+        assert_eq!(export_text(&poll, ExportFormat::LabelStudio).await, "[]\n");
         poll.chooses(1, &[poll.id(1, odd), poll.id(1, "a")]).await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, odd), "when").await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, odd), "skip").await.unwrap();
-        let table = taken(&poll, ExportFormat::Csv).await;
+        let table = export_text(&poll, ExportFormat::Csv).await;
         let mut table = csv::Reader::from_reader(table.as_bytes());
         let rows: Vec<Vec<String>> =
             table.records().map(|row| row.unwrap().iter().skip(6).map(str::to_owned).collect()).collect();

@@ -7,37 +7,37 @@ use undertone_api::signed::certificate::FigureMethod;
 
 use crate::service::certificate::verify::{Known, verify};
 use crate::service::finish::Outcome;
-use crate::service::world::poll::Poll;
+use crate::service::world::poll::QuestionJob;
 use crate::service::{certificate, job, question, report};
 use crate::testing::on_both;
 
 on_both! {
     async fn a_job_that_asks_finishes_with_certificate_and_report_and_its_pools_go(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
         let steward = &poll.world.sites[1].steward;
         let progress = job::progress(&app.ctx, steward, poll.job.summary.id).await.unwrap();
         assert_eq!(progress.now, "round 1 of 3: 0 of 1 questions are answered");
         poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
-        let done = poll.finish().await;
-        assert_eq!((done.summary.state, done.summary.rounds_done, done.summary.rounds), (JobState::Finished, 1, 3), "the lead ends when it has enough");
+        let job = poll.finish().await;
+        assert_eq!((job.summary.state, job.summary.rounds_done, job.summary.rounds), (JobState::Finished, 1, 3), "the lead ends when it has enough");
         let account = poll.world.account(1).await;
         assert!(account.spent > 0.0 && account.committed == account.spent, "nothing stays reserved");
 
-        let certificate = certificate::get(&app.ctx, steward, done.summary.id).await.unwrap();
+        let certificate = certificate::get(&app.ctx, steward, job.summary.id).await.unwrap();
         assert_eq!(certificate.parties[0].charged, None, "the lead's data are public");
-        let charged = certificate.parties[1].charged.as_ref().unwrap();
-        assert_eq!((charged.releases.committed, charged.releases.counted), (1, 1));
-        assert_eq!(charged.mechanism.event, poll.charge(1).event);
-        assert_eq!(charged.renyi.unwrap().method, FigureMethod::Renyi);
-        let file = certificate::file(&app.ctx, steward, done.summary.id).await.unwrap();
-        let known = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
-        let verdict = verify(&file, &known);
+        let charge = certificate.parties[1].charged.as_ref().unwrap();
+        assert_eq!((charge.releases.committed, charge.releases.counted), (1, 1));
+        assert_eq!(charge.mechanism.event, poll.charge(1).event);
+        assert_eq!(charge.renyi.unwrap().method, FigureMethod::Renyi);
+        let file = certificate::file(&app.ctx, steward, job.summary.id).await.unwrap();
+        let keys = Known { server_key: Some(app.ctx.signer.verifying_key()), ..Known::default() };
+        let verdict = verify(&file, &keys);
         assert!(verdict.holds(), "{verdict}");
-        let report = report::get(&app.ctx, steward, done.summary.id).await.unwrap();
-        assert_eq!((report.privacy.len(), report.outcome), (2, done.report));
+        let report = report::get(&app.ctx, steward, job.summary.id).await.unwrap();
+        assert_eq!((report.privacy.len(), report.outcome), (2, job.report));
 
-        let pools = app.data_dir().join("objects/pools").join(done.summary.id.to_string());
+        let pools = app.data_dir().join("objects/pools").join(job.summary.id.to_string());
         assert_eq!(std::fs::read_dir(pools).into_iter().flatten().count(), 0, "what was not asked is kept nowhere");
         let late = poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap_err();
         assert_eq!(late.code(), Code::RoundClosed);
@@ -45,7 +45,7 @@ on_both! {
     }
 
     async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {
-        let poll = Poll::new(&app.ctx, 1).await;
+        let poll = QuestionJob::new(&app.ctx, 1).await;
         for (site, state) in [(1, JobState::Running), (2, JobState::Failed)] {
             poll.end(site, Outcome::GaveUp("the log is damaged".to_owned())).await;
             assert_eq!(poll.world.job(poll.job.summary.id).await.summary.state, state);
@@ -54,7 +54,7 @@ on_both! {
     }
 
     async fn a_job_with_a_pool_goes_on_when_all_sites_have_left(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(1, &["a"]).await.unwrap();
         for site in [1, 2] {
             poll.end(site, Outcome::GaveUp("the disk is full".to_owned())).await;
@@ -64,7 +64,7 @@ on_both! {
     }
 
     async fn a_server_that_starts_again_goes_on_where_it_was(app: &TestApp) {
-        let mut poll = Poll::pooled(&app.ctx, 1).await;
+        let mut poll = QuestionJob::pooled(&app.ctx, 1).await;
         let (a, d) = (poll.id(1, "a"), poll.id(2, "d"));
         poll.chooses(1, &[d, a]).await.unwrap();
         let one = poll.annotator();
@@ -81,7 +81,7 @@ on_both! {
     }
 
     async fn what_was_asked_and_answered_cannot_be_changed(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
         let one = poll.annotator();
         poll.says(&one, poll.id(1, "a"), "what").await.unwrap();

@@ -9,12 +9,12 @@ use undertone_proto::question::{MAX_SIZE, id};
 
 use crate::service::finish::Outcome;
 use crate::service::job;
-use crate::service::question::{self, Choice, Header, Wanted};
-use crate::service::world::poll::{Poll, pool};
+use crate::service::question::{self, PoolHeader, QuestionChoice, QuestionFilter};
+use crate::service::world::poll::{QuestionJob, pool};
 use crate::testing::on_both;
 
 /// Returns the number of pools in the object store.
-fn kept(app: &crate::testing::TestApp, poll: &Poll) -> usize {
+fn count_files(app: &crate::testing::TestApp, poll: &QuestionJob) -> usize {
     let folder = app.data_dir().join("objects/pools").join(poll.job.summary.id.to_string());
     std::fs::read_dir(folder).into_iter().flatten().count()
 }
@@ -26,7 +26,7 @@ fn frame(lines: &str) -> Vec<u8> {
 
 on_both! {
     async fn a_pool_that_nobody_paid_for_is_refused_and_leaves_nothing(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let unpaid = poll.sends(1, &pool(&["a"]), vec![]).await.unwrap_err();
         assert_eq!(unpaid.code(), Code::BadSignature);
         let foreign = poll.receipt(2);
@@ -36,11 +36,11 @@ on_both! {
         let other = poll.sends(1, &pool(&["a"]), vec![cheap]).await.unwrap_err();
         assert_eq!(other.code(), Code::BadSignature, "a receipt for a release that the manifest does not foresee");
         assert_eq!(poll.world.account(1).await.spent, 0.0);
-        assert_eq!((kept(app, &poll), poll.pools().await), (0, None));
+        assert_eq!((count_files(app, &poll), poll.pools().await), (0, None));
     }
 
     async fn a_pool_that_comes_twice_counts_once_and_another_is_refused(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let receipt = poll.receipt(1);
         let first = poll.sends(1, &pool(&["a", "b"]), vec![receipt.clone()]).await.unwrap();
         assert!(!first.repeated && first.countersignatures.len() == 1);
@@ -56,12 +56,12 @@ on_both! {
         let twice = poll.sends(1, &pool(&["a", "c"]), vec![second]).await.unwrap_err();
         assert_ne!(twice.code(), Code::AlreadyExists, "nothing is reserved for a second sample");
         assert_eq!(poll.world.account(1).await.spent, spent);
-        assert_eq!(kept(app, &poll), 1);
+        assert_eq!(count_files(app, &poll), 1);
         assert_eq!(poll.world.job(poll.job.summary.id).await.participants[1].releases, 1);
     }
 
     async fn what_is_no_pool_is_refused_at_the_door(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         let receipt = poll.receipt(1);
         for (lines, code) in [
             ("{\"text\":\"b\"}\n{\"text\":\"a\"}\n".to_owned(), Code::ValidationFailed),
@@ -73,8 +73,8 @@ on_both! {
             assert_eq!(refused.code(), code, "{lines}");
             assert!(!refused.into_problem().detail.contains("a row of a log"), "what stood there is told to nobody");
         }
-        assert_eq!(kept(app, &poll), 0);
-        let header = |series: &str, round, size| Header {
+        assert_eq!(count_files(app, &poll), 0);
+        let header = |series: &str, round, size| PoolHeader {
             lease: poll.leases[1].clone(), series: series.to_owned(), round, receipts: vec![], size, digest: "0".repeat(64),
         };
         let worker = poll.world.sites[1].worker;
@@ -85,30 +85,30 @@ on_both! {
         ] {
             assert_eq!(question::begin(&app.ctx, worker, header).await.err().unwrap().code(), code);
         }
-        let lead = Header { lease: poll.leases[0].clone(), ..header("pool", 1, 10) };
+        let lead = PoolHeader { lease: poll.leases[0].clone(), ..header("pool", 1, 10) };
         let lead = question::begin(&app.ctx, poll.world.sites[0].worker, lead).await.err().unwrap();
         assert_eq!(lead.code(), Code::ValidationFailed, "the lead of this job asks nothing");
         assert_eq!(poll.world.account(1).await.spent, 0.0);
     }
 
     async fn the_lead_has_the_pools_when_none_is_awaited_and_nobody_else_has_them(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(2, &["b", "d"]).await.unwrap();
         assert_eq!(poll.pools().await, None);
         let progress = job::progress(&app.ctx, &poll.world.sites[0].steward, poll.job.summary.id).await.unwrap();
         assert!(progress.now.starts_with("waits for the questions of party 1"), "{}", progress.now);
-        let curious = question::asked(&app.ctx, poll.world.sites[1].worker, &poll.leases[1], 0).await.unwrap_err();
+        let curious = question::wait_for_pools(&app.ctx, poll.world.sites[1].worker, &poll.leases[1], 0).await.unwrap_err();
         assert_eq!(curious.code(), Code::Forbidden);
         poll.asks(1, &["a", "b", "c"]).await.unwrap();
         let pools = poll.pools().await.unwrap();
-        let found: Vec<_> = pools.pools.iter().map(|pool| (pool.dataset, pool.questions)).collect();
-        assert_eq!(found, [(poll.world.sites[1].dataset, 3), (poll.world.sites[2].dataset, 2)]);
+        let counts: Vec<_> = pools.pools.iter().map(|pool| (pool.dataset, pool.questions)).collect();
+        assert_eq!(counts, [(poll.world.sites[1].dataset, 3), (poll.world.sites[2].dataset, 2)]);
         assert_eq!(pools.missing, []);
         assert_eq!(poll.pools().await, Some(pools));
     }
 
     async fn after_the_deadline_the_lead_goes_on_without_and_a_late_pool_stays_paid(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         app.clock.advance(Duration::seconds(61));
         assert_eq!(poll.pools().await, None, "with no pool at all there is nothing to do");
         poll.asks(2, &[]).await.unwrap();
@@ -119,17 +119,17 @@ on_both! {
         assert_eq!(late.code(), Code::RoundClosed);
         assert!(poll.world.account(1).await.spent > 0.0, "what was paid is counted");
         assert_eq!(poll.pools().await, Some(pools));
-        assert_eq!(kept(app, &poll), 1);
+        assert_eq!(count_files(app, &poll), 1);
     }
 
     async fn pause_before_the_start_moves_no_deadline_of_pools(app: &TestApp) {
-        let (world, job) = Poll::queued(&app.ctx, 1, 60).await;
+        let (world, job) = QuestionJob::queued(&app.ctx, 1, 60).await;
         let lead = world.sites[0].steward.clone();
         let pause = PauseRequest { reason: "a look at the labels".to_owned() };
         job::pause(&app.ctx, &lead, job.summary.id, &pause).await.unwrap();
         app.clock.advance(Duration::hours(1));
         job::resume(&app.ctx, &lead, job.summary.id).await.unwrap();
-        let mut poll = Poll::started(world, job).await;
+        let mut poll = QuestionJob::started(world, job).await;
         poll.asks(2, &["b"]).await.unwrap();
         app.clock.advance(Duration::seconds(59));
         assert_eq!(poll.pools().await, None, "the deadline is 60 seconds after the start");
@@ -138,7 +138,7 @@ on_both! {
     }
 
     async fn pause_after_the_start_moves_the_deadline_of_pools(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(2, &["b"]).await.unwrap();
         let (lead, id) = (poll.world.sites[0].steward.clone(), poll.job.summary.id);
         let pause = PauseRequest { reason: "a look at the labels".to_owned() };
@@ -153,7 +153,7 @@ on_both! {
     }
 
     async fn a_site_that_gave_up_is_not_waited_for(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.end(1, Outcome::GaveUp("the log is damaged".to_owned())).await;
         assert_eq!(poll.pools().await, None);
         poll.asks(2, &["b"]).await.unwrap();
@@ -161,14 +161,14 @@ on_both! {
     }
 
     async fn only_questions_of_the_job_s_pools_are_asked_each_once(app: &TestApp) {
-        let mut poll = Poll::new(&app.ctx, 1).await;
+        let mut poll = QuestionJob::new(&app.ctx, 1).await;
         poll.asks(1, &["a", "b", "c"]).await.unwrap();
         let early = poll.chooses(1, &[poll.id(1, "a")]).await.unwrap_err();
         assert_eq!(early.code(), Code::NotReady, "the pools are open");
         poll.asks(2, &["b", "d"]).await.unwrap();
         poll.pools().await.unwrap();
 
-        let other = Poll::pooled(&app.ctx, 1).await;
+        let other = QuestionJob::pooled(&app.ctx, 1).await;
         let strangers = [poll.id(2, "a"), other.id(1, "a"), id(poll.job.summary.id, poll.world.sites[0].dataset, "a")];
         for stranger in strangers {
             let refused = poll.chooses(1, &[poll.id(1, "a"), stranger]).await.unwrap_err().into_problem();
@@ -182,7 +182,7 @@ on_both! {
         assert_eq!(poll.chooses(4, &[a]).await.unwrap_err().code(), Code::ValidationFailed);
         assert_eq!(poll.chooses(2, &[a]).await.unwrap_err().code(), Code::NotReady, "round 1 was not asked");
         let worker = poll.world.sites[1].worker;
-        let choice = [Choice { question: a, uncertainty: 0.5 }];
+        let choice = [QuestionChoice { question: a, uncertainty: 0.5 }];
         let site = question::choose(&app.ctx, worker, &poll.leases[1], 1, &choice).await.unwrap_err();
         assert_eq!(site.code(), Code::Forbidden);
 
@@ -197,7 +197,7 @@ on_both! {
     }
 
     async fn questions_are_listed_by_state_page_by_page(app: &TestApp) {
-        let poll = Poll::pooled(&app.ctx, 1).await;
+        let poll = QuestionJob::pooled(&app.ctx, 1).await;
         poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a")]).await.unwrap();
         poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
         let reader = &poll.world.sites[1].steward;
@@ -205,8 +205,8 @@ on_both! {
             let (mut texts, mut cursor) = (Vec::new(), None);
             loop {
                 let page = PageQuery { cursor, limit: Some(1) };
-                let wanted = Wanted { state, round, dataset: None };
-                let page = question::list(&app.ctx, reader, poll.job.summary.id, &wanted, &page).await.unwrap();
+                let filter = QuestionFilter { state, round, dataset: None };
+                let page = question::list(&app.ctx, reader, poll.job.summary.id, &filter, &page).await.unwrap();
                 texts.extend(page.items.into_iter().map(|question| question.text));
                 cursor = page.next;
                 if cursor.is_none() {

@@ -12,14 +12,14 @@ use undertone_api::session::SignIn;
 
 use super::{code, reason};
 use crate::auth::{Operation, Place, policy};
-use crate::ctx::Subject;
+use crate::ctx::StreamSubject;
 use crate::service::retirement::{
     list_accounts, list_retired_members, restore_account, restore_member, restore_organization, retire_account,
     retire_member, retire_organization,
 };
-use crate::service::session::{Entered, authenticate, sign_in};
+use crate::service::session::{SignInResult, authenticate, sign_in};
 use crate::service::{api_key, event, invitation, organization, role};
-use crate::testing::{Founded, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
+use crate::testing::{FoundedConsortium, HERE, PASSWORD, Person, TestApp, newcomer, on_both};
 
 fn credentials(person: &Person) -> SignIn {
     SignIn { email: person.session.member.email.clone(), password: PASSWORD.to_owned() }
@@ -44,7 +44,7 @@ async fn confirm(app: &TestApp, at: &(OrganizationId, Person), person: &Person) 
     role::confirm_address(&app.ctx, &by, at.0, person.session.member.id).await.unwrap();
 }
 
-async fn retires(app: &TestApp, founded: &Founded, person: &Person) {
+async fn retires(app: &TestApp, founded: &FoundedConsortium, person: &Person) {
     let (north, admin) = &founded.north;
     let by = admin.actor(app).await;
     retire_member(&app.ctx, &by, *north, person.session.member.id, &reason()).await.unwrap();
@@ -58,7 +58,7 @@ on_both! {
         retires(app, &founded, &ann).await;
         assert_eq!(code(authenticate(&app.ctx, &ann.session.tokens.access_token).await), Code::Unauthenticated);
         assert_eq!(code(authenticate(&app.ctx, &key).await), Code::Unauthenticated);
-        let Entered::Whole(again) = sign_in(&app.ctx, HERE, &credentials(&ann)).await.unwrap() else { panic!("no code") };
+        let SignInResult::Whole(again) = sign_in(&app.ctx, HERE, &credentials(&ann)).await.unwrap() else { panic!("no code") };
         assert!(again.member.grants.is_empty(), "the account stays, without the roles");
         let (north, admin) = &founded.north;
         let by = admin.actor(app).await;
@@ -85,7 +85,7 @@ on_both! {
     async fn retired_member_has_open_streams_ended_at_once(app: &TestApp) {
         let founded = app.founded().await;
         let ann = researcher(app, &founded.north, "Ann").await;
-        let subject = Subject::Consortium(founded.consortium);
+        let subject = StreamSubject::Consortium(founded.consortium);
         let actor = ann.actor(app).await;
         let mut stream = event::watch(&app.ctx, &actor, HERE, subject, Operation::ReadJob, None).await.unwrap();
         assert!(stream.next().await.is_some());
@@ -124,9 +124,9 @@ on_both! {
         let by = founded.operator.actor(app).await;
         let new = NewConsortiumMember { email: ann.session.member.email.clone(), roles: vec![Role::Auditor] };
         confirm(app, &founded.south, &ann).await;
-        role::add_over(&app.ctx, &by, consortium, &new).await.unwrap();
-        let shown = retire_organization(&app.ctx, &by, consortium, south, &reason()).await.unwrap();
-        assert_eq!(shown.retirement.unwrap().reason, "the machine was stolen");
+        role::add_consortium_member(&app.ctx, &by, consortium, &new).await.unwrap();
+        let view = retire_organization(&app.ctx, &by, consortium, south, &reason()).await.unwrap();
+        assert_eq!(view.retirement.unwrap().reason, "the machine was stolen");
         let now = ann.actor(app).await;
         for operation in [Operation::ReadJob, Operation::TakeModel, Operation::ReadQuestions] {
             assert_eq!(code(policy::check(&now, operation, Place::Consortium(consortium))), Code::NotFound);
@@ -149,9 +149,9 @@ on_both! {
         confirm(app, &founded.south, admin).await;
         let email = admin.session.member.email.clone();
         let new = NewConsortiumMember { email, roles: vec![Role::ConsortiumAdmin] };
-        role::add_over(&app.ctx, &by, founded.consortium, &new).await.unwrap();
+        role::add_consortium_member(&app.ctx, &by, founded.consortium, &new).await.unwrap();
         let none = undertone_api::member::RoleAssignment { roles: Vec::new() };
-        role::assign_over(&app.ctx, &by, founded.consortium, by.id(), &none).await.unwrap();
+        role::assign_consortium_roles(&app.ctx, &by, founded.consortium, by.id(), &none).await.unwrap();
         let by = founded.operator.actor(app).await;
         let refused = retire_organization(&app.ctx, &by, founded.consortium, *south, &reason()).await;
         assert_eq!(code(refused), Code::WrongState);
@@ -171,7 +171,7 @@ on_both! {
         assert_eq!(listed.iter().filter(|account| account.retirement.is_some()).count(), 1);
         let back = restore_account(&app.ctx, &by, id, &reason()).await.unwrap();
         assert_eq!((back.member.grants.len(), back.retirement), (3, None));
-        let Entered::Whole(again) = sign_in(&app.ctx, HERE, &credentials(admin)).await.unwrap() else { panic!("no code") };
+        let SignInResult::Whole(again) = sign_in(&app.ctx, HERE, &credentials(admin)).await.unwrap() else { panic!("no code") };
         let actor = authenticate(&app.ctx, &again.tokens.access_token).await.unwrap();
         assert_eq!(actor.roles_in(*north).count(), 3);
     }

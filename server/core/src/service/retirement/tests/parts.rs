@@ -6,34 +6,35 @@ use undertone_api::problem::Code;
 use super::{code, consortium_admin, owner, reason};
 use crate::service::finish::{Outcome, finish};
 use crate::service::job::hold_dataset;
-use crate::service::offer::{self, Asking, Offer};
+use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::retirement::{restore_worker, retire_organization, retire_worker};
-use crate::service::world::World;
+use crate::service::world::TestConsortium;
 use crate::service::{job, ledger};
 use crate::testing::on_both;
 
-async fn is_settled(world: &World, job: &Job, site: usize) -> bool {
-    let row = ledger::of(world.ctx.db.read(), job.summary.id.0, world.sites[site].dataset.0).await.unwrap();
+async fn is_settled(world: &TestConsortium, job: &Job, site: usize) -> bool {
+    let row =
+        ledger::find_reservation(world.ctx.db.read(), job.summary.id.0, world.sites[site].dataset.0).await.unwrap();
     row.unwrap().settled
 }
 
-async fn retire(world: &World, site: usize) {
+async fn retire(world: &TestConsortium, site: usize) {
     let site = &world.sites[site];
     retire_worker(&world.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
 }
 
-async fn restore(world: &World, site: usize) {
+async fn restore(world: &TestConsortium, site: usize) {
     let site = &world.sites[site];
     restore_worker(&world.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
 }
 
-fn state_of(job: &Job, world: &World, site: usize) -> ParticipantState {
+fn state_of(job: &Job, world: &TestConsortium, site: usize) -> ParticipantState {
     job.participants.iter().find(|part| part.dataset == world.sites[site].dataset).unwrap().state
 }
 
 on_both! {
     async fn retired_worker_leaves_the_round_to_the_quorum(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 3, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
         let job = world.queued(1).await;
         let leases = [world.lease(0).await, world.lease(1).await, world.lease(2).await, world.lease(3).await];
         retire(&world, 3).await;
@@ -49,7 +50,7 @@ on_both! {
     }
 
     async fn retired_worker_without_lease_gives_the_reservation_back(app: &TestApp) {
-        let world = World::new(&app.ctx, 3, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 3, 50.0).await;
         let job = world.queued(1).await;
         retire(&world, 3).await;
         assert!(is_settled(&world, &job, 3).await);
@@ -57,7 +58,7 @@ on_both! {
     }
 
     async fn retired_lead_fails_the_job(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         world.lease(0).await;
         retire(&world, 0).await;
@@ -67,7 +68,7 @@ on_both! {
     }
 
     async fn retired_worker_below_the_quorum_fails_the_job(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let job = world.queued(1).await;
         world.lease(1).await;
         retire(&world, 1).await;
@@ -76,7 +77,7 @@ on_both! {
     }
 
     async fn retired_worker_has_its_proposed_jobs_refused(app: &TestApp) {
-        let world = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.propose(world.spec(1)).await.unwrap();
         retire(&world, 2).await;
         let now = world.job(job.summary.id).await;
@@ -87,7 +88,7 @@ on_both! {
     }
 
     async fn restored_worker_settles_what_it_owes(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 3, 50.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 3, 50.0).await;
         let job = world.queued(2).await;
         let lease = world.lease(3).await;
         world.submit(&job, 3, &lease, 1, &[1.0]).await.unwrap();
@@ -97,8 +98,8 @@ on_both! {
         assert_eq!(spent.to_bits(), before.spent.to_bits(), "what was spent stays spent");
         restore(&world, 3).await;
         let worker = world.sites[3].worker;
-        let nothing = offer::next(&app.ctx, worker, &Asking::default()).await.unwrap();
-        assert_eq!(nothing, Offer::Nothing, "its part in the job has ended");
+        let nothing = offer::next(&app.ctx, worker, &OfferRequest::default()).await.unwrap();
+        assert_eq!(nothing, WorkOffer::Nothing, "its part in the job has ended");
         job::cancel(&app.ctx, &world.sites[0].steward, job.summary.id).await.unwrap();
         let lease = world.lease(3).await;
         finish(&app.ctx, worker, &lease, &Outcome::GaveUp("the job is over".to_owned()), &[]).await.unwrap();
@@ -109,7 +110,7 @@ on_both! {
     }
 
     async fn retired_worker_lifts_the_holds_for_its_dataset(app: &TestApp) {
-        let world = World::new(&app.ctx, 3, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 3, 50.0).await;
         let job = world.queued(1).await;
         let site = &world.sites[3];
         let pause = undertone_api::job::PauseRequest { reason: "wait".to_owned() };
@@ -120,8 +121,8 @@ on_both! {
     }
 
     async fn retired_organization_leaves_the_jobs_of_one_consortium(app: &TestApp) {
-        let world = World::new(&app.ctx, 3, 50.0).await;
-        let other = World::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 3, 50.0).await;
+        let other = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let elsewhere = other.queued(1).await;
         let admin = consortium_admin(&world);

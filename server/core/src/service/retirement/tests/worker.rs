@@ -10,9 +10,9 @@ use undertone_api::signed::{KeyChange, KeyRotation, Signed};
 use super::{code, consortium_admin, owner, reason};
 use crate::ctx::Ctx;
 use crate::service::entity::{audit_log, dataset};
-use crate::service::offer::{self, Asking};
+use crate::service::offer::{self, OfferRequest};
 use crate::service::retirement::{restore_worker, retire_worker};
-use crate::service::world::{Site, World};
+use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, presence, site_key, worker};
 use crate::testing::on_both;
 use crate::verify;
@@ -21,12 +21,12 @@ fn hex_of(key: &SigningKey) -> String {
     hex::encode(key.verifying_key().to_bytes())
 }
 
-async fn retire(ctx: &Ctx, site: &Site) {
+async fn retire(ctx: &Ctx, site: &TestSite) {
     retire_worker(ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
 }
 
 /// Returns a rotation signed by the holder of the site's key.
-fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
+fn rotation(site: &TestSite, new: &SigningKey) -> KeyRotation {
     let change = KeyChange {
         worker: site.worker,
         number: 1,
@@ -40,17 +40,17 @@ fn rotation(site: &Site, new: &SigningKey) -> KeyRotation {
 }
 
 /// Makes a replacement token; returns its secret.
-async fn replacement_secret(ctx: &Ctx, site: &Site) -> String {
-    let made = worker::invite_replacement(ctx, &site.steward, owner(site), site.worker).await.unwrap();
-    worker::tests::opened(&made).secret
+async fn replacement_secret(ctx: &Ctx, site: &TestSite) -> String {
+    let link = worker::invite_replacement(ctx, &site.steward, owner(site), site.worker).await.unwrap();
+    worker::tests::opened(&link).secret
 }
 
 on_both! {
     async fn retired_worker_is_shown_with_the_reason(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
-        let shown = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
-        let retirement = shown.retirement.unwrap();
+        let view = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await.unwrap();
+        let retirement = view.retirement.unwrap();
         assert_eq!((retirement.reason.as_str(), retirement.by), ("the machine was stolen", site.steward.id()));
         assert_eq!(presence::key(&app.ctx, site.worker).await.unwrap(), None, "its sessions end");
         let again = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;
@@ -64,17 +64,17 @@ on_both! {
     }
 
     async fn retired_worker_that_waits_for_work_is_sent_away(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let ctx = app.ctx.clone();
         let id = site.worker;
-        let asking = Asking { wait_seconds: 30, ..Asking::default() };
+        let asking = OfferRequest { wait_seconds: 30, ..OfferRequest::default() };
         let waits = tokio::spawn(async move { offer::next(&ctx, id, &asking).await });
-        let seen = async || {
+        let last_seen = async || {
             let all = worker::list(&app.ctx, &site.steward, owner(site)).await.unwrap();
             all[0].last_seen_at
         };
-        while seen().await.is_none() {
+        while last_seen().await.is_none() {
             tokio::task::yield_now().await;
         }
         retire(&app.ctx, site).await;
@@ -82,7 +82,7 @@ on_both! {
     }
 
     async fn retired_worker_needs_a_reason_and_a_fresh_proof(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let empty = StatedReason { reason: " ".to_owned() };
         let refused = retire_worker(&app.ctx, &site.steward, owner(site), site.worker, &empty).await;
@@ -99,20 +99,20 @@ on_both! {
     }
 
     async fn worker_retired_by_the_consortium_is_restored_by_it(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         let admin = consortium_admin(&world);
         let mut above = admin.clone();
         above.consortia.clone_from(&site.steward.consortia);
-        let shown = retire_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
-        assert!(!shown.retirement.unwrap().is_own);
+        let view = retire_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
+        assert!(!view.retirement.unwrap().is_own);
         let own = restore_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;
         assert_eq!(code(own), Code::Forbidden);
         restore_worker(&app.ctx, &above, owner(site), site.worker, &reason()).await.unwrap();
     }
 
     async fn stolen_key_cannot_rotate_after_retirement(app: &TestApp) {
-        let world = World::new(&app.ctx, 1, 20.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 20.0).await;
         let site = &world.sites[1];
         retire(&app.ctx, site).await;
         let thief = SigningKey::from_bytes(&[66; 32]);
@@ -124,9 +124,9 @@ on_both! {
         let founded = app.founded().await;
         let (organization, admin) = &founded.north;
         let new = undertone_api::worker::NewEnrolment { name: "ward".to_owned() };
-        let made = worker::invite(&app.ctx, &admin.actor(app).await, *organization, &new).await.unwrap();
+        let link = worker::invite(&app.ctx, &admin.actor(app).await, *organization, &new).await.unwrap();
         let old = SigningKey::from_bytes(&[5; 32]);
-        let secret = worker::tests::opened(&made).secret;
+        let secret = worker::tests::opened(&link).secret;
         let enrolled = worker::enrol(&app.ctx, &secret, &hex_of(&old), "1", &[]).await.unwrap();
         let thief = SigningKey::from_bytes(&[6; 32]);
         let change = KeyChange {
@@ -144,8 +144,8 @@ on_both! {
             kind: Some(NotificationKind::SiteKeyRotated),
             ..Default::default()
         };
-        let told = crate::service::notification::list(&app.ctx, &admin.actor(app).await, &query).await.unwrap();
-        assert_eq!(told.items.len(), 1);
+        let notices = crate::service::notification::list(&app.ctx, &admin.actor(app).await, &query).await.unwrap();
+        assert_eq!(notices.items.len(), 1);
         // The owner recovers the site: the thief's key is invalid, and so is the earlier key.
         let actor = admin.actor(app).await;
         retire_worker(&app.ctx, &actor, *organization, enrolled.id, &reason()).await.unwrap();
@@ -161,7 +161,7 @@ on_both! {
     }
 
     async fn replacement_keeps_the_account_and_old_receipts_verify(app: &TestApp) {
-        let mut world = World::new(&app.ctx, 2, 20.0).await;
+        let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
         let job = world.queued(1).await;
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
@@ -174,8 +174,8 @@ on_both! {
         let secret = replacement_secret(&app.ctx, site).await;
         let key = hex_of(&SigningKey::from_bytes(&[9; 32]));
         let heir = worker::enrol(&app.ctx, &secret, &key, "1", &[]).await.unwrap();
-        let held = dataset::Entity::find_by_id(site.dataset.0).one(app.ctx.db.read()).await.unwrap().unwrap();
-        assert_eq!((held.worker_id, held.lineage_id), (heir.id.0, site.lineage.0));
+        let row = dataset::Entity::find_by_id(site.dataset.0).one(app.ctx.db.read()).await.unwrap().unwrap();
+        assert_eq!((row.worker_id, row.lineage_id), (heir.id.0, site.lineage.0));
         let after = world.account(1).await;
         assert_eq!((after.id, after.spent), (before.id, before.spent));
         let restored = restore_worker(&app.ctx, &site.steward, owner(site), site.worker, &reason()).await;

@@ -47,8 +47,8 @@ pub fn refuse_encoded(encoded: &[u8]) -> Result<(), Error> {
     refuse(encoded.contains(&0) || encoded.windows(3).any(|three| three == b"%00"))
 }
 
-fn refuse(holds: bool) -> Result<(), Error> {
-    if holds { Err(Error::problem(Code::Malformed, REFUSED)) } else { Ok(()) }
+fn refuse(contains_nul: bool) -> Result<(), Error> {
+    if contains_nul { Err(Error::problem(Code::Malformed, REFUSED)) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -56,17 +56,17 @@ mod tests {
     use super::{refuse_encoded, refuse_in_json, refuse_in_texts};
 
     #[test]
-    fn the_character_is_found_in_every_form_and_nothing_that_looks_like_it() {
+    fn nul_is_refused_in_every_form() {
         assert!(refuse_in_texts(["a", "b\0"]).is_err());
         assert!(refuse_in_texts(["a", "\\u0000", "%00", ""]).is_ok());
-        for held in [r#"{"a":"\u0000"}"#, r#"{"\u0000":1}"#, r#""\\\u0000""#, r#""\n\u0000""#] {
-            assert!(refuse_in_json(held.as_bytes()).is_err(), "{held}");
-            let text = serde_json::from_str::<serde_json::Value>(held).expect("JSON").to_string();
+        for input in [r#"{"a":"\u0000"}"#, r#"{"\u0000":1}"#, r#""\\\u0000""#, r#""\n\u0000""#] {
+            assert!(refuse_in_json(input.as_bytes()).is_err(), "{input}");
+            let text = serde_json::from_str::<serde_json::Value>(input).expect("JSON").to_string();
             assert!(refuse_in_json(text.as_bytes()).is_err(), "{text}");
         }
-        for free in [r#""\\u0000""#, r#""\u00001""#, r#""\u0001""#, r#""u0000""#, "\"\\", ""] {
-            let holds = serde_json::from_str::<String>(free).is_ok_and(|text| text.contains('\0'));
-            assert_eq!(refuse_in_json(free.as_bytes()).is_err(), holds, "{free}");
+        for input in [r#""\\u0000""#, r#""\u00001""#, r#""\u0001""#, r#""u0000""#, "\"\\", ""] {
+            let holds = serde_json::from_str::<String>(input).is_ok_and(|text| text.contains('\0'));
+            assert_eq!(refuse_in_json(input.as_bytes()).is_err(), holds, "{input}");
         }
         assert!(refuse_encoded(b"a=%00").is_err() && refuse_encoded(b"\0").is_err());
         assert!(refuse_encoded(b"a=%2500&b=%0a%30").is_ok());

@@ -41,7 +41,7 @@ const LOOKS: QueueLimits = QueueLimits {
 
 /// The subject of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum StreamSubject {
     /// A job.
     Job(JobId),
     /// A consortium, with its jobs, budgets and questions.
@@ -50,7 +50,7 @@ pub enum Subject {
 
 /// The state of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SubjectState {
     /// A version that differs whenever the state differs.
     pub version: String,
     /// The state as JSON.
@@ -58,15 +58,15 @@ pub struct Seen {
 }
 
 /// Receives the newest state of a subject; `None` before the first query.
-pub type News = watch::Receiver<Option<Arc<Seen>>>;
+pub type UpdateReceiver = watch::Receiver<Option<Arc<SubjectState>>>;
 /// Sends the newest state of a subject.
-pub type Desk = watch::Sender<Option<Arc<Seen>>>;
+pub type UpdateSender = watch::Sender<Option<Arc<SubjectState>>>;
 
 /// The subjects of the event streams in this process.
 #[derive(Debug)]
-pub struct Watchers {
-    subjects: Mutex<HashMap<Subject, Desk>>,
-    seats: Mutex<TakenSeats>,
+pub struct EventHub {
+    subjects: Mutex<HashMap<StreamSubject, UpdateSender>>,
+    streams: Mutex<OpenStreams>,
     looks: FairQueue,
 }
 
@@ -81,10 +81,10 @@ pub struct StreamCaller {
     pub address: IpAddr,
 }
 
-impl Watchers {
+impl EventHub {
     /// Makes an empty registry.
     pub fn new(timings: QueueTimings) -> Self {
-        Self { subjects: Mutex::default(), seats: Mutex::default(), looks: FairQueue::new(LOOKS, timings) }
+        Self { subjects: Mutex::default(), streams: Mutex::default(), looks: FairQueue::new(LOOKS, timings) }
     }
 
     /// Returns the queue of queries.
@@ -93,63 +93,63 @@ impl Watchers {
     }
 
     /// Subscribes to a subject. The first subscriber also gets the sender and must query for all.
-    pub fn join(&self, subject: Subject) -> (News, Option<Desk>) {
+    pub fn join(&self, subject: StreamSubject) -> (UpdateReceiver, Option<UpdateSender>) {
         let mut subjects = lock(&self.subjects);
-        if let Some(desk) = subjects.get(&subject) {
-            return (desk.subscribe(), None);
+        if let Some(sender) = subjects.get(&subject) {
+            return (sender.subscribe(), None);
         }
-        let (desk, news) = watch::channel(None);
-        subjects.insert(subject, desk.clone());
-        (news, Some(desk))
+        let (sender, updates) = watch::channel(None);
+        subjects.insert(subject, sender.clone());
+        (updates, Some(sender))
     }
 
-    /// Returns whether a subject has no subscribers. In that case it is removed, and its querying task stops.
-    pub fn is_left(&self, subject: Subject) -> bool {
+    /// Removes a subject without subscribers, whose querying task stops. Returns whether it was removed.
+    pub fn remove_unused(&self, subject: StreamSubject) -> bool {
         let mut subjects = lock(&self.subjects);
-        let left = subjects.get(&subject).is_none_or(|desk| desk.receiver_count() == 0);
-        if left {
+        let is_unused = subjects.get(&subject).is_none_or(|sender| sender.receiver_count() == 0);
+        if is_unused {
             subjects.remove(&subject);
         }
-        left
+        is_unused
     }
 
     /// Counts a stream of a member until the permit is dropped.
     ///
     /// # Errors
     /// [`StreamRefusal`] names the exceeded limit.
-    pub fn sit(self: &Arc<Self>, caller: StreamCaller) -> Result<Seat, StreamRefusal> {
+    pub fn acquire(self: &Arc<Self>, caller: StreamCaller) -> Result<StreamPermit, StreamRefusal> {
         let StreamCaller { member, organization, address } = caller;
         let network = network_of(address);
-        let mut seats = lock(&self.seats);
-        let of_member = seats.by_member.get(&member).copied().unwrap_or_default();
-        let of_network = seats.by_network.get(&network).copied().unwrap_or_default();
+        let mut streams = lock(&self.streams);
+        let of_member = streams.by_member.get(&member).copied().unwrap_or_default();
+        let of_network = streams.by_network.get(&network).copied().unwrap_or_default();
         if of_member >= MOST_STREAMS {
             return Err(StreamRefusal::Member);
         }
-        let of_organization = organization.and_then(|id| seats.by_organization.get(&id).copied()).unwrap_or_default();
+        let of_organization = organization.and_then(|id| streams.by_organization.get(&id).copied()).unwrap_or_default();
         if of_organization >= MOST_STREAMS_OF_ORGANIZATION {
             return Err(StreamRefusal::Organization);
         }
         if of_network >= MOST_STREAMS_OF_ADDRESS {
             return Err(StreamRefusal::Address);
         }
-        if seats.total >= MOST_STREAMS_IN_ALL {
+        if streams.total >= MOST_STREAMS_IN_ALL {
             return Err(StreamRefusal::Total);
         }
-        seats.total += 1;
-        seats.by_member.insert(member, of_member + 1);
-        seats.by_network.insert(network, of_network + 1);
+        streams.total += 1;
+        streams.by_member.insert(member, of_member + 1);
+        streams.by_network.insert(network, of_network + 1);
         if let Some(id) = organization {
-            seats.by_organization.insert(id, of_organization + 1);
+            streams.by_organization.insert(id, of_organization + 1);
         }
-        drop(seats);
-        Ok(Seat { watchers: Arc::clone(self), member, organization, network })
+        drop(streams);
+        Ok(StreamPermit { hub: Arc::clone(self), member, organization, network })
     }
 }
 
 /// The open streams.
 #[derive(Debug, Default)]
-struct TakenSeats {
+struct OpenStreams {
     total: u32,
     by_member: HashMap<MemberId, u32>,
     by_organization: HashMap<OrganizationId, u32>,
@@ -197,21 +197,21 @@ impl From<StreamRefusal> for Problem {
 
 /// The permit of a counted stream.
 #[derive(Debug)]
-pub struct Seat {
-    watchers: Arc<Watchers>,
+pub struct StreamPermit {
+    hub: Arc<EventHub>,
     member: MemberId,
     organization: Option<OrganizationId>,
     network: IpAddr,
 }
 
-impl Drop for Seat {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut seats = lock(&self.watchers.seats);
-        seats.total -= 1;
-        release(&mut seats.by_member, &self.member);
-        release(&mut seats.by_network, &self.network);
+        let mut streams = lock(&self.hub.streams);
+        streams.total -= 1;
+        release(&mut streams.by_member, &self.member);
+        release(&mut streams.by_network, &self.network);
         if let Some(id) = &self.organization {
-            release(&mut seats.by_organization, id);
+            release(&mut streams.by_organization, id);
         }
     }
 }
@@ -239,30 +239,31 @@ mod tests {
     use uuid::Uuid;
 
     use super::{
-        MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, StreamCaller,
-        StreamRefusal, Subject, Watchers, lock,
+        EventHub, MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION,
+        StreamCaller, StreamRefusal, StreamSubject, lock,
     };
     use crate::fairness::QueueTimings;
 
     #[test]
-    fn a_subject_is_looked_at_by_one_for_all_until_nobody_watches() {
-        let (watchers, subject) = (watchers(), Subject::Job(JobId(Uuid::nil())));
-        let (first, desk) = watchers.join(subject);
-        let (second, none) = watchers.join(subject);
-        assert!(desk.is_some() && none.is_none());
+    fn subject_has_one_querying_task_until_the_last_stream_ends() {
+        let hub = hub();
+        let subject = StreamSubject::Job(JobId(Uuid::nil()));
+        let (first, sender) = hub.join(subject);
+        let (second, none) = hub.join(subject);
+        assert!(sender.is_some() && none.is_none());
         drop(first);
-        assert!(!watchers.is_left(subject));
+        assert!(!hub.remove_unused(subject));
         drop(second);
-        assert!(watchers.is_left(subject));
-        assert!(watchers.join(subject).1.is_some(), "the next one looks again");
+        assert!(hub.remove_unused(subject));
+        assert!(hub.join(subject).1.is_some(), "the next one looks again");
     }
 
     fn member(number: u32) -> MemberId {
         MemberId(Uuid::from_u128(number.into()))
     }
 
-    fn watchers() -> Watchers {
-        Watchers::new(QueueTimings::default())
+    fn hub() -> EventHub {
+        EventHub::new(QueueTimings::default())
     }
 
     /// Returns a member without an organization.
@@ -275,56 +276,55 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_so_many_streams_and_one_that_ends_makes_room() {
-        let watchers = Arc::new(watchers());
-        let sit = |number| watchers.sit(caller(1, number));
-        let mut seats: Vec<_> = (0..MOST_STREAMS).map(|number| sit(number).expect("there is room")).collect();
-        assert_eq!(sit(99).expect_err("one more"), StreamRefusal::Member);
-        assert!(watchers.sit(caller(2, 1)).is_ok());
-        seats.pop();
-        assert!(sit(99).is_ok());
+    fn member_beyond_its_streams_is_refused() {
+        let hub = Arc::new(hub());
+        let acquire = |number| hub.acquire(caller(1, number));
+        let mut streams: Vec<_> = (0..MOST_STREAMS).map(|number| acquire(number).expect("there is room")).collect();
+        assert_eq!(acquire(99).expect_err("one more"), StreamRefusal::Member);
+        assert!(hub.acquire(caller(2, 1)).is_ok());
+        streams.pop();
+        assert!(acquire(99).is_ok());
     }
 
     #[test]
     fn organization_beyond_its_streams_is_refused() {
-        let watchers = Arc::new(watchers());
-        let of = |organization: u128, number| StreamCaller {
+        let hub = Arc::new(hub());
+        let caller_of = |organization: u128, number| StreamCaller {
             organization: Some(OrganizationId(Uuid::from_u128(organization))),
             ..caller(number, number)
         };
-        let mut seats: Vec<_> = (0..MOST_STREAMS_OF_ORGANIZATION)
-            .map(|number| watchers.sit(of(1, number)).expect("there is room"))
+        let mut streams: Vec<_> = (0..MOST_STREAMS_OF_ORGANIZATION)
+            .map(|number| hub.acquire(caller_of(1, number)).expect("there is room"))
             .collect();
-        let refusal = watchers.sit(of(1, 9999)).expect_err("one more");
+        let refusal = hub.acquire(caller_of(1, 9999)).expect_err("one more");
         assert_eq!(refusal, StreamRefusal::Organization);
         assert_eq!(Problem::from(refusal).code, Code::RateLimited);
-        assert!(watchers.sit(of(2, 9999)).is_ok());
-        seats.pop();
-        assert!(watchers.sit(of(1, 9999)).is_ok());
-        seats.clear();
-        assert!(lock(&watchers.seats).by_organization.is_empty(), "what is not taken is not kept");
+        assert!(hub.acquire(caller_of(2, 9999)).is_ok());
+        streams.pop();
+        assert!(hub.acquire(caller_of(1, 9999)).is_ok());
+        streams.clear();
+        assert!(lock(&hub.streams).by_organization.is_empty(), "the counts are removed");
     }
 
     #[test]
-    fn address_has_so_many_streams_whoever_reads_them() {
-        let watchers = Arc::new(watchers());
-        let mut seats: Vec<_> = (0..MOST_STREAMS_OF_ADDRESS)
-            .map(|number| watchers.sit(caller(number, 1)).expect("there is room"))
-            .collect();
-        assert_eq!(watchers.sit(caller(9999, 1)).expect_err("one more"), StreamRefusal::Address);
-        assert!(watchers.sit(caller(9999, 2)).is_ok());
-        seats.clear();
-        assert!(watchers.sit(caller(9999, 1)).is_ok());
-        assert!(lock(&watchers.seats).by_network.is_empty(), "what is not taken is not kept");
+    fn address_beyond_its_streams_is_refused() {
+        let hub = Arc::new(hub());
+        let mut streams: Vec<_> =
+            (0..MOST_STREAMS_OF_ADDRESS).map(|number| hub.acquire(caller(number, 1)).expect("there is room")).collect();
+        assert_eq!(hub.acquire(caller(9999, 1)).expect_err("one more"), StreamRefusal::Address);
+        assert!(hub.acquire(caller(9999, 2)).is_ok());
+        streams.clear();
+        assert!(hub.acquire(caller(9999, 1)).is_ok());
+        assert!(lock(&hub.streams).by_network.is_empty(), "the counts are removed");
     }
 
     #[test]
-    fn replica_has_so_many_streams_in_all() {
-        let watchers = Arc::new(watchers());
+    fn replica_beyond_its_streams_is_refused() {
+        let hub = Arc::new(hub());
         let _seats: Vec<_> = (0..MOST_STREAMS_IN_ALL)
-            .map(|number| watchers.sit(caller(number, number)).expect("there is room"))
+            .map(|number| hub.acquire(caller(number, number)).expect("there is room"))
             .collect();
-        let refusal = watchers.sit(caller(9999, 9999)).expect_err("one more");
+        let refusal = hub.acquire(caller(9999, 9999)).expect_err("one more");
         assert_eq!(refusal, StreamRefusal::Total);
         let problem = Problem::from(refusal);
         assert_eq!((problem.code, problem.retry_after), (Code::Unavailable, Some(10)));

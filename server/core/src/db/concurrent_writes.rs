@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use uuid::Uuid;
 
-use super::{BESIDE, Db, Tx, lock_job_log};
+use super::{CONCURRENT_WRITERS, Db, Tx, lock_job_log};
 use crate::error::Error;
 use crate::testing::on_both;
 
@@ -22,34 +22,34 @@ async fn sum(connection: &impl sea_orm::ConnectionTrait) -> Result<i64, DbErr> {
     Ok(row.try_get::<Option<i64>>("", "n")?.unwrap_or(0))
 }
 
-async fn made(db: &Db) {
+async fn make_table(db: &Db) {
     db.write("make", async |tx| Ok(tx.execute_unprepared(MAKE).await?)).await.expect("made");
 }
 
 on_both! {
-    async fn what_is_written_beside_the_writer_does_not_wait_for_its_turn(app: &TestApp) {
+    async fn concurrent_write_does_not_wait_for_the_writer(app: &TestApp) {
         let db = &app.ctx.db;
         if db.read().get_database_backend() != DbBackend::Postgres {
             return;
         }
-        made(db).await;
+        make_table(db).await;
         db.write("hold", async |tx| {
             tx.execute_unprepared("INSERT INTO counter VALUES (10)").await?;
             let other = db.clone();
-            let beside = tokio::spawn(async move {
-                other.beside("note", async |tx| Ok(tx.execute_unprepared("INSERT INTO counter VALUES (1)").await?)).await
+            let write = tokio::spawn(async move {
+                other.write_concurrent("note", async |tx| Ok(tx.execute_unprepared("INSERT INTO counter VALUES (1)").await?)).await
             });
-            beside.await.expect("no panic")?;
+            write.await.expect("no panic")?;
             assert_eq!(sum(db.read()).await?, 1, "that is committed, and this is not yet");
             Ok(())
         }).await.expect("written");
         assert_eq!(sum(db.read()).await.expect("read"), 11);
     }
 
-    async fn what_fails_beside_the_writer_leaves_nothing_behind(app: &TestApp) {
+    async fn failed_concurrent_write_is_rolled_back(app: &TestApp) {
         let db = &app.ctx.db;
-        made(db).await;
-        let failed: Result<(), Error> = db.beside("fail", async |tx| {
+        make_table(db).await;
+        let failed: Result<(), Error> = db.write_concurrent("fail", async |tx| {
             tx.execute_unprepared("INSERT INTO counter VALUES (1)").await?;
             Err(Error::wrong_state("no"))
         }).await;
@@ -57,40 +57,43 @@ on_both! {
         assert_eq!(sum(db.read()).await.expect("read"), 0);
     }
 
-    async fn four_are_beside_the_writer_at_once_and_a_fifth_waits(app: &TestApp) {
+    async fn four_concurrent_writes_run_and_a_fifth_waits(app: &TestApp) {
         let db = &app.ctx.db;
         if db.read().get_database_backend() != DbBackend::Postgres {
             return;
         }
-        let (inside, done) = (Arc::new(AtomicU32::new(0)), Arc::new(Semaphore::new(0)));
-        let five: Vec<_> = (0..=BESIDE).map(|_| {
-            let (db, inside, done) = (db.clone(), Arc::clone(&inside), Arc::clone(&done));
+        let inside = Arc::new(AtomicU32::new(0));
+        let end = Arc::new(Semaphore::new(0));
+        let five: Vec<_> = (0..=CONCURRENT_WRITERS).map(|_| {
+            let db = db.clone();
+            let inside = Arc::clone(&inside);
+            let end = Arc::clone(&end);
             tokio::spawn(async move {
-                db.beside("stay", async |_| {
+                db.write_concurrent("stay", async |_| {
                     inside.fetch_add(1, Ordering::Relaxed);
-                    done.acquire().await.expect("it stays open").forget();
+                    end.acquire().await.expect("it stays open").forget();
                     Ok(())
                 }).await
             })
         }).collect();
-        while inside.load(Ordering::Relaxed) < BESIDE {
+        while inside.load(Ordering::Relaxed) < CONCURRENT_WRITERS {
             yield_now().await;
         }
         for _ in 0..20 {
             db.ping().await.expect("the database answers");
-            assert_eq!(inside.load(Ordering::Relaxed), BESIDE, "the fifth waits");
+            assert_eq!(inside.load(Ordering::Relaxed), CONCURRENT_WRITERS, "the fifth waits");
         }
-        done.add_permits(five.len());
+        end.add_permits(five.len());
         for one in five {
             one.await.expect("no panic").expect("its turn came");
         }
-        assert_eq!(inside.load(Ordering::Relaxed), BESIDE + 1);
+        assert_eq!(inside.load(Ordering::Relaxed), CONCURRENT_WRITERS + 1);
     }
 
     /// Read, yield, write, by the writer and concurrently: without the lock some of the forty increments would be lost.
-    async fn whoever_writes_in_a_jobs_log_is_alone_with_it(app: &TestApp) {
+    async fn job_log_has_one_writer_at_a_time(app: &TestApp) {
         let db = &app.ctx.db;
-        made(db).await;
+        make_table(db).await;
         db.write("begin", async |tx| Ok(tx.execute_unprepared("INSERT INTO counter VALUES (0)").await?)).await.expect("begun");
         let other = Db::connect(&app.ctx.config.database()).await.expect("connected");
         let job = Uuid::from_u128(u128::MAX);
@@ -104,7 +107,7 @@ on_both! {
                     tx.execute_unprepared(&format!("UPDATE counter SET n = {}", n + 1)).await?;
                     Ok::<_, Error>(())
                 };
-                if number % 2 == 0 { db.beside("count", count).await } else { db.write("count", count).await }
+                if number % 2 == 0 { db.write_concurrent("count", count).await } else { db.write("count", count).await }
             })
         });
         for writer in futures::future::join_all(writers).await {

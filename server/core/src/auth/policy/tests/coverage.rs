@@ -9,7 +9,7 @@ const EFFECTS: [&str; 8] =
     [".insert(", ".update(", ".exec(", "exec_without", "delete_by_id(", "delete_many(", "record(", "note("];
 
 /// A function of the service layer with the caller as an argument.
-struct Function {
+struct ServiceFunction {
     file: String,
     /// The first part of its path: `job` for `job.rs` and for all files in `job/`.
     room: String,
@@ -19,7 +19,7 @@ struct Function {
     body: String,
 }
 
-impl Function {
+impl ServiceFunction {
     fn key(&self) -> (String, String) {
         (self.file.clone(), self.name.clone())
     }
@@ -29,34 +29,34 @@ fn in_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-fn functions(sources: &[(String, String)]) -> Vec<Function> {
-    let mut found = Vec::new();
+fn functions(sources: &[(String, String)]) -> Vec<ServiceFunction> {
+    let mut list = Vec::new();
     for (file, text) in sources {
         let path = file.rsplit("src/service/").next().unwrap_or_default();
         let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate() {
-            let mut said = line.trim_start();
-            let end = format!("{}}}", &line[..line.len() - said.len()]);
+            let mut declaration = line.trim_start();
+            let end = format!("{}}}", &line[..line.len() - declaration.len()]);
             for word in ["pub(crate) ", "pub(super) ", "pub ", "async "] {
-                said = said.strip_prefix(word).unwrap_or(said);
+                declaration = declaration.strip_prefix(word).unwrap_or(declaration);
             }
-            let Some(said) = said.strip_prefix("fn ") else { continue };
+            let Some(declaration) = declaration.strip_prefix("fn ") else { continue };
             let whole: Vec<&str> = lines[at..].iter().copied().take_while(|line| *line != end).collect();
             let whole = whole.join("\n");
             let Some((_, body)) = whole.split_once('{').filter(|(head, _)| head.contains("actor: &Actor")) else {
                 continue;
             };
-            found.push(Function {
+            list.push(ServiceFunction {
                 file: file.clone(),
                 room: room.to_owned(),
-                name: said.chars().take_while(|letter| in_word(*letter)).collect(),
+                name: declaration.chars().take_while(|letter| in_word(*letter)).collect(),
                 operation: line.starts_with("pub async fn "),
                 body: body.to_owned(),
             });
         }
     }
-    found
+    list
 }
 
 /// Returns the text up to the parenthesis that closes the one before `text`.
@@ -76,18 +76,18 @@ fn arguments(text: &str) -> &str {
 }
 
 /// Returns whether every function to which `path` may refer, as written in `room`, is in `asking`.
-fn leads_to_asking(path: &str, room: &str, all: &[Function], asking: &BTreeSet<(String, String)>) -> bool {
+fn leads_to_asking(path: &str, room: &str, all: &[ServiceFunction], asking: &BTreeSet<(String, String)>) -> bool {
     let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
     let module = module.rsplit("::").next().unwrap_or_default();
     let there = if all.iter().any(|function| function.room == module) { module } else { room };
-    let named: Vec<&Function> = all.iter().filter(|function| function.name == name).collect();
-    let own: Vec<&Function> = named.iter().copied().filter(|function| function.room == there).collect();
-    let meant = if own.is_empty() { named } else { own };
-    !meant.is_empty() && meant.iter().all(|function| asking.contains(&function.key()))
+    let candidates: Vec<&ServiceFunction> = all.iter().filter(|function| function.name == name).collect();
+    let own: Vec<&ServiceFunction> = candidates.iter().copied().filter(|function| function.room == there).collect();
+    let targets = if own.is_empty() { candidates } else { own };
+    !targets.is_empty() && targets.iter().all(|function| asking.contains(&function.key()))
 }
 
 /// Returns whether the function calls the policy before it changes anything.
-fn asks(function: &Function, all: &[Function], asking: &BTreeSet<(String, String)>) -> bool {
+fn asks(function: &ServiceFunction, all: &[ServiceFunction], asking: &BTreeSet<(String, String)>) -> bool {
     let body = &function.body;
     let before = &body[..EFFECTS.iter().filter_map(|effect| body.find(effect)).min().unwrap_or(body.len())];
     before.contains("policy::check(")
@@ -99,18 +99,18 @@ fn asks(function: &Function, all: &[Function], asking: &BTreeSet<(String, String
 }
 
 /// Returns the number of operations, and the names of those that do not call the policy.
-fn unasked(sources: &[(String, String)]) -> (usize, Vec<String>) {
+fn find_unchecked(sources: &[(String, String)]) -> (usize, Vec<String>) {
     let all = functions(sources);
     let mut asking = BTreeSet::new();
     loop {
         let more: BTreeSet<_> =
-            all.iter().filter(|function| asks(function, &all, &asking)).map(Function::key).collect();
+            all.iter().filter(|function| asks(function, &all, &asking)).map(ServiceFunction::key).collect();
         if more == asking {
             break;
         }
         asking = more;
     }
-    let operations: Vec<&Function> = all.iter().filter(|function| function.operation).collect();
+    let operations: Vec<&ServiceFunction> = all.iter().filter(|function| function.operation).collect();
     let silent = operations.iter().filter(|function| !asking.contains(&function.key()));
     (operations.len(), silent.map(|function| format!("{} in {}", function.name, function.file)).collect())
 }
@@ -118,7 +118,7 @@ fn unasked(sources: &[(String, String)]) -> (usize, Vec<String>) {
 #[test]
 fn every_operation_of_a_member_asks_the_policy() {
     let sources: Vec<_> = super::service().into_iter().filter(|(file, _)| !file.contains("/tests/")).collect();
-    let (operations, silent) = unasked(&sources);
+    let (operations, silent) = find_unchecked(&sources);
     assert_eq!(silent, Vec::<String>::new(), "these do not ask the policy before they change anything");
     assert!(operations > 100, "only {operations} operations were found: has the layout changed?");
 }
@@ -142,7 +142,7 @@ fn an_operation_that_asks_late_or_not_at_all_is_found() {
     ];
     let sources = [("src/service/one.rs", one.concat()), ("src/service/two.rs", two.concat())];
     let sources = sources.map(|(file, text)| (file.to_owned(), text));
-    let (operations, silent) = unasked(&sources);
+    let (operations, silent) = find_unchecked(&sources);
     let silent: Vec<&str> = silent.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!((operations, silent), (9, vec!["late", "by_late", "never", "shared", "by_shared"]));
 }

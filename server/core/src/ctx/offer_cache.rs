@@ -10,46 +10,46 @@ use uuid::Uuid;
 
 /// The newest query's result, and the time at which the query began.
 #[derive(Default)]
-pub struct Board(Mutex<Option<(Instant, Arc<Posted>)>>);
+pub struct OfferCache(Mutex<Option<(Instant, Arc<CachedOffers>)>>);
 
 /// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Posted {
+pub struct CachedOffers {
     /// The public key of each worker that is not retired.
     pub keys: HashMap<Uuid, String>,
     /// Possible offers, by worker.
-    pub due: HashMap<Uuid, Vec<Due>>,
+    pub due: HashMap<Uuid, Vec<CachedOffer>>,
 }
 
 /// A possible offer to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
+pub enum CachedOffer {
     /// A decision about the job whose manifest has this digest.
     Proposal(String),
     /// Work, with the token of its current lease, if any.
     Work(Option<String>),
 }
 
-impl Board {
-    /// Returns the result of a query that began at `since` or later; runs `look` if there is none.
+impl OfferCache {
+    /// Returns the result of a query that began at `since` or later; runs `query` if there is none.
     ///
     /// # Errors
-    /// Those of `look`.
-    pub async fn since<E>(
+    /// Those of `query`.
+    pub async fn load_since<E>(
         &self,
         since: Instant,
-        look: impl Future<Output = Result<Posted, E>>,
-    ) -> Result<Arc<Posted>, E> {
+        query: impl Future<Output = Result<CachedOffers, E>>,
+    ) -> Result<Arc<CachedOffers>, E> {
         let mut newest = self.0.lock().await;
-        if let Some((at, posted)) = &*newest
+        if let Some((at, offers)) = &*newest
             && *at >= since
         {
-            return Ok(Arc::clone(posted));
+            return Ok(Arc::clone(offers));
         }
         let at = Instant::now();
-        let posted = Arc::new(look.await?);
-        *newest = Some((at, Arc::clone(&posted)));
-        Ok(posted)
+        let offers = Arc::new(query.await?);
+        *newest = Some((at, Arc::clone(&offers)));
+        Ok(offers)
     }
 }
 
@@ -61,24 +61,28 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Board, Posted};
+    use super::{CachedOffers, OfferCache};
 
     #[tokio::test]
-    async fn all_who_ask_at_one_moment_share_a_look_and_who_asks_later_gets_a_new_one() {
-        let (board, looks) = (Board::default(), AtomicU32::new(0));
-        let look = async || {
-            looks.fetch_add(1, Ordering::Relaxed);
+    async fn concurrent_loads_share_a_query_and_a_later_one_repeats_it() {
+        let cache = OfferCache::default();
+        let queries = AtomicU32::new(0);
+        let query = async || {
+            queries.fetch_add(1, Ordering::Relaxed);
             // The other callers arrive meanwhile.
             tokio::task::yield_now().await;
-            Ok::<_, Infallible>(Posted::default())
+            Ok::<_, Infallible>(CachedOffers::default())
         };
-        let asked = Instant::now();
-        let (one, two, three) =
-            tokio::join!(board.since(asked, look()), board.since(asked, look()), board.since(asked, look()));
+        let start = Instant::now();
+        let (one, two, three) = tokio::join!(
+            cache.load_since(start, query()),
+            cache.load_since(start, query()),
+            cache.load_since(start, query())
+        );
         assert!(one.is_ok() && two.is_ok() && three.is_ok());
-        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        assert_eq!(queries.load(Ordering::Relaxed), 1);
         let later = Instant::now() + Duration::from_nanos(1);
-        assert!(board.since(later, look()).await.is_ok());
-        assert_eq!(looks.load(Ordering::Relaxed), 2);
+        assert!(cache.load_since(later, query()).await.is_ok());
+        assert_eq!(queries.load(Ordering::Relaxed), 2);
     }
 }

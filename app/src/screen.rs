@@ -132,12 +132,12 @@ where
             Ok(desk) => Arc::new(desk),
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
             Err(problem) if problem.code == Code::SecondFactorMissing => return to_security(),
-            Err(problem) => return bare(problem.title.clone(), word, told(problem)),
+            Err(problem) => return bare(problem.title.clone(), word, problem_view(problem)),
         };
         let sheet = match build(Arc::clone(&desk)).await {
             Ok(sheet) => sheet,
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
-            Err(problem) => Sheet::new(problem.title.clone(), told(problem)),
+            Err(problem) => Sheet::new(problem.title.clone(), problem_view(problem)),
         };
         match &desk.member {
             Some(member) if place != Place::Outside => framed(sheet, place, &desk, member, word),
@@ -177,7 +177,7 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
 }
 
 /// Renders a problem on a page, and sets its status on the response.
-fn told(problem: Problem) -> AnyView {
+fn problem_view(problem: Problem) -> AnyView {
     if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
         response.set_status(status);
     }

@@ -14,7 +14,7 @@ use undertone_api::question::QuestionProgress;
 pub(crate) use answer::annotate;
 
 use super::render_empty;
-use crate::answer::part::{KAPPA, said_kappa};
+use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
 use crate::screen::{Desk, Place, Sheet, screen};
@@ -66,7 +66,7 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
                     <span>{format!("{} of {}", words::count(asking.answered), words::count(asking.asked))}</span>
                 </td>
                 <td data-label="by">{describe_annotators(asking)}</td>
-                <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{said_kappa(kappa)} }.into_any())}</span></td>
+                <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{format_kappa(kappa)} }.into_any())}</span></td>
             </tr>
         }
     });

@@ -7,7 +7,7 @@ use undertone_api::question::{AnnotationQueue, Label};
 
 use super::exchange;
 use crate::answer::Answering;
-use crate::answer::part::{At, buttons};
+use crate::answer::part::{AnnotatorPosition, buttons};
 use crate::call::native;
 use crate::screen::{Place, Sheet, screen};
 use crate::{path, viewer};
@@ -28,7 +28,7 @@ pub(crate) fn annotate() -> AnyView {
         let member = desk.member()?;
         let job: JobId = desk.id("job")?;
         let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
-        let position = At::new(consortium, job, &state.trail, state.first);
+        let position = AnnotatorPosition::new(consortium, job, &state.trail, state.first);
         let queue = desk.backend.queue(job).await?;
         let turn = native::turn(desk.backend.as_ref(), &queue, &position, "").await?;
         let first = native::text(&turn)?;

@@ -294,11 +294,11 @@ mod tests {
     fn answers_are_taken_back_in_the_order_they_were_not_given() {
         let two = position().after_answer(question(1)).after_answer(question(2));
         assert_eq!(two.trail, [question(2), question(1)]);
-        let one = two.undone();
+        let one = two.after_undo();
         assert_eq!((one.first, one.trail.clone()), (Some(question(2)), vec![question(1)]));
         let read = AnnotatorPosition::new(one.consortium, one.job, &one.carried(), one.first);
         assert_eq!(read, one, "the form carries it");
-        assert_eq!(one.undone().undone().first, None, "there is nothing more to take back");
+        assert_eq!(one.after_undo().after_undo().first, None, "there is nothing more to take back");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::exchange;
 use crate::answer::Answering;
 use crate::answer::part::{AnnotatorPosition, buttons};
 use crate::call::native;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer};
 
 /// The state that a browser without a script keeps in the address.
@@ -23,7 +23,7 @@ struct AnswerState {
 
 /// Renders the page.
 pub(crate) fn annotate() -> AnyView {
-    screen(Place::Questions, async |desk| {
+    render_page(PagePlace::Questions, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let job: JobId = desk.id("job")?;
@@ -45,7 +45,7 @@ pub(crate) fn annotate() -> AnyView {
             </div>
             {others}
         };
-        Ok(Sheet::new(title, body).with_keys(&[
+        Ok(PageContent::new(title, body).with_keys(&[
             ("1 2 …", "choose the label with this key"),
             ("u", "unsure: no label can be chosen"),
             ("s", "skip: leave the question to others"),

@@ -21,7 +21,7 @@ use leptos::task::spawn_local;
 use leptos::web_sys::HtmlFormElement;
 use serde::{Deserialize, Serialize};
 
-use crate::call::ask::{self, Answered};
+use crate::call::ask::{self, ServerReply};
 
 /// The address to which answers are posted.
 const ANNOTATE: &str = "/ui/annotate";
@@ -95,9 +95,9 @@ fn alive(first: Turn, children: Children) -> impl IntoView {
 }
 
 /// Applies the reply to an answer: the next question, or the reason why it was rejected.
-fn take(turn: RwSignal<Turn>, came: Option<Answered>, form: &HtmlFormElement) {
+fn take(turn: RwSignal<Turn>, came: Option<ServerReply>, form: &HtmlFormElement) {
     match came {
-        Some(Answered { done: true, text }) => {
+        Some(ServerReply { done: true, text }) => {
             if let Ok(next) = serde_json::from_str(&text) {
                 turn.set(next);
                 form.reset();

@@ -66,9 +66,9 @@ mod tests {
     fn every_file_the_style_sheet_names_is_served() {
         let style = assets().iter().find(|asset| asset.path == super::STYLE).expect("there is a style sheet");
         let text = std::str::from_utf8(style.bytes).expect("the style sheet is text");
-        let named: Vec<_> = text.split("url(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert!(!named.is_empty());
-        for name in named {
+        let addresses: Vec<_> = text.split("url(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(!addresses.is_empty());
+        for name in addresses {
             assert!(assets().iter().any(|asset| asset.path == name), "{name} is not served");
         }
     }

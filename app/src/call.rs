@@ -111,7 +111,11 @@ pub async fn accept(
 /// # Errors
 /// The backend's [`Problem`].
 #[server(prefix = "/ui", endpoint = "found")]
-pub async fn found(name: String, #[server(default)] description: String, organization: String) -> Result<(), Fault> {
+pub async fn create_consortium(
+    name: String,
+    #[server(default)] description: String,
+    organization: String,
+) -> Result<(), Fault> {
     // The field holds the id of an existing organization, or the name of a new one.
     let existing = organization.parse().ok();
     let consortium = undertone_api::consortium::NewConsortium {
@@ -140,8 +144,8 @@ pub async fn attest_overlap(
         Ok(overlap) => backend.attest(consortium, undertone_api::consortium::NewOverlap { overlap, statement }).await,
         Err(problem) => Err(problem),
     };
-    let said = "It is declared, with your name. Certificates made from now on say so.".to_owned();
-    native::land(answer, |_| crate::path::overview(consortium), Some(said))
+    let notice = "It is declared, with your name. Certificates made from now on say so.".to_owned();
+    native::land(answer, |_| crate::path::overview(consortium), Some(notice))
 }
 
 /// Makes a link for an organization to join.
@@ -193,8 +197,8 @@ pub async fn invite_member(
 pub async fn enrol(consortium: ConsortiumId, organization: OrganizationId, name: String) -> Result<(), Fault> {
     let worker = undertone_api::worker::NewEnrolment { name: name.clone() };
     let answer = crate::backend::backend()?.enrol(organization, worker).await;
-    let shown = answer.map(|enrolment| native::show_token(name, enrolment));
-    native::land(shown, |()| crate::path::organization(consortium, organization), None)
+    let answer = answer.map(|enrolment| native::show_token(name, enrolment));
+    native::land(answer, |()| crate::path::organization(consortium, organization), None)
 }
 
 /// Sets or raises a lifetime limit.
@@ -214,13 +218,13 @@ pub async fn set_budget(
         Ok(budget) => backend.set_budget(dataset, budget).await,
         Err(problem) => Err(problem),
     };
-    let said = format!(
+    let notice = format!(
         "The lifetime limit for {} is now ε {} at δ {}.",
         crate::words::each(unit),
         crate::words::limit(epsilon),
         crate::words::delta(delta)
     );
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }
 
 /// Clears a dataset that an audit has frozen.
@@ -230,8 +234,8 @@ pub async fn set_budget(
 #[server(prefix = "/ui", endpoint = "clear-freeze")]
 pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.clear_freeze(dataset, undertone_api::freeze::ClearFreeze { reason }).await;
-    let said = "The dataset may be used again in this consortium; its site clears a freeze of its own.".to_owned();
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
+    let notice = "The dataset may be used again in this consortium; its site clears a freeze of its own.".to_owned();
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }
 
 /// Approves a job for a dataset.
@@ -282,8 +286,8 @@ pub async fn cancel(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "propose-again")]
 pub async fn propose_again(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.propose_again(consortium, job).await;
-    let said = "The same job is proposed again; its owners are asked.".to_owned();
-    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
+    let notice = "The same job is proposed again; its owners are asked.".to_owned();
+    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(notice))
 }
 
 /// Answers a question of a job, or undoes the last answer, and returns the next [`Turn`](crate::answer::Turn) as JSON.
@@ -300,8 +304,8 @@ pub async fn annotate(
     answer: String,
 ) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
-    let at = crate::answer::part::At::new(consortium, job, &trail, question);
-    native::answered(native::annotate(backend.as_ref(), at, &answer, &typed).await).await
+    let at = crate::answer::part::AnnotatorPosition::new(consortium, job, &trail, question);
+    native::finish_annotation(native::annotate(backend.as_ref(), at, &answer, &typed).await).await
 }
 
 /// Returns the current question of a job: a [`Turn`](crate::answer::Turn) as JSON.
@@ -311,7 +315,7 @@ pub async fn annotate(
 #[server(prefix = "/ui", endpoint = "turn", input = GetUrl)]
 pub async fn turn(consortium: ConsortiumId, job: JobId, #[server(default)] trail: String) -> Result<String, Fault> {
     let backend = crate::backend::backend()?;
-    let at = crate::answer::part::At::new(consortium, job, &trail, None);
+    let at = crate::answer::part::AnnotatorPosition::new(consortium, job, &trail, None);
     let queue = backend.queue(job).await?;
     Ok(native::text(&native::turn(backend.as_ref(), &queue, &at, "").await?)?)
 }
@@ -329,8 +333,8 @@ pub async fn import_labels(
 ) -> Result<(), Fault> {
     let name = Some(name.trim()).filter(|name| !name.is_empty());
     let answer = crate::backend::backend()?.import_labels(job, name, &labels).await;
-    let said = answer.as_ref().ok().map(native::imported);
-    native::land(answer, |_| crate::path::annotate(consortium, job), said)
+    let notice = answer.as_ref().ok().map(native::imported);
+    native::land(answer, |_| crate::path::annotate(consortium, job), notice)
 }
 
 /// Selects the light, dark or system theme.

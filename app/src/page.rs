@@ -59,13 +59,13 @@ pub(crate) use report::report;
 pub(crate) use review::review;
 pub(crate) use thresholds::thresholds;
 
-use crate::screen::{Place, Sheet, on_screen};
+use crate::screen::{PageContent, PagePlace, render_page_with};
 
 /// Renders the page for an unknown address.
 pub(crate) fn missing_page() -> AnyView {
-    on_screen(Place::Outside, ParamsMap::new(), async |_| {
+    render_page_with(PagePlace::Outside, ParamsMap::new(), async |_| {
         use undertone_api::problem::{Code, Problem};
-        Err::<Sheet, _>(Problem::new(Code::NotFound, "There is no page at this address."))
+        Err::<PageContent, _>(Problem::new(Code::NotFound, "There is no page at this address."))
     })
 }
 

@@ -22,7 +22,7 @@ use crate::path;
 
 /// The place of a page in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PagePlace {
     /// Before sign-in: no navigation.
     Outside,
     /// Not in any consortium.
@@ -50,7 +50,7 @@ pub(crate) enum Place {
 }
 
 /// The context of a page.
-pub(crate) struct Desk {
+pub(crate) struct PageContext {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) now: OffsetDateTime,
     member: Option<Member>,
@@ -62,7 +62,7 @@ pub(crate) struct Desk {
     pub(crate) unread: u64,
 }
 
-impl Desk {
+impl PageContext {
     /// Returns the signed-in member.
     pub(crate) fn member(&self) -> Answer<&Member> {
         self.member.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "Sign in to see this page."))
@@ -89,14 +89,14 @@ fn missing() -> Problem {
 }
 
 /// A page: its title and its content.
-pub(crate) struct Sheet {
+pub(crate) struct PageContent {
     pub(crate) title: String,
     pub(crate) body: AnyView,
     /// Keys of this page alone, with their actions.
     pub(crate) keys: Vec<(String, String)>,
 }
 
-impl Sheet {
+impl PageContent {
     pub(crate) fn new(title: impl Into<String>, body: impl IntoAny) -> Self {
         Self { title: title.into(), body: body.into_any(), keys: Vec::new() }
     }
@@ -109,19 +109,19 @@ impl Sheet {
 
 /// Renders a page: resolves the caller, redirects to the sign-in if required, frames the content, and shows problems
 /// with their status.
-pub(crate) fn screen<F, Fut>(place: Place, build: F) -> AnyView
+pub(crate) fn render_page<F, Fut>(place: PagePlace, build: F) -> AnyView
 where
-    F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
-    Fut: Future<Output = Answer<Sheet>> + Send + 'static,
+    F: FnOnce(Arc<PageContext>) -> Fut + Send + 'static,
+    Fut: Future<Output = Answer<PageContent>> + Send + 'static,
 {
-    on_screen(place, use_params_map().get_untracked(), build)
+    render_page_with(place, use_params_map().get_untracked(), build)
 }
 
-/// Renders like [`screen`], with given parameters of the address: for an address without a page.
-pub(crate) fn on_screen<F, Fut>(place: Place, params: ParamsMap, build: F) -> AnyView
+/// Renders like [`render_page`], with given parameters of the address: for an address without a page.
+pub(crate) fn render_page_with<F, Fut>(place: PagePlace, params: ParamsMap, build: F) -> AnyView
 where
-    F: FnOnce(Arc<Desk>) -> Fut + Send + 'static,
-    Fut: Future<Output = Answer<Sheet>> + Send + 'static,
+    F: FnOnce(Arc<PageContext>) -> Fut + Send + 'static,
+    Fut: Future<Output = Answer<PageContent>> + Send + 'static,
 {
     let (address, query) = use_context::<Parts>().map_or_else(Default::default, |parts| {
         (parts.uri.to_string(), parts.uri.query().unwrap_or_default().to_owned())
@@ -132,26 +132,26 @@ where
             Ok(desk) => Arc::new(desk),
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
             Err(problem) if problem.code == Code::SecondFactorMissing => return to_security(),
-            Err(problem) => return bare(problem.title.clone(), word, told(problem)),
+            Err(problem) => return bare(problem.title.clone(), word, problem_view(problem)),
         };
         let sheet = match build(Arc::clone(&desk)).await {
             Ok(sheet) => sheet,
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
-            Err(problem) => Sheet::new(problem.title.clone(), told(problem)),
+            Err(problem) => PageContent::new(problem.title.clone(), problem_view(problem)),
         };
         match &desk.member {
-            Some(member) if place != Place::Outside => framed(sheet, place, &desk, member, word),
+            Some(member) if place != PagePlace::Outside => framed(sheet, place, &desk, member, word),
             _ => bare(sheet.title, word, sheet.body),
         }
     })
     .into_any()
 }
 
-async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
+async fn desk(place: PagePlace, params: ParamsMap, query: String) -> Answer<PageContext> {
     let backend = backend()?;
     let now = backend.now();
     let member = backend.me().await?;
-    if place != Place::Outside && member.is_none() {
+    if place != PagePlace::Outside && member.is_none() {
         return Err(Problem::new(Code::Unauthenticated, "Sign in to see this page."));
     }
     let consortia = match member.as_ref() {
@@ -160,7 +160,8 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
             // A member who has yet to set up a second factor may open that page, and those without a sign-in; every
             // other redirects there.
             Err(problem)
-                if problem.code == Code::SecondFactorMissing && matches!(place, Place::Settings | Place::Outside) =>
+                if problem.code == Code::SecondFactorMissing
+                    && matches!(place, PagePlace::Settings | PagePlace::Outside) =>
             {
                 Vec::new()
             }
@@ -173,11 +174,11 @@ async fn desk(place: Place, params: ParamsMap, query: String) -> Answer<Desk> {
     };
     // The page works without this number.
     let unread = if member.is_some() { backend.unread().await.unwrap_or_default() } else { 0 };
-    Ok(Desk { backend, now, member, consortia, consortium, params, query, unread })
+    Ok(PageContext { backend, now, member, consortia, consortium, params, query, unread })
 }
 
 /// Renders a problem on a page, and sets its status on the response.
-fn told(problem: Problem) -> AnyView {
+fn problem_view(problem: Problem) -> AnyView {
     if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
         response.set_status(status);
     }

@@ -127,11 +127,11 @@ mod tests {
         let record = Standing { unit: PrivacyUnit::Record, ..speaker.clone() };
         let event = Event::Pure { epsilon: Epsilon::new(0.01).expect("in range") };
         let charge = |unit| Charge { unit, adjacency: speaker.adjacency, event: event.clone(), releases: 1 };
-        let said = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()]);
-        let [(text, true)] = &said[..] else { panic!("{said:?}") };
+        let sentences = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()]);
+        let [(text, true)] = &sentences[..] else { panic!("{sentences:?}") };
         assert!(text.contains("from ε") && text.contains("to ε"), "{text}");
-        let said = others(dataset, &charge(PrivacyUnit::Record), &[speaker.clone(), record.clone()]);
-        let [(text, false)] = &said[..] else { panic!("{said:?}") };
+        let sentences = others(dataset, &charge(PrivacyUnit::Record), &[speaker.clone(), record.clone()]);
+        let [(text, false)] = &sentences[..] else { panic!("{sentences:?}") };
         assert!(text.contains("propose the job with the unit `speaker`"), "{text}");
         assert!(others(dataset, &charge(PrivacyUnit::Speaker), std::slice::from_ref(&speaker)).is_empty());
     }

@@ -11,7 +11,7 @@ use crate::report::{Outcome, Report};
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;
-    let engine = runtime.block_on(support::engine::Engine::start())?;
+    let engine = runtime.block_on(support::engine::BrowserEngine::start())?;
     compositions::measure(report, &runtime, &engine)?;
     history::measure(report, &runtime, &engine)
 }

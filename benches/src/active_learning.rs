@@ -31,7 +31,7 @@ use undertone_worker::queries::rehearsal::{
 };
 
 use crate::report::{Outcome, Report};
-use log::Log;
+use log::SessionLog;
 
 /// The ε at which δ is computed.
 const EPSILON: f64 = 1.0;
@@ -41,14 +41,14 @@ const SEED: u64 = 20_261_121;
 const COMPARED: (f64, u32) = (0.5, 5);
 
 /// The requested sizes.
-struct Sizes {
+struct RequestedSizes {
     rehearsal: Rehearsal,
     batch: u32,
     golden: u32,
     rows: Option<usize>,
 }
 
-impl Sizes {
+impl RequestedSizes {
     fn from_environment() -> Result<Self, Box<dyn Error>> {
         Ok(Self {
             rehearsal: Rehearsal {
@@ -81,9 +81,9 @@ fn one<T: FromStr<Err: Error + 'static>>(name: &str, otherwise: &str) -> Result<
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     undertone_worker::memory::keep_large_blocks();
-    let sizes = Sizes::from_environment()?;
+    let sizes = RequestedSizes::from_environment()?;
     let began = Instant::now();
-    let log = Log::read(sizes.rows)?;
+    let log = SessionLog::read(sizes.rows)?;
     let work = tempfile::tempdir()?;
     let published = log::published(work.path())?;
     let ground = log.ground(&published);
@@ -112,7 +112,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// Reports the three figures for all pairs.
-fn pairs(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
+fn pairs(report: &mut Report, sizes: &RequestedSizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
     let began = Instant::now();
     let gate = Gate {
         sampling_rate: SamplingRate::ONE,
@@ -123,13 +123,13 @@ fn pairs(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut
     };
     let learner = sizes.learner(Acquisition::Entropy, true);
     let plan = RehearsalPlan { rehearsal: &sizes.rehearsal, gate: Some(&gate), learner: &learner };
-    let told = rehearse(ground, plan, sieve, &|_, _| true)?;
-    let comparison = told.iter().find(|pair| pair.baseline).and_then(last);
-    for pair in &told {
+    let rehearsal = rehearse(ground, plan, sieve, &|_, _| true)?;
+    let comparison = rehearsal.iter().find(|pair| pair.baseline).and_then(last);
+    for pair in &rehearsal {
         report.line(line(pair, comparison))?;
     }
-    let violations: u64 = told.iter().map(|pair| pair.violations).sum();
-    report.line(json!({ "pairs": told.len(), "violations": violations, "seconds": seconds(began) }))?;
+    let violations: u64 = rehearsal.iter().map(|pair| pair.violations).sum();
+    report.line(json!({ "pairs": rehearsal.len(), "violations": violations, "seconds": seconds(began) }))?;
     if violations > 0 {
         return Err(format!("{violations} queries were shown that have fewer than k kept rows").into());
     }
@@ -158,7 +158,12 @@ fn line(pair: &RehearsalResult, comparison: Option<f64>) -> Value {
 }
 
 /// Compares uncertainty, disagreement and random selection at equal labels, on the whole log and on one pool.
-fn acquisitions(report: &mut Report, sizes: &Sizes, ground: &PublicLog<'_>, sieve: &mut dyn GateTrial) -> Outcome {
+fn acquisitions(
+    report: &mut Report,
+    sizes: &RequestedSizes,
+    ground: &PublicLog<'_>,
+    sieve: &mut dyn GateTrial,
+) -> Outcome {
     let Rehearsal { questions, repeats, annotator_accuracy: accuracy, .. } = sizes.rehearsal;
     for (rate, threshold) in [(1.0, 1), COMPARED] {
         let (rate, least) = (SamplingRate::new(rate)?, NonZeroU32::new(threshold).ok_or("a threshold of 0")?);

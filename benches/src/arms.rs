@@ -21,17 +21,17 @@ mod scene;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::Job;
 use undertone_api::job::dp_sgd::Arm;
 use undertone_api::report::ReportFile;
 use undertone_privacy::PrivacyUnit;
 
 use crate::report::{Outcome, Report};
-use attack::Attacker;
-use cell::{Cell, Noise};
-use recipe::Recipe;
-use scene::Scene;
+use attack::MembershipAttacker;
+use cell::{GridCell, NoiseChoice};
+use recipe::TrainingRecipe;
+use scene::ArmsConsortium;
 
 /// The time limit of one job.
 const PATIENCE: Duration = Duration::from_hours(1);
@@ -41,22 +41,22 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
-    let recipe = Recipe::from_environment()?;
-    let chosen = std::env::var("UNDERTONE_ARMS").unwrap_or_else(|_| "grid".to_owned());
-    let cells = cell::chosen(&chosen, &recipe)?;
+async fn measure(report: &mut Report) -> TestResult<()> {
+    let recipe = TrainingRecipe::from_environment()?;
+    let choice = std::env::var("UNDERTONE_ARMS").unwrap_or_else(|_| "grid".to_owned());
+    let cells = cell::select_cells(&choice, &recipe)?;
     say(
         report,
-        json!({ "recipe": recipe.told(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),
+        json!({ "recipe": recipe.to_json(), "cells": cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>() }),
     )?;
     let started = Instant::now();
-    let mut scene = Scene::set().await?;
+    let mut scene = ArmsConsortium::set().await?;
     say(report, json!({ "step": "prepared", "seconds": started.elapsed().as_secs() }))?;
 
     let started = Instant::now();
     let (first, mut attacker) = shared(&mut scene, &recipe).await?;
     tell_arms(report, "shared", &first)?;
-    for line in attacker.known("shared") {
+    for line in attacker.attack_shared_models("shared") {
         say(report, line)?;
     }
     say(report, json!({ "step": "warm start and open arm", "seconds": started.elapsed().as_secs() }))?;
@@ -73,7 +73,7 @@ async fn measure(report: &mut Report) -> Staged<()> {
 }
 
 /// Trains the shared job; returns its report, and an attacker with its models.
-async fn shared(scene: &mut Scene, recipe: &Recipe) -> Staged<(ReportFile, Attacker)> {
+async fn shared(scene: &mut ArmsConsortium, recipe: &TrainingRecipe) -> TestResult<(ReportFile, MembershipAttacker)> {
     let spec = recipe.shared(scene).await?;
     let job = scene.launch("Warm start and open arm", spec, None).await?;
     let lead = scene.lead_folder(job).await?;
@@ -83,17 +83,17 @@ async fn shared(scene: &mut Scene, recipe: &Recipe) -> Staged<(ReportFile, Attac
     let job = scene.stage.finish(job, PATIENCE).await?;
     let file = report_of(scene, &job).await?;
     let (start, open) = (scene.model(&job, Arm::Public).await?, scene.model(&job, Arm::Open).await?);
-    Ok((file, Attacker::new(scene, start, open)?))
+    Ok((file, MembershipAttacker::new(scene, start, open)?))
 }
 
 /// Runs one cell, from its noise to its figures.
 async fn one(
     report: &mut Report,
-    scene: &mut Scene,
-    attacker: &mut Attacker,
-    cell: &Cell,
+    scene: &mut ArmsConsortium,
+    attacker: &mut MembershipAttacker,
+    cell: &GridCell,
     shared: &ReportFile,
-) -> Staged<()> {
+) -> TestResult<()> {
     let started = Instant::now();
     scene.budget(cell.unit, cell.delta).await?;
     let spec = cell.spec(scene).await?;
@@ -102,13 +102,13 @@ async fn one(
     let file = report_of(scene, &job).await?;
     let took = started.elapsed();
     let noise = match cell.noise {
-        Noise::OfEpsilon(epsilon) => json!({ "aimed_epsilon": epsilon }),
-        Noise::Fixed(z) => json!({ "fixed_noise_multiplier": z }),
+        NoiseChoice::OfEpsilon(epsilon) => json!({ "aimed_epsilon": epsilon }),
+        NoiseChoice::Fixed(z) => json!({ "fixed_noise_multiplier": z }),
     };
     say(
         report,
         json!({
-            "cell": cell.name, "unit": cell.unit, "delta": cell.delta, "noise": noise, "recipe": cell.recipe.told(),
+            "cell": cell.name, "unit": cell.unit, "delta": cell.delta, "noise": noise, "recipe": cell.recipe.to_json(),
             "rounds": cell.recipe.rounds, "seconds": took.as_secs_f64(),
         }),
     )?;
@@ -162,11 +162,11 @@ async fn one(
     Ok(())
 }
 
-async fn report_of(scene: &Scene, job: &Job) -> Staged<ReportFile> {
+async fn report_of(scene: &ArmsConsortium, job: &Job) -> TestResult<ReportFile> {
     Ok(scene.stage.operator.get(&format!("/jobs/{}/report", job.summary.id)).await?)
 }
 
-fn tell_arms(report: &mut Report, cell: &str, file: &ReportFile) -> Staged<()> {
+fn tell_arms(report: &mut Report, cell: &str, file: &ReportFile) -> TestResult<()> {
     for compared in &file.comparison {
         say(
             report,
@@ -180,7 +180,7 @@ fn tell_arms(report: &mut Report, cell: &str, file: &ReportFile) -> Staged<()> {
     Ok(())
 }
 
-fn say(report: &mut Report, line: serde_json::Value) -> Staged<()> {
+fn say(report: &mut Report, line: serde_json::Value) -> TestResult<()> {
     report.line(line).map_err(|error| error.to_string().into())
 }
 

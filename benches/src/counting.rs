@@ -18,8 +18,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::report::{Outcome, Report};
-use passes::Pass;
-use peer::Peer;
+use passes::StreamPass;
+use peer::CountingPeer;
 
 /// The threshold k: the least number of occurrences of a released query.
 const THRESHOLD: u32 = 20;
@@ -33,13 +33,13 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     if let Some(pass) = std::env::args().nth(2) {
         return alone(report, &pass);
     }
-    let peer = Peer::find();
+    let peer = CountingPeer::find();
     match &peer {
         Ok(peer) => report.line(json!({ "peers": peer.versions }))?,
         Err(reason) => report.line(json!({ "peers": "left out", "because": reason.to_string() }))?,
     }
-    let asked = std::env::var("UNDERTONE_COUNTING_ROWS").unwrap_or_else(|_| "10000000,100000000".to_owned());
-    let sizes = asked.split(',').map(|rows| rows.trim().parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
+    let row_counts = std::env::var("UNDERTONE_COUNTING_ROWS").unwrap_or_else(|_| "10000000,100000000".to_owned());
+    let sizes = row_counts.split(',').map(|rows| rows.trim().parse::<u64>()).collect::<Result<Vec<_>, _>>()?;
     let mut peaks = BTreeMap::<String, Vec<f64>>::new();
     for rows in &sizes {
         for (name, measured) in size(report, peer.as_ref().ok(), *rows)? {
@@ -55,14 +55,14 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// Runs all passes over a stream of so many rows.
-fn size(report: &mut Report, peer: Option<&Peer>, rows: u64) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
-    let kept = std::env::var_os("UNDERTONE_COUNTING_FOLDER").map(PathBuf::from);
-    let folder = match &kept {
+fn size(report: &mut Report, peer: Option<&CountingPeer>, rows: u64) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
+    let folder = std::env::var_os("UNDERTONE_COUNTING_FOLDER").map(PathBuf::from);
+    let folder = match &folder {
         Some(folder) => tempfile::tempdir_in(folder)?,
         None => tempfile::tempdir()?,
     };
     let mut passes = Vec::new();
-    for pass in Pass::ALL {
+    for pass in StreamPass::ALL {
         passes.push((pass.name().to_owned(), own(pass, rows, folder.path())?));
     }
     if let Some(peer) = peer {
@@ -73,7 +73,7 @@ fn size(report: &mut Report, peer: Option<&Peer>, rows: u64) -> Result<Vec<(Stri
             passes.push((mode.name.to_owned(), peer.measure(mode, &folder.path().join(passes::FILE), rows)?));
         }
     }
-    let truth = passes.iter().find(|(name, _)| name == Pass::Exact.name()).map(|(_, measured)| measured.clone());
+    let truth = passes.iter().find(|(name, _)| name == StreamPass::Exact.name()).map(|(_, measured)| measured.clone());
     for (name, measured) in &passes {
         let mut line = json!({ "rows": rows, "threshold": THRESHOLD, "pass": name, "measured": measured });
         if let (Some(truth), Some(survivors)) = (&truth, measured.get("survivors")) {
@@ -90,7 +90,7 @@ fn size(report: &mut Report, peer: Option<&Peer>, rows: u64) -> Result<Vec<(Stri
 }
 
 /// Runs one pass in a process of its own.
-fn own(pass: Pass, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
+fn own(pass: StreamPass, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args(["counting", pass.name(), &rows.to_string()])
         .arg(folder)
@@ -106,12 +106,12 @@ fn own(pass: Pass, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
 /// Runs the pass of such a process.
 fn alone(report: &mut Report, pass: &str) -> Outcome {
     let usage = "usage: counting PASS ROWS FOLDER";
-    let pass = Pass::ALL.into_iter().find(|known| known.name() == pass).ok_or(usage)?;
+    let pass = StreamPass::ALL.into_iter().find(|known| known.name() == pass).ok_or(usage)?;
     let rows: u64 = std::env::args().nth(3).ok_or(usage)?.parse()?;
     let folder = PathBuf::from(std::env::args_os().nth(4).ok_or(usage)?);
-    let begun = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let mut measured = pass.run(rows, &folder)?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     measured["seconds"] = json!(seconds);
     measured["rows_per_second"] = json!(rows as f64 / seconds);
     measured["peak_mebibytes"] = json!(crate::dp_step::peak());

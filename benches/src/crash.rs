@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::stage::{Corpus, Database, Holding, Plan, Rounds, Stage, Staged};
+use support::stage::{ArmRounds, JobPlan, SiteDataset, SpeechCorpus, TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::{EntryKind, NewBudget};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
+async fn measure(report: &mut Report) -> TestResult<()> {
     let mut undisturbed = None;
     for point in POINTS {
         let started = Instant::now();
@@ -50,14 +50,14 @@ async fn measure(report: &mut Report) -> Staged<()> {
 
 /// Runs one job of a public and a private site. The private worker crashes when it reaches `point` for the third time,
 /// the server a round later.
-async fn disturbed(point: Option<&str>) -> Staged<(usize, String, f64)> {
-    let corpus = Corpus::small()?;
-    let mut stage = Stage::set(Database::Sqlite, &["Library", "One"]).await?;
+async fn disturbed(point: Option<&str>) -> TestResult<(usize, String, f64)> {
+    let corpus = SpeechCorpus::small()?;
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["Library", "One"]).await?;
     let classes = undertone_worker::speech::synthesize::CLASSES.to_string();
     let holding = |name: &str, visibility, more: &[&str]| {
         let mut choice = vec!["--subset", name, "--classes", &classes];
         choice.extend(more);
-        Holding::new(name, visibility, &choice)
+        SiteDataset::new(name, visibility, &choice)
     };
     stage.sites[0].prepare(&corpus, holding("public", "public", &[]))?;
     stage.sites[0].prepare(&corpus, holding("test", "public", &["--hold-out", "1"]))?;
@@ -68,10 +68,10 @@ async fn disturbed(point: Option<&str>) -> Staged<(usize, String, f64)> {
     let dataset = stage.dataset("one").await?.id;
     stage.sites[1].client.set_budget(dataset, &budget).await?;
     let lead = stage.dataset("public").await?;
-    let job = Plan::new("Crash", PrivacyUnit::Record, 16, &lead, 2)?
+    let job = JobPlan::new("Crash", PrivacyUnit::Record, 16, &lead, 2)?
         .test("common", stage.dataset("test").await?.id)
         .party(dataset, 0.25, 4.0, 1.0)?
-        .private(Rounds { rounds: ROUNDS, learning_rate: 1e-3, evaluate_every: 4, deadline_seconds: 600, quorum: 2 })
+        .private(ArmRounds { rounds: ROUNDS, learning_rate: 1e-3, evaluate_every: 4, deadline_seconds: 600, quorum: 2 })
         .job();
     if let Some(point) = point {
         stage.sites[1].kill();

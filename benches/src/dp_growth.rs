@@ -28,12 +28,12 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
         .into_iter()
         .chain(FRAMES.map(|frames| [BASE[0], frames, BASE[2]]))
         .chain(CLASSES.map(|classes| [BASE[0], BASE[1], classes]));
-    let mut done = Vec::new();
+    let mut rows = Vec::new();
     for point in points {
-        if done.contains(&point) {
+        if rows.contains(&point) {
             continue;
         }
-        done.push(point);
+        rows.push(point);
         let (private, plain) = (own("private", point)?, own("plain", point)?);
         let [utterances, frames, classes] = point;
         let ratio = |key: &str| Some(private[key].as_f64()? / plain[key].as_f64()?);

@@ -27,7 +27,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     if let Some(kind) = std::env::args().nth(2) {
         return alone(report, &kind);
     }
-    let peer = peer::Peer::find();
+    let peer = peer::TrainingPeer::find();
     if let Err(reason) = &peer {
         report.line(json!({ "peers": "left out", "because": reason.to_string() }))?;
     }
@@ -45,7 +45,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// Measures all kinds of steps on one batch.
-fn batch(report: &mut Report, peer: Option<&peer::Peer>, utterances: usize, frames: usize) -> Outcome {
+fn batch(report: &mut Report, peer: Option<&peer::TrainingPeer>, utterances: usize, frames: usize) -> Outcome {
     let place = json!({ "model": "13-200-9096", "utterances": utterances, "frames": frames, "steps": REPEAT });
     let (mut kinds, mut ceilings): (Vec<(String, Value)>, Vec<f64>) = (Vec::new(), Vec::new());
     for _ in 0..PASSES {

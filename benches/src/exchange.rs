@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use support::line::{Direction, Line, Quality};
-use support::stage::{Database, Plan, Rounds, Site, Stage, Staged};
+use support::line::{LineDirection, LineProxy, LineQuality};
+use support::stage::{ArmRounds, JobPlan, TestConsortium, TestDatabase, TestResult, TestSite};
 use undertone_api::dataset::{Dataset, DatasetRegistration};
 use undertone_api::job::dp_sgd::Precision;
 use undertone_privacy::PrivacyUnit;
@@ -25,7 +25,7 @@ use crate::report::{Outcome, Report};
 /// 13 coefficients, 200 units, 9,096 classes.
 const HIDDEN: u32 = 200;
 const CLASSES: u32 = 9096;
-const LINE: Quality = Quality { bits_per_second: Some(10_000_000), delay: Duration::from_millis(25) };
+const LINE: LineQuality = LineQuality { bits_per_second: Some(10_000_000), delay: Duration::from_millis(25) };
 const WAIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// A site at the end of a line.
-struct End {
+struct SiteEnd {
     gateway: Gateway,
     dataset: Dataset,
     /// The leases of earlier jobs, whose last rounds stay open: the server offers a job again unless the site reports
@@ -43,24 +43,24 @@ struct End {
 }
 
 /// A running job with its two sites.
-struct Round<'a> {
-    line: &'a Line,
-    near: &'a End,
-    far: &'a End,
+struct ExchangeRound<'a> {
+    line: &'a LineProxy,
+    near: &'a SiteEnd,
+    far: &'a SiteEnd,
     leases: [String; 2],
     precision: Precision,
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
-    let stage = Stage::set(Database::Sqlite, &["Library", "Mirror"]).await?;
-    let line = Line::lay(stage.gateway(), LINE).await?;
-    let mut near = End::open(&stage, &stage.sites[0], "library", None).await?;
-    let mut far = End::open(&stage, &stage.sites[1], "mirror", Some(&line)).await?;
+async fn measure(report: &mut Report) -> TestResult<()> {
+    let stage = TestConsortium::set(TestDatabase::Sqlite, &["Library", "Mirror"]).await?;
+    let line = LineProxy::lay(stage.gateway(), LINE).await?;
+    let mut near = SiteEnd::open(&stage, &stage.sites[0], "library", None).await?;
+    let mut far = SiteEnd::open(&stage, &stage.sites[1], "mirror", Some(&line)).await?;
     for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
         let leases = propose(&stage, &mut near, &mut far, precision).await?;
-        let round = Round { line: &line, near: &near, far: &far, leases, precision };
+        let round = ExchangeRound { line: &line, near: &near, far: &far, leases, precision };
         if precision == Precision::F32 {
-            round.before(report).await?;
+            round.measure_plain(report).await?;
         }
         for (number, packed) in [(1, false), (2, true)] {
             round.exchange(report, number, packed, None).await?;
@@ -71,8 +71,8 @@ async fn measure(report: &mut Report) -> Staged<()> {
     Ok(())
 }
 
-impl End {
-    async fn open(stage: &Stage, site: &Site, name: &str, line: Option<&Line>) -> Staged<Self> {
+impl SiteEnd {
+    async fn open(stage: &TestConsortium, site: &TestSite, name: &str, line: Option<&LineProxy>) -> TestResult<Self> {
         let folder = Folder::new(site.folder());
         let config = Config::load(&folder)?;
         let certificate = config.server.certificate().map(hex::encode);
@@ -90,7 +90,7 @@ impl End {
         Ok(Self { gateway, dataset: stage.dataset(name).await?, held: Vec::new() })
     }
 
-    async fn lease(&mut self) -> Staged<String> {
+    async fn lease(&mut self) -> TestResult<String> {
         loop {
             match self.gateway.next_offer(WAIT, &[], &self.held).await? {
                 ServerOffer::Work(work) if work.dataset == self.dataset.id => {
@@ -106,9 +106,14 @@ impl End {
 
 /// Proposes a job of two public participants, which both take up. Its last round stays open, because otherwise the job
 /// would end.
-async fn propose(stage: &Stage, near: &mut End, far: &mut End, precision: Precision) -> Staged<[String; 2]> {
-    let rounds = Rounds { rounds: 4, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: 3600, quorum: 2 };
-    let plan = Plan::new("Exchange", PrivacyUnit::Record, HIDDEN, &near.dataset, 1)?
+async fn propose(
+    stage: &TestConsortium,
+    near: &mut SiteEnd,
+    far: &mut SiteEnd,
+    precision: Precision,
+) -> TestResult<[String; 2]> {
+    let rounds = ArmRounds { rounds: 4, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: 3600, quorum: 2 };
+    let plan = JobPlan::new("Exchange", PrivacyUnit::Record, HIDDEN, &near.dataset, 1)?
         .public_party(far.dataset.id, 0.1)?
         .test("library", near.dataset.id)
         .private(rounds)
@@ -140,7 +145,7 @@ fn parameters() -> usize {
     4 * hidden * (inputs + hidden + 1) + classes * (hidden + 1)
 }
 
-fn parcel(precision: Precision, packed: bool) -> Staged<StoredVector> {
+fn parcel(precision: Precision, packed: bool) -> TestResult<StoredVector> {
     let vector = noise(parameters());
     let bytes = if packed {
         write(&vector, precision, chance(8))?
@@ -153,9 +158,9 @@ fn parcel(precision: Precision, packed: bool) -> Staged<StoredVector> {
     Ok(StoredVector { bytes, length, digest, receipt: None })
 }
 
-impl Round<'_> {
+impl ExchangeRound<'_> {
     /// Measures the earlier format: plain f32, both ways. Files are still transferred in this format.
-    async fn before(&self, report: &mut Report) -> Staged<()> {
+    async fn measure_plain(&self, report: &mut Report) -> TestResult<()> {
         let plain = parcel(Precision::F32, false)?;
         let (began, up, down) = self.begin();
         // Only the lead may store files, so the upload over the slow line is an unpacked vector.
@@ -167,7 +172,7 @@ impl Round<'_> {
         if got.as_deref() != Some(plain.bytes.as_slice()) {
             return Err("what came is not what was sent".into());
         }
-        let carried = (self.line.carried(Direction::Up) - up, self.line.carried(Direction::Down) - down);
+        let carried = (self.line.carried(LineDirection::Up) - up, self.line.carried(LineDirection::Down) - down);
         report.line(json!({
             "what": "one way, as every vector travelled before", "precision": "f32", "packed": false,
             "bytes": carried.1, "seconds": seconds, "a_round_would_take": 2.0 * seconds, "loopback_seconds": fast.as_secs_f64(),
@@ -176,17 +181,17 @@ impl Round<'_> {
     }
 
     fn begin(&self) -> (Instant, u64, u64) {
-        (Instant::now(), self.line.carried(Direction::Up), self.line.carried(Direction::Down))
+        (Instant::now(), self.line.carried(LineDirection::Up), self.line.carried(LineDirection::Down))
     }
 
-    async fn exchange(&self, report: &mut Report, number: u32, packed: bool, cut: Option<f64>) -> Staged<()> {
+    async fn exchange(&self, report: &mut Report, number: u32, packed: bool, cut: Option<f64>) -> TestResult<()> {
         let parcel = parcel(self.precision, packed)?;
         let (near, far) = (&self.near.gateway, &self.far.gateway);
         near.submit(&self.leases[0], "private", number, &parcel, &[]).await?;
         far.renew(&self.leases[1]).await?;
         let (began, up, down) = self.begin();
         if let Some(part) = cut {
-            self.line.cut_after(Direction::Up, up + (parcel.bytes.len() as f64 * part) as u64);
+            self.line.schedule_cut(LineDirection::Up, up + (parcel.bytes.len() as f64 * part) as u64);
         }
         let (breaks, _) = persist(|| far.submit(&self.leases[1], "private", number, &parcel, &[])).await?;
         let up_seconds = began.elapsed().as_secs_f64();
@@ -200,7 +205,7 @@ impl Round<'_> {
             return Err("the mean is of another length".into());
         }
         let form = VectorForm::new(self.precision, parcel.length)?;
-        let carried = (self.line.carried(Direction::Up) - up, self.line.carried(Direction::Down) - down);
+        let carried = (self.line.carried(LineDirection::Up) - up, self.line.carried(LineDirection::Down) - down);
         report
             .line(json!({
                 "what": if cut.is_some() { "a round whose connection breaks half way up" } else { "a round" },
@@ -215,7 +220,7 @@ impl Round<'_> {
 }
 
 /// Retries as long as it may help; returns the number of broken connections.
-async fn persist<T, F: Future<Output = Result<T, GatewayError>>>(call: impl Fn() -> F) -> Staged<(u32, T)> {
+async fn persist<T, F: Future<Output = Result<T, GatewayError>>>(call: impl Fn() -> F) -> TestResult<(u32, T)> {
     let mut breaks = 0;
     loop {
         match call().await {

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::browser::{Browser, BrowserError, Screen};
-use support::client::Client;
-use support::process::Process;
-use support::stage::{Database, PASSWORD, Stage, Staged};
+use support::browser::{BrowserError, EmulatedScreen, TestBrowser};
+use support::client::TestClient;
+use support::process::TestProcess;
+use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 use tempfile::TempDir;
 use undertone_api::id::JobId;
@@ -37,10 +37,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// Measures one command in an empty folder, up to the first round.
-async fn demo(report: &mut Report) -> Staged<()> {
+async fn demo(report: &mut Report) -> TestResult<()> {
     let folder = TempDir::new()?;
     // A user has a browser open already.
-    let browser = match Browser::open(Screen::Desktop).await {
+    let browser = match TestBrowser::open(EmulatedScreen::Desktop).await {
         Ok(browser) => Some(browser),
         Err(error) => {
             tell(report, json!({ "what": "browser", "left_out": true, "because": error.to_string() }))?;
@@ -52,13 +52,13 @@ async fn demo(report: &mut Report) -> Staged<()> {
     command.env("UNDERTONE_DIST", workspace::root().join("app/dist"));
     let began = Instant::now();
     let since = || began.elapsed().as_secs_f64();
-    let demo = Process::start("undertone-demo", &mut command)?;
+    let demo = TestProcess::start("undertone-demo", &mut command)?;
     let address = last_word(&demo.wait_for("Undertone is at ", PATIENCE)?)?;
     let printed = since();
     let person = demo.wait_for("@", PATIENCE)?;
     let words: Vec<&str> = person.split_whitespace().collect();
     let [.., email, password] = words.as_slice() else { return Err("the demo names nobody who may sign in".into()) };
-    let client = Client::new(&address).sign_in(email, password).await?;
+    let client = TestClient::new(&address).sign_in(email, password).await?;
     let signed_in = since();
     let mut dashboard = None;
     if let Some(browser) = &browser {
@@ -70,11 +70,11 @@ async fn demo(report: &mut Report) -> Staged<()> {
     let job: JobId = page.rsplit('/').next().unwrap_or_default().parse().map_err(|_| "the job's address has no id")?;
     until(&client, job, |now| now.summary.state == JobState::Running).await?;
     let running = since();
-    let mut shown = None;
+    let mut display_seconds = None;
     if let Some(browser) = &browser {
         browser.goto(&page).await?;
         browser.see(".job-head .connection", "Live").await?;
-        shown = Some(since());
+        display_seconds = Some(since());
     }
     until(&client, job, |now| now.summary.rounds_done > 0).await?;
     let first_round = since();
@@ -88,13 +88,13 @@ async fn demo(report: &mut Report) -> Staged<()> {
             "seconds": {
                 "address printed": printed, "signed in by REST": signed_in, "signed in in Chromium": dashboard,
                 "data prepared, sites enrolled, job approved": proposed, "job running": running,
-                "running job shown in Chromium": shown, "first round done": first_round,
+                "running job shown in Chromium": display_seconds, "first round done": first_round,
             },
         }),
     )
 }
 
-async fn sign_in(browser: &Browser, address: &str, email: &str, password: &str) -> Result<(), BrowserError> {
+async fn sign_in(browser: &TestBrowser, address: &str, email: &str, password: &str) -> Result<(), BrowserError> {
     browser.goto(&format!("{address}/sign-in")).await?;
     browser.fill("input[name=email]", email).await?;
     browser.fill("input[name=password]", password).await?;
@@ -103,7 +103,7 @@ async fn sign_in(browser: &Browser, address: &str, email: &str, password: &str) 
 }
 
 /// Waits until a job is in the expected state.
-async fn until(client: &Client, job: JobId, enough: impl Fn(&Job) -> bool) -> Staged<()> {
+async fn until(client: &TestClient, job: JobId, enough: impl Fn(&Job) -> bool) -> TestResult<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let now = client.job(job).await?;
@@ -120,7 +120,7 @@ async fn until(client: &Client, job: JobId, enough: impl Fn(&Job) -> bool) -> St
 }
 
 /// The time at which each step of an enrolment was completed, in seconds since the beginning.
-struct Enrolment {
+struct EnrolmentTimes {
     invited: f64,
     joined: f64,
     token: f64,
@@ -130,13 +130,13 @@ struct Enrolment {
 }
 
 /// Measures organizations that join a running server, each with its site.
-async fn enrol(report: &mut Report) -> Staged<()> {
-    let stage = Stage::set(Database::Sqlite, &["Library"]).await?;
+async fn enrol(report: &mut Report) -> TestResult<()> {
+    let stage = TestConsortium::set(TestDatabase::Sqlite, &["Library"]).await?;
     let mut sites = Vec::new();
     for number in 1..=SITES {
         sites.push(site(&stage, number).await?);
     }
-    let step = |of: fn(&Enrolment) -> f64| {
+    let step = |of: fn(&EnrolmentTimes) -> f64| {
         let mut all: Vec<f64> = sites.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
         json!({ "median": all.get(all.len() / 2), "best": all.first() })
@@ -158,7 +158,7 @@ async fn enrol(report: &mut Report) -> Staged<()> {
 }
 
 /// Measures one organization and its site, in the order in which people act; forms are replaced by their REST calls.
-async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
+async fn site(stage: &TestConsortium, number: usize) -> TestResult<EnrolmentTimes> {
     let folder = TempDir::new()?;
     let began = Instant::now();
     let since = || began.elapsed().as_secs_f64();
@@ -173,15 +173,19 @@ async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
         password: PASSWORD.to_owned(),
         organization: Some(name.clone()),
     };
-    let client = Client::new(stage.address()).accept(&link, &member).await?;
+    let client = TestClient::new(stage.address()).accept(&link, &member).await?;
     let joined = since();
-    let known = client.organizations(stage.consortium).await?.items;
-    let own = known.iter().find(|known| known.name == name).ok_or("an organization that joined is listed")?.id;
+    let organizations = client.organizations(stage.consortium).await?.items;
+    let own = organizations
+        .iter()
+        .find(|organization| organization.name == name)
+        .ok_or("an organization that joined is listed")?
+        .id;
     let secret = client.enrolment(own, "worker").await?.token;
     let token = since();
 
     let mut commands = 0;
-    let mut at_the_site = |arguments: &[&str]| -> Staged<Command> {
+    let mut at_the_site = |arguments: &[&str]| -> TestResult<Command> {
         commands += 1;
         Ok(worker(folder.path(), arguments)?)
     };
@@ -190,20 +194,20 @@ async fn site(stage: &Stage, number: usize) -> Staged<Enrolment> {
         return Err(format!("the site is not enrolled: {}", String::from_utf8_lossy(&enrolling.stderr)).into());
     }
     let enrolled = since();
-    let daemon = Process::start("undertone-worker run", &mut at_the_site(&["run"])?)?;
+    let daemon = TestProcess::start("undertone-worker run", &mut at_the_site(&["run"])?)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let known = client.organizations(stage.consortium).await?.items;
-        let own = known.iter().find(|known| known.id == own);
+        let organizations = client.organizations(stage.consortium).await?.items;
+        let own = organizations.iter().find(|organization| organization.id == own);
         if own.is_some_and(|own| own.workers.iter().any(|worker| worker.online)) {
             break;
         }
         if Instant::now() > deadline {
-            return Err(format!("the server has not heard of the site; its worker said:\n{}", daemon.said()).into());
+            return Err(format!("the server has not heard of the site; its worker said:\n{}", daemon.output()).into());
         }
         tokio::time::sleep(PACE).await;
     }
-    Ok(Enrolment { invited, joined, token, enrolled, connected: since(), commands })
+    Ok(EnrolmentTimes { invited, joined, token, enrolled, connected: since(), commands })
 }
 
 /// Returns the worker's program with its site in `folder`.
@@ -213,10 +217,10 @@ fn worker(folder: &Path, arguments: &[&str]) -> std::io::Result<Command> {
     Ok(command)
 }
 
-fn last_word(line: &str) -> Staged<String> {
+fn last_word(line: &str) -> TestResult<String> {
     line.split_whitespace().last().map(ToOwned::to_owned).ok_or_else(|| "the demo says nothing".into())
 }
 
-fn tell(report: &mut Report, figures: serde_json::Value) -> Staged<()> {
+fn tell(report: &mut Report, figures: serde_json::Value) -> TestResult<()> {
     report.line(figures).map_err(|error| error.to_string().into())
 }

@@ -3,7 +3,7 @@
 //! connections.
 
 use serde_json::json;
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_server::build;
 use undertone_server_core::Config;
 use undertone_server_core::ctx::{Clock, Ctx, Random};
@@ -24,15 +24,15 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
+async fn measure(report: &mut Report) -> TestResult<()> {
     on(report, "sqlite", None).await?;
-    match Database::postgres()? {
+    match TestDatabase::postgres()? {
         Some(database) => on(report, "postgres", database.url()).await,
         None => Err("there is no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, as .ci/with-postgres.sh does".into()),
     }
 }
 
-async fn on(report: &mut Report, name: &str, url: Option<String>) -> Staged<()> {
+async fn on(report: &mut Report, name: &str, url: Option<String>) -> TestResult<()> {
     let folder = tempfile::tempdir()?;
     let config = Config {
         http: ([127, 0, 0, 1], 0).into(),
@@ -53,7 +53,7 @@ async fn on(report: &mut Report, name: &str, url: Option<String>) -> Staged<()> 
     Ok(())
 }
 
-async fn once(report: &mut Report, ctx: &Ctx, place: &serde_json::Value, clients: usize) -> Staged<()> {
+async fn once(report: &mut Report, ctx: &Ctx, place: &serde_json::Value, clients: usize) -> TestResult<()> {
     let transactions = JOBS * (RELEASES as usize + 2);
     let bare = bare(ctx, clients, transactions).await?;
     let ledger = ledger(ctx, clients, JOBS, RELEASES).await?;
@@ -64,7 +64,7 @@ async fn once(report: &mut Report, ctx: &Ctx, place: &serde_json::Value, clients
     Ok(())
 }
 
-fn tell(report: &mut Report, place: &serde_json::Value, figures: &BenchFigures, ratio: Option<f64>) -> Staged<()> {
+fn tell(report: &mut Report, place: &serde_json::Value, figures: &BenchFigures, ratio: Option<f64>) -> TestResult<()> {
     let mut line = place.clone();
     let (Some(line_of), serde_json::Value::Object(more)) = (line.as_object_mut(), serde_json::to_value(figures)?)
     else {

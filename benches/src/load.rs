@@ -35,10 +35,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use support::balancer::Balancer;
-use support::client::Client;
+use support::balancer::TestBalancer;
+use support::client::TestClient;
 use support::port;
-use support::stage::{Database, PASSWORD, Replica, ServerLaunch, Site, Stage, Staged};
+use support::stage::{PASSWORD, ServerLaunch, ServerReplica, TestConsortium, TestDatabase, TestResult, TestSite};
 use tokio::task::JoinSet;
 use undertone_api::id::{JobId, OrganizationId};
 use undertone_api::member::{NewMember, Role};
@@ -46,13 +46,13 @@ use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_worker::config::ServerEndpoint;
 
 use crate::report::{Outcome, Report};
-use browser::Browser;
-use follower::{Follower, MOST_FOLLOWERS};
-use job::{PARTIES, Team};
-use progress::Progress;
-use record::{Latency, Record, Summary};
-use turns::Turns;
-use worker::Worker;
+use browser::SimulatedBrowser;
+use follower::{EventFollower, MOST_FOLLOWERS};
+use job::{JobTeam, PARTIES};
+use progress::SceneProgress;
+use record::{RecordSummary, RequestLatency, RequestRecord};
+use turns::WriterTurns;
+use worker::SimulatedWorker;
 
 /// Workers for each job.
 const WORKERS_A_JOB: usize = 20;
@@ -71,14 +71,14 @@ const LONGEST_SET_UP: Duration = Duration::from_mins(5);
 
 /// The requested sizes.
 #[derive(Debug, Clone, Copy)]
-struct Sizes {
+struct LoadSizes {
     workers: usize,
     browsers: usize,
     seconds: u32,
 }
 
-impl Sizes {
-    fn from_environment() -> Staged<Self> {
+impl LoadSizes {
+    fn from_environment() -> TestResult<Self> {
         let workers: usize = one("UNDERTONE_LOAD_WORKERS", 200)?;
         if workers < PARTIES {
             return Err(
@@ -95,7 +95,7 @@ impl Sizes {
     }
 }
 
-fn one<T: FromStr<Err: std::fmt::Display>>(name: &str, usual: T) -> Staged<T> {
+fn one<T: FromStr<Err: std::fmt::Display>>(name: &str, usual: T) -> TestResult<T> {
     let Ok(text) = std::env::var(name) else { return Ok(usual) };
     text.parse().map_err(|error| format!("{name}: `{text}`: {error}").into())
 }
@@ -105,9 +105,9 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
-    let sizes = Sizes::from_environment()?;
-    let postgres = Database::postgres()?
+async fn measure(report: &mut Report) -> TestResult<()> {
+    let sizes = LoadSizes::from_environment()?;
+    let postgres = TestDatabase::postgres()?
         .ok_or("there is no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, as .ci/with-postgres.sh does")?;
     eprintln!(
         "load: 2 scenes of {} s each with {} workers, {} browsers and {} jobs; before each everybody comes, which takes at most {} s",
@@ -117,35 +117,40 @@ async fn measure(report: &mut Report) -> Staged<()> {
         sizes.jobs(),
         LONGEST_SET_UP.as_secs(),
     );
-    let one = scene(report, "sqlite", Database::Sqlite, 1, sizes).await?;
+    let one = scene(report, "sqlite", TestDatabase::Sqlite, 1, sizes).await?;
     let two = scene(report, "postgres", postgres, 2, sizes).await?;
     tell(report, json!({ "what": "two replicas on PostgreSQL over one server on SQLite", "ratio": one.ratio(&two) }))
 }
 
-fn tell(report: &mut Report, line: Value) -> Staged<()> {
+fn tell(report: &mut Report, line: Value) -> TestResult<()> {
     report.line(line).map_err(|error| error.to_string().into())
 }
 
 /// A consortium behind its balancers.
-struct Ground {
-    stage: Stage,
+struct LoadedConsortium {
+    stage: TestConsortium,
     /// Kept running until the end of the scene.
-    replicas: Vec<Replica>,
+    replicas: Vec<ServerReplica>,
     /// The balancer of REST and dashboard.
-    http: Balancer,
+    http: TestBalancer,
     /// The balancer of the workers' gateways.
-    grpc: Balancer,
+    grpc: TestBalancer,
     /// The ports of each server's `/metrics`.
     metrics: Vec<u16>,
 }
 
-impl Ground {
-    async fn lay(launch: ServerLaunch, database: Database, servers: usize, set: &[(&str, &str)]) -> Staged<Self> {
+impl LoadedConsortium {
+    async fn lay(
+        launch: ServerLaunch,
+        database: TestDatabase,
+        servers: usize,
+        set: &[(&str, &str)],
+    ) -> TestResult<Self> {
         let mut metrics = vec![port::free()?];
         let address = format!("127.0.0.1:{}", metrics[0]);
         let set: Vec<_> = set.iter().copied().chain([("UNDERTONE_METRICS", &*address)]).collect();
-        let stage = Stage::set_by(launch, database, &ORGANIZATIONS, &set).await?;
-        let replicas = (1..servers).map(|_| stage.replica()).collect::<Staged<Vec<_>>>()?;
+        let stage = TestConsortium::set_by(launch, database, &ORGANIZATIONS, &set).await?;
+        let replicas = (1..servers).map(|_| stage.replica()).collect::<TestResult<Vec<_>>>()?;
         let mut http = vec![port_of(&stage.address())?];
         let mut grpc = vec![stage.gateway().port()];
         for replica in &replicas {
@@ -153,12 +158,12 @@ impl Ground {
             grpc.push(replica.grpc);
             metrics.push(replica.metrics);
         }
-        let (http, grpc) = (Balancer::before(&http).await?, Balancer::before(&grpc).await?);
+        let (http, grpc) = (TestBalancer::start(&http).await?, TestBalancer::start(&grpc).await?);
         Ok(Self { stage, replicas, http, grpc, metrics })
     }
 
     /// Returns the process of each server.
-    fn processes(&self) -> Staged<Vec<u32>> {
+    fn processes(&self) -> TestResult<Vec<u32>> {
         let first = self.stage.server()?.id();
         Ok(std::iter::once(first).chain(self.replicas.iter().map(|replica| replica.process.id())).collect())
     }
@@ -169,12 +174,12 @@ impl Ground {
     }
 
     /// Returns the address for workers.
-    fn server(&self) -> Staged<ServerEndpoint> {
+    fn server(&self) -> TestResult<ServerEndpoint> {
         Ok(ServerEndpoint::new(&format!("http://{}", self.grpc.address), None)?)
     }
 }
 
-fn port_of(address: &str) -> Staged<u16> {
+fn port_of(address: &str) -> TestResult<u16> {
     let port = url::Url::parse(address)?.port();
     port.ok_or_else(|| format!("{address} has no port").into())
 }
@@ -183,14 +188,14 @@ fn port_of(address: &str) -> Staged<u16> {
 async fn scene(
     report: &mut Report,
     database: &'static str,
-    under: Database,
+    under: TestDatabase,
     servers: usize,
-    sizes: Sizes,
-) -> Staged<Summary> {
-    let progress = Progress::of(database);
-    let ground = Ground::lay(ServerLaunch::default(), under, servers, &SET).await?;
+    sizes: LoadSizes,
+) -> TestResult<RecordSummary> {
+    let progress = SceneProgress::begin(database);
+    let ground = LoadedConsortium::lay(ServerLaunch::default(), under, servers, &SET).await?;
     progress.say(format!("{servers} of the server's programs run"));
-    let record = Record::default();
+    let record = RequestRecord::default();
     // Dropping the set stops all its tasks.
     let mut everybody = JoinSet::new();
     let coming = set_up(&ground, sizes, &mut everybody, &record, progress);
@@ -204,15 +209,16 @@ async fn scene(
     progress.say(format!("everybody is there: measuring for {} s", sizes.seconds));
 
     let processes = ground.processes()?;
-    let (before, turns) = (usage::Processors::now(&processes)?, Turns::now(&ground.metrics).await?);
+    let (before, turns) = (usage::ProcessorTime::now(&processes)?, WriterTurns::now(&ground.metrics).await?);
     let rounds = job::rounds_done(&ground.stage, &jobs).await?;
     record.begin();
     tokio::time::sleep(Duration::from_secs(u64::from(sizes.seconds))).await;
     let summary = record.end();
-    let spent = usage::Processors::now(&processes)?.since(&before);
-    let turns = Turns::now(&ground.metrics).await?.since(&turns);
+    let spent = usage::ProcessorTime::now(&processes)?.since(&before);
+    let turns = WriterTurns::now(&ground.metrics).await?.since(&turns);
     let rounds = job::rounds_done(&ground.stage, &jobs).await? - rounds;
-    let memory = processes.iter().map(|process| usage::Memory::of(*process)).collect::<Staged<Vec<_>>>()?;
+    let memory =
+        processes.iter().map(|process| usage::ProcessMemory::read(*process)).collect::<TestResult<Vec<_>>>()?;
     let missed = job::deadlines(&ground.stage, &jobs).await?;
     everybody.shutdown().await;
     progress.say(format!("{} requests, {rounds} rounds", summary.requests()));
@@ -235,8 +241,8 @@ async fn scene(
             "latency_milliseconds": summary.latencies(), "waits_milliseconds": summary.waits(),
             "transactions": turns.figures(summary.seconds),
             "rounds_while_measured": rounds, "rounds_in_all": missed.rounds, "missed_deadlines": missed.missed,
-            "connections_taken": { "http": ground.http.taken(), "grpc": ground.grpc.taken() },
-            "server_memory": memory.iter().map(usage::Memory::figures).collect::<Vec<_>>(),
+            "connections_taken": { "http": ground.http.connection_counts(), "grpc": ground.grpc.connection_counts() },
+            "server_memory": memory.iter().map(usage::ProcessMemory::figures).collect::<Vec<_>>(),
             "processors": spent.figures(summary.seconds),
         }),
     )?;
@@ -245,14 +251,14 @@ async fn scene(
 
 /// Sets up workers, jobs, browsers and programs; returns the jobs once each has closed a round.
 async fn set_up(
-    ground: &Ground,
-    sizes: Sizes,
+    ground: &LoadedConsortium,
+    sizes: LoadSizes,
     everybody: &mut JoinSet<()>,
-    record: &Record,
-    progress: Progress,
-) -> Staged<Vec<JobId>> {
+    record: &RequestRecord,
+    progress: SceneProgress,
+) -> TestResult<Vec<JobId>> {
     let workers = hire(ground, sizes, everybody, record, progress).await?;
-    let teams = Team::of(&workers, sizes.jobs());
+    let teams = JobTeam::split_workers(&workers, sizes.jobs());
     let launches = stream::iter(teams.iter().enumerate())
         .map(|(number, team)| job::launch(&ground.stage, number, team, sizes.seconds));
     let jobs: Vec<JobId> = launches.buffered(AT_ONCE).try_collect().await?;
@@ -263,13 +269,13 @@ async fn set_up(
     let accounts = accounts(ground, sizes.browsers).await?;
     progress.say(format!("{} accounts are made", accounts.len()));
     let address = ground.address();
-    let browsers: Vec<Browser> = stream::iter(&accounts)
-        .map(|(email, _)| Browser::open(&address, email, record.clone()))
+    let browsers: Vec<SimulatedBrowser> = stream::iter(&accounts)
+        .map(|(email, _)| SimulatedBrowser::open(&address, email, record.clone()))
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
     for (number, (browser, (_, organization))) in browsers.into_iter().zip(&accounts).enumerate() {
-        let walk = browser::Walk {
+        let walk = browser::PageWalk {
             consortium: ground.stage.consortium,
             organization: *organization,
             job: jobs[number % jobs.len()],
@@ -279,7 +285,7 @@ async fn set_up(
         everybody.spawn(browser.use_dashboard(walk));
     }
     for job in jobs.iter().take(MOST_FOLLOWERS) {
-        everybody.spawn(Follower::open(&address, *job, record.clone()).await?.follow());
+        everybody.spawn(EventFollower::open(&address, *job, record.clone()).await?.follow());
     }
     Ok(jobs)
 }
@@ -287,12 +293,12 @@ async fn set_up(
 /// Enrols the workers: the stage's own sites first, then the further ones, in the same organizations. Each begins to
 /// wait for work immediately, so that their requests are spread over time.
 async fn hire(
-    ground: &Ground,
-    sizes: Sizes,
+    ground: &LoadedConsortium,
+    sizes: LoadSizes,
     everybody: &mut JoinSet<()>,
-    record: &Record,
-    progress: Progress,
-) -> Staged<Vec<Arc<Worker>>> {
+    record: &RequestRecord,
+    progress: SceneProgress,
+) -> TestResult<Vec<Arc<SimulatedWorker>>> {
     let (server, mut workers) = (ground.server()?, Vec::new());
     let mut coming =
         stream::iter(0..sizes.workers).map(|number| come(ground, &server, sizes, number)).buffered(AT_ONCE);
@@ -308,7 +314,12 @@ async fn hire(
 }
 
 /// Returns the worker with this number.
-async fn come(ground: &Ground, server: &ServerEndpoint, sizes: Sizes, number: usize) -> Staged<Worker> {
+async fn come(
+    ground: &LoadedConsortium,
+    server: &ServerEndpoint,
+    sizes: LoadSizes,
+    number: usize,
+) -> TestResult<SimulatedWorker> {
     let site = &ground.stage.sites[number % ground.stage.sites.len()];
     let folder = if number < ground.stage.sites.len() {
         site.folder().to_owned()
@@ -320,12 +331,12 @@ async fn come(ground: &Ground, server: &ServerEndpoint, sizes: Sizes, number: us
     };
     // A lead is public.
     let public = job::leads(number, sizes.jobs());
-    Worker::open(&folder, server, site.client.clone(), &format!("set-{number:04}"), public).await
+    SimulatedWorker::open(&folder, server, site.client.clone(), &format!("set-{number:04}"), public).await
 }
 
 /// Creates the browsers' accounts, each with its organization. They sign in once, in their own browsers.
-async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, OrganizationId)>> {
-    let stranger = Client::new(ground.address());
+async fn accounts(ground: &LoadedConsortium, count: usize) -> TestResult<Vec<(String, OrganizationId)>> {
+    let stranger = TestClient::new(ground.address());
     let roles = [Role::Researcher, Role::Auditor, Role::DataSteward];
     let one = |number: usize| {
         let site = &ground.stage.sites[number % ground.stage.sites.len()];
@@ -335,7 +346,12 @@ async fn accounts(ground: &Ground, count: usize) -> Staged<Vec<(String, Organiza
 }
 
 /// Makes the account of a member of a site's organization: its e-mail and its organization.
-async fn account(stranger: &Client, site: &Site, name: String, roles: &[Role]) -> Staged<(String, OrganizationId)> {
+async fn account(
+    stranger: &TestClient,
+    site: &TestSite,
+    name: String,
+    roles: &[Role],
+) -> TestResult<(String, OrganizationId)> {
     let purpose = InvitationPurpose::Member { organization: site.organization, roles: roles.to_vec() };
     let invitation = NewInvitation { purpose, label: name.clone() };
     let link = site.client.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
@@ -346,10 +362,10 @@ async fn account(stranger: &Client, site: &Site, name: String, roles: &[Role]) -
     Ok((email, site.organization))
 }
 
-impl Summary {
+impl RecordSummary {
     /// Returns the ratios of another scene to this one, for each kind of request that both have, and for all requests.
     fn ratio(&self, other: &Self) -> Value {
-        let of = |one: &Latency, two: &Latency| json!({ "median": two.median / one.median, "p99": two.p99 / one.p99 });
+        let of = |one: &RequestLatency, two: &RequestLatency| json!({ "median": two.median / one.median, "p99": two.p99 / one.p99 });
         let kinds: serde_json::Map<String, Value> =
             self.kinds().filter_map(|(kind, one)| Some((kind.to_owned(), of(&one, &other.latency(kind)?)))).collect();
         json!({ "requests_per_second": other.per_second() / self.per_second(), "latency": kinds })

@@ -128,9 +128,9 @@ const MEASUREMENTS: &[Measurement] = &[
 ];
 
 fn main() -> ExitCode {
-    let asked = std::env::args().nth(1).unwrap_or_default();
-    let Some(measurement) = MEASUREMENTS.iter().find(|measurement| measurement.name == asked) else {
-        eprintln!("no measurement is called {asked:?}; there are:");
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let Some(measurement) = MEASUREMENTS.iter().find(|measurement| measurement.name == name) else {
+        eprintln!("no measurement is called {name:?}; there are:");
         for Measurement { name, what, .. } in MEASUREMENTS {
             eprintln!("  {name:<12} {what}");
         }
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     match report.machine().and_then(|()| (measurement.run)(&mut report)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{asked}: {error}");
+            eprintln!("{name}: {error}");
             let mut source = error.source();
             while let Some(cause) = source {
                 eprintln!("  because: {cause}");

@@ -16,10 +16,10 @@ mod scene;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 
-use self::participant::Steps;
-use self::scene::{Played, Scene};
+use self::participant::StepTimes;
+use self::scene::{RoundMeasurement, RoundScene};
 use crate::report::{Outcome, Report};
 
 /// The paper's model, with a vector of 8 MB: 13 coefficients, 200 units, 9,096 classes.
@@ -36,12 +36,12 @@ const PARTICIPANTS: &str = "3,20";
 const ROUNDS: usize = 7;
 
 /// The requested sizes.
-struct Sizes {
+struct RoundSizes {
     participants: Vec<usize>,
     rounds: usize,
 }
 
-impl Sizes {
+impl RoundSizes {
     fn from_environment() -> Result<Self, Box<dyn std::error::Error>> {
         let list = std::env::var("UNDERTONE_ROUNDS_PARTICIPANTS").unwrap_or_else(|_| PARTICIPANTS.to_owned());
         let participants = list.split(',').map(|text| text.trim().parse::<usize>()).collect::<Result<Vec<_>, _>>();
@@ -66,10 +66,10 @@ fn say(begun: Instant, what: &str) {
 }
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
-    let (sizes, begun) = (Sizes::from_environment()?, Instant::now());
+    let (sizes, begun) = (RoundSizes::from_environment()?, Instant::now());
     let rounds = sizes.rounds + 1;
     say(begun, &format!("scenes of {:?} participants, {rounds} rounds each, ours and Flower's", sizes.participants));
-    let peer = peer::Peer::find();
+    let peer = peer::RoundPeer::find();
     if let Err(reason) = &peer {
         report.line(json!({ "peer": "left out", "because": reason.to_string() }))?;
     }
@@ -90,21 +90,21 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
             of its own; from the beginning of configure_fit to the end of aggregate_fit; nothing is kept on a disk",
     }))?;
     for participants in sizes.participants {
-        beside(report, peer.as_ref().ok(), participants, sizes.rounds, begun)?;
+        measure_participants(report, peer.as_ref().ok(), participants, sizes.rounds, begun)?;
     }
     Ok(())
 }
 
 /// A round's seconds, and its slowest participant's computing time.
-struct Round {
+struct RoundTime {
     wall: f64,
     computing: f64,
 }
 
 /// Measures all three with so many participants.
-fn beside(
+fn measure_participants(
     report: &mut Report,
-    peer: Option<&peer::Peer>,
+    peer: Option<&peer::RoundPeer>,
     participants: usize,
     rounds: usize,
     begun: Instant,
@@ -136,9 +136,9 @@ fn ours(
     participants: usize,
     rounds: usize,
     begun: Instant,
-) -> Result<Vec<Round>, Box<dyn std::error::Error>> {
+) -> Result<Vec<RoundTime>, Box<dyn std::error::Error>> {
     let measured = played(participants, rounds, begun).map_err(|error| -> Box<dyn std::error::Error> { error })?;
-    let part = |of: fn(&Steps) -> f64| 1e3 * median(measured.iter().map(|round| of(&round.steps)));
+    let part = |of: fn(&StepTimes) -> f64| 1e3 * median(measured.iter().map(|round| of(&round.steps)));
     report.line(json!({
         "what": "undertone: what a participant's time goes into, mean of all, median of the rounds", "participants": participants,
         "milliseconds": {
@@ -150,11 +150,11 @@ fn ours(
         "sent_bytes": measured.first().map(|round| round.sent_bytes),
     }))?;
     // Computing takes no time, because the vectors exist when a round begins.
-    Ok(measured.into_iter().map(|round| Round { wall: round.seconds, computing: 0.0 }).collect())
+    Ok(measured.into_iter().map(|round| RoundTime { wall: round.seconds, computing: 0.0 }).collect())
 }
 
-fn played(participants: usize, rounds: usize, begun: Instant) -> Staged<Vec<Played>> {
-    let mut scene = Scene::set(participants, rounds + 1)?;
+fn played(participants: usize, rounds: usize, begun: Instant) -> TestResult<Vec<RoundMeasurement>> {
+    let mut scene = RoundScene::set(participants, rounds + 1)?;
     say(begun, &format!("{participants} participants: at work"));
     scene.round(1)?;
     let mut all = Vec::with_capacity(rounds);
@@ -167,7 +167,7 @@ fn played(participants: usize, rounds: usize, begun: Instant) -> Staged<Vec<Play
 }
 
 /// Seconds of several rounds.
-struct Overhead {
+struct RoundOverhead {
     median: f64,
     best: f64,
 }
@@ -177,8 +177,8 @@ fn tell(
     whose: &str,
     participants: usize,
     copy: f64,
-    rounds: &[Round],
-) -> Result<Overhead, Box<dyn std::error::Error>> {
+    rounds: &[RoundTime],
+) -> Result<RoundOverhead, Box<dyn std::error::Error>> {
     let overheads = || rounds.iter().map(move |round| round.wall - round.computing - copy);
     report.line(json!({
         "what": format!("{whose}: rounds"), "participants": participants, "rounds": rounds.len(),
@@ -186,7 +186,7 @@ fn tell(
         "computing_seconds": median(rounds.iter().map(|round| round.computing)),
         "copy_seconds": copy, "overhead_seconds": figures(overheads()),
     }))?;
-    Ok(Overhead { median: median(overheads()), best: best(overheads()) })
+    Ok(RoundOverhead { median: median(overheads()), best: best(overheads()) })
 }
 
 fn figures(seconds: impl Iterator<Item = f64> + Clone) -> Value {

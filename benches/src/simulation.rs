@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::simulation::{Ground, Setting, Tally, play_all, runtime};
-use support::stage::Database;
+use support::simulation::{EventCounts, ScheduleSettings, SimulationTemplate, play_all, runtime};
+use support::stage::TestDatabase;
 
 use crate::report::{Outcome, Report};
 
@@ -20,12 +20,12 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 fn measure(report: &mut Report) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let seconds = std::env::args().nth(2).map_or(Ok(SECONDS), |text| text.parse())?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let ground = runtime()?.block_on(Ground::lay(Database::Sqlite))?;
+    let ground = runtime()?.block_on(SimulationTemplate::lay(TestDatabase::Sqlite))?;
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
-    let (mut first, mut wrong, mut count, mut steps, mut tally) = (FIRST, Vec::new(), 0, 0, Tally::default());
+    let (mut first, mut wrong, mut count, mut steps, mut tally) = (FIRST, Vec::new(), 0, 0, EventCounts::default());
     while Instant::now() < until {
-        let played = play_all(&ground, first..first + 500, threads, &Setting::default(), Some(until))?;
+        let played = play_all(&ground, first..first + 500, threads, &ScheduleSettings::default(), Some(until))?;
         first += 500;
         count += played.len();
         steps += played.iter().map(|one| one.steps).sum::<u64>();

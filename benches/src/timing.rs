@@ -16,7 +16,7 @@ use serde_json::json;
 use undertone_privacy::membership::rate_interval;
 
 use self::attack::guesses;
-use self::participant::{Participant, Played};
+use self::participant::{TimedJob, TimedParticipant};
 use crate::report::{Outcome, Report};
 
 /// The rounds of the job.
@@ -41,10 +41,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     for on_clock in [false, true] {
         let work = folder.path().join(if on_clock { "with" } else { "without" });
         eprintln!("timing: {rounds} rounds {} the release clock", if on_clock { "with" } else { "without" });
-        played.push(Participant::new(&work, &data, largest, rounds, on_clock)?.play()?);
+        played.push(TimedParticipant::new(&work, &data, largest, rounds, on_clock)?.play()?);
     }
     let [without, with] = &played[..] else { return Err("two jobs are played".into()) };
-    let (bare, clocked) = (Attacked::new(without), Attacked::new(with));
+    let (bare, clocked) = (TimingOutcome::new(without), TimingOutcome::new(with));
     report.line(json!({
         "kind": "dp_sgd",
         "accuracy": clocked.accuracy,
@@ -80,18 +80,18 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 }
 
 /// The result of an attack.
-struct Attacked {
+struct TimingOutcome {
     accuracy: f64,
     /// The interval of Clopper and Pearson.
     interval: (f64, f64),
 }
 
-impl Attacked {
-    fn new(played: &Played) -> Self {
+impl TimingOutcome {
+    fn new(played: &TimedJob) -> Self {
         let times: Vec<f64> = played.rounds.iter().map(|round| round.seconds).collect();
-        let drawn: Vec<bool> = played.rounds.iter().map(|round| round.drawn).collect();
-        let right = guesses(&times, &drawn).iter().zip(&drawn).filter(|(guess, truth)| guess == truth).count() as u64;
-        let all = drawn.len() as u64;
+        let truths: Vec<bool> = played.rounds.iter().map(|round| round.drawn).collect();
+        let right = guesses(&times, &truths).iter().zip(&truths).filter(|(guess, truth)| guess == truth).count() as u64;
+        let all = truths.len() as u64;
         Self { accuracy: right as f64 / all as f64, interval: rate_interval(right, all, CONFIDENCE) }
     }
 }

@@ -35,11 +35,11 @@ mod stages;
 mod words;
 
 use serde_json::Value;
-use support::stage::Staged;
+use support::stage::TestResult;
 
 use crate::report::{Outcome, Report};
-use sizes::Sizes;
-use stages::Stages;
+use sizes::TranscriptionSizes;
+use stages::StageTimes;
 
 /// The confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
@@ -55,10 +55,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
-    let sizes = Sizes::from_environment()?;
-    say(report, sizes.told())?;
-    let mut stages = Stages::default();
+async fn measure(report: &mut Report) -> TestResult<()> {
+    let sizes = TranscriptionSizes::from_environment()?;
+    say(report, sizes.to_json())?;
+    let mut stages = StageTimes::default();
     for part in &sizes.parts {
         match part.as_str() {
             "cost" => cost::measure(report, &sizes)?,
@@ -70,14 +70,14 @@ async fn measure(report: &mut Report) -> Staged<()> {
             other => return Err(format!("UNDERTONE_TRANSCRIPTION has no part {other:?}").into()),
         }
     }
-    for line in stages.told() {
+    for line in stages.report_lines() {
         say(report, line)?;
     }
     Ok(())
 }
 
 /// Prints a line of the report.
-fn say(report: &mut Report, line: Value) -> Staged<()> {
+fn say(report: &mut Report, line: Value) -> TestResult<()> {
     report.line(line).map_err(|error| error.to_string().into())
 }
 

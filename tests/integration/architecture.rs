@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sources::Source;
+use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
 const MAY_NAME: [(&str, &[&str]); 20] = [
@@ -186,9 +186,12 @@ fn a_crate_names_only_what_the_plan_allows() {
             broken.push(format!("{name} is not in the plan"));
             continue;
         };
-        let named = items(&package["dependencies"]).iter().map(|dependency| text(&dependency["name"]));
-        let ours = named.filter(|named| named.starts_with("undertone-"));
-        broken.extend(ours.filter(|named| !allowed.contains(named)).map(|named| format!("{name} names {named}")));
+        let dependencies = items(&package["dependencies"]).iter().map(|dependency| text(&dependency["name"]));
+        let ours = dependencies.filter(|dependency| dependency.starts_with("undertone-"));
+        broken.extend(
+            ours.filter(|dependency| !allowed.contains(dependency))
+                .map(|dependency| format!("{name} names {dependency}")),
+        );
     }
     assert_eq!(items(&metadata["packages"]).len(), plan.len(), "a crate of the plan is missing");
     assert_eq!(broken, [""; 0]);
@@ -256,8 +259,8 @@ fn a_library_is_named_only_in_its_room() {
     let mut broken = Vec::new();
     for (library, rooms) in ROOMS {
         let outside = sources.iter().filter(|source| !rooms.iter().any(|room| source.path.starts_with(room)));
-        let named = outside.filter_map(|source| source.names(library).map(|line| (source, line)));
-        broken.extend(named.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
+        let mentions = outside.filter_map(|source| source.names(library).map(|line| (source, line)));
+        broken.extend(mentions.map(|(source, line)| format!("{}:{line} names {library}", source.path)));
     }
     assert_eq!(broken, [""; 0]);
 }
@@ -278,7 +281,7 @@ fn a_file_holds_one_subject() {
     let too_long = sources.iter().filter(|source| source.lines() > LONGEST);
     let too_long: Vec<String> = too_long.map(|source| format!("{}: {} lines", source.path, source.lines())).collect();
     assert_eq!(too_long, [""; 0]);
-    let unnamed: Vec<&Source> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
+    let unnamed: Vec<&SourceFile> = sources.iter().filter(|source| source.path.ends_with("/mod.rs")).collect();
     assert!(unnamed.is_empty(), "a module is `name.rs` beside `name/`, never `mod.rs`: {unnamed:?}");
 }
 

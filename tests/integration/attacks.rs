@@ -1,10 +1,10 @@
 //! Tests that no attack gains anything. `make bench NAME=attacks` prints the same attacks with their former gains.
 
 use support::attack::GROUPS;
-use support::stage::Staged;
+use support::stage::TestResult;
 
 /// Runs the attacks of a group.
-async fn nothing_is_gained(name: &str) -> Staged<()> {
+async fn nothing_is_gained(name: &str) -> TestResult<()> {
     let group = GROUPS.iter().find(|group| group.name == name).ok_or("a group of attacks")?;
     for attacked in group.play().await? {
         assert_eq!(attacked.gained, 0, "{}: {}", attacked.attack, attacked.what);
@@ -13,32 +13,32 @@ async fn nothing_is_gained(name: &str) -> Staged<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restored_ledger_of_a_training_job_gains_nothing() -> Staged<()> {
+async fn restored_ledger_of_a_training_job_gains_nothing() -> TestResult<()> {
     nothing_is_gained("restored update").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restored_ledger_of_a_query_pool_gains_nothing() -> Staged<()> {
+async fn restored_ledger_of_a_query_pool_gains_nothing() -> TestResult<()> {
     nothing_is_gained("restored pool").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restored_transcription_on_a_new_machine_gains_nothing() -> Staged<()> {
+async fn restored_transcription_on_a_new_machine_gains_nothing() -> TestResult<()> {
     nothing_is_gained("restored transcription").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn server_s_word_alone_gains_nothing() -> Staged<()> {
+async fn server_s_word_alone_gains_nothing() -> TestResult<()> {
     nothing_is_gained("consent").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn choice_of_jobs_gains_nothing() -> Staged<()> {
+async fn choice_of_jobs_gains_nothing() -> TestResult<()> {
     nothing_is_gained("accounts").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn preparation_gains_nothing() -> Staged<()> {
+async fn preparation_gains_nothing() -> TestResult<()> {
     nothing_is_gained("data").await
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Stage, Staged};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use undertone_api::job::audit::AuditVerdict;
 use undertone_api::job::dp_sgd::AuditOptions;
 use undertone_api::job::{Job, JobState, Report};
@@ -15,8 +15,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves_its_claim() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn model_is_released_after_every_site_reports_its_audit() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let audit = AuditOptions { canaries: 200, guesses: 100, recordings: 20 };
@@ -27,11 +27,11 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
 
     let mut withheld = false;
     let over = loop {
-        let shown = researcher.job(job).await?;
-        if shown.summary.state.is_over() {
-            break shown;
+        let current = researcher.job(job).await?;
+        if current.summary.state.is_over() {
+            break current;
         }
-        withheld |= shown.summary.state == JobState::Running && researcher.artifacts(job).await?.is_empty();
+        withheld |= current.summary.state == JobState::Running && researcher.artifacts(job).await?.is_empty();
         tokio::time::sleep(Duration::from_millis(250)).await;
     };
     assert_eq!(over.summary.state, JobState::Finished, "{:?}", over.reason);
@@ -40,12 +40,12 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
     let audits = researcher.audits(job).await?;
     assert_eq!(audits.len(), 3, "a statement of every private site, and none of the public one");
     for view in &audits {
-        let said = &view.statement;
-        assert_eq!(said.releases, u64::from(ROUNDS), "{said:?}");
+        let statement = &view.statement;
+        assert_eq!(statement.releases, u64::from(ROUNDS), "{statement:?}");
         // Two attacks on the finished model, one on its public initial model.
-        assert_eq!((said.finding.trials.len(), said.finding.attacks.len()), (2, 3), "{said:?}");
+        assert_eq!((statement.finding.trials.len(), statement.finding.attacks.len()), (2, 3), "{statement:?}");
         // An honest site is blocked less than once in a thousand runs.
-        assert_ne!(view.verdict, AuditVerdict::Disproved, "{said:?}");
+        assert_ne!(view.verdict, AuditVerdict::Disproved, "{statement:?}");
         assert!(view.assessment.blocking <= view.assessment.tight && view.assessment.tight <= view.assessment.claim);
         eprintln!("{}: at most {:.3}, at least {:.3}", view.dataset_name, view.assessment.tight, view.assessment.shown);
     }
@@ -62,7 +62,7 @@ async fn a_model_is_free_when_every_site_has_stated_its_audit_and_none_disproves
 }
 
 /// Runs the same job without an audit, for comparison.
-async fn it_costs_little(stage: &mut Stage, audited: &Job) -> Staged<()> {
+async fn it_costs_little(stage: &mut TestConsortium, audited: &Job) -> TestResult<()> {
     let plan = scene::small_job(stage, ROUNDS, 300).await?;
     let plain = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(stage, plain).await?;

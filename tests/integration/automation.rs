@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use support::client::Client;
-use support::stage::{Database, Stage, Staged};
+use support::client::TestClient;
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 
 use support::scene;
@@ -20,26 +20,26 @@ const EXAMPLES: &str = "16";
 
 /// Returns a Python with the generator and the fuzzer, where there is one.
 fn python() -> Option<PathBuf> {
-    let found = std::env::var_os("UNDERTONE_CLIENT").map(PathBuf::from).filter(|path| path.is_file());
-    if found.is_none() {
+    let executable = std::env::var_os("UNDERTONE_CLIENT").map(PathBuf::from).filter(|path| path.is_file());
+    if executable.is_none() {
         println!("UNDERTONE_CLIENT names no Python with the tools (.ci/client.sh makes one): nothing is tried");
     }
-    found
+    executable
 }
 
-async fn key(client: &Client) -> Staged<String> {
-    let made: Value = client.post("/keys", &json!({ "name": "a program", "scopes": SCOPES, "days": 1 })).await?;
-    Ok(made["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
+async fn key(client: &TestClient) -> TestResult<String> {
+    let answer: Value = client.post("/keys", &json!({ "name": "a program", "scopes": SCOPES, "days": 1 })).await?;
+    Ok(answer["secret"].as_str().ok_or("the answer that made the key holds it")?.to_owned())
 }
 
 /// Returns the output of a successful program.
-fn said(name: &str, output: &Output) -> Staged<String> {
+fn successful_output(name: &str, output: &Output) -> TestResult<String> {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(out.into_owned()) } else { Err(format!("{name} failed:\n{out}\n{err}").into()) }
 }
 
 /// Generates a package `undertone_client` in `folder` from the server's address alone.
-fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
+fn generate(python: &Path, stage: &TestConsortium, folder: &Path) -> TestResult<()> {
     let config = workspace::root().join("tests/integration/automation/generator.yml");
     let source = folder.join("source");
     let generated = Command::new(python)
@@ -50,23 +50,23 @@ fn generate(python: &Path, stage: &Stage, folder: &Path) -> Staged<()> {
         .arg("--output-path")
         .arg(&source)
         .output()?;
-    let told = said("the generator", &generated)?;
+    let text = successful_output("the generator", &generated)?;
     for lost in ["Endpoint will not be generated", "response will be omitted"] {
-        assert!(!told.contains(lost), "the generator leaves something out:\n{told}");
+        assert!(!text.contains(lost), "the generator leaves something out:\n{text}");
     }
     let installed = Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"])
         .arg(folder.join("installed"))
         .arg(&source)
         .output()?;
-    said("pip", &installed)?;
+    successful_output("pip", &installed)?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Staged<()> {
+async fn generated_client_plans_proposes_and_reads_a_job() -> TestResult<()> {
     let Some(python) = python() else { return Ok(()) };
-    let mut stage = scene::set(Database::Sqlite).await?;
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 20.0).await?;
     let folder = tempfile::tempdir()?;
@@ -80,23 +80,23 @@ async fn a_generated_client_plans_and_proposes_a_job_and_reads_it_back() -> Stag
         .env("CONSORTIUM", stage.consortium.to_string())
         .env("JOB", serde_json::to_string(&job)?)
         .output()?;
-    let told: Value = serde_json::from_str(said("the program", &program)?.trim())?;
-    assert_eq!(told["organizations"], json!(["Library", "Odd", "One", "Two"]));
+    let result: Value = serde_json::from_str(successful_output("the program", &program)?.trim())?;
+    assert_eq!(result["organizations"], json!(["Library", "Odd", "One", "Two"]));
     assert_eq!(
-        (&told["admitted"], &told["state"], &told["title"]),
+        (&result["admitted"], &result["state"], &result["title"]),
         (&json!(true), &json!("proposed"), &json!("Small"))
     );
-    assert_eq!(told["once"], json!(true), "a proposal with a key was made once");
-    assert_eq!(told["refused"], json!("validation_failed"), "refusals are read as problems");
-    let id = told["job"].as_str().ok_or("the job's id")?.parse()?;
-    let seen = stage.operator.job(id).await?;
-    assert_eq!(seen.participants.len(), 5);
+    assert_eq!(result["once"], json!(true), "a proposal with a key was made once");
+    assert_eq!(result["refused"], json!("validation_failed"), "refusals are read as problems");
+    let id = result["job"].as_str().ok_or("the job's id")?.parse()?;
+    let job = stage.operator.job(id).await?;
+    assert_eq!(job.participants.len(), 5);
     Ok(())
 }
 
 /// Returns the description with existing ids as parameters, so that requests reach data, and without the default
 /// response, so that every response must be described.
-async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
+async fn strict(stage: &TestConsortium, client: &TestClient) -> TestResult<Value> {
     let mut document: Value = client.get("/openapi.json").await?;
     let job = client.propose(stage.consortium, &scene::small_job(stage, 3, 300).await?.job()).await?.summary.id;
     let dataset = stage.dataset("one").await?.id;
@@ -115,12 +115,12 @@ async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
             }
             let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
             for parameter in parameters.into_iter().flatten() {
-                let known = match parameter["name"].as_str() {
+                let value = match parameter["name"].as_str() {
                     Some("id") if !real.is_empty() => real.clone(),
                     Some("dataset") if parameter["in"] == "path" => dataset.to_string(),
                     _ => continue,
                 };
-                parameter["schema"] = json!({ "type": "string", "enum": [known, uuid::Uuid::nil()] });
+                parameter["schema"] = json!({ "type": "string", "enum": [value, uuid::Uuid::nil()] });
             }
         }
     }
@@ -128,9 +128,9 @@ async fn strict(stage: &Stage, client: &Client) -> Staged<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_the_description_allows_is_answered_as_it_says() -> Staged<()> {
+async fn whatever_the_description_allows_is_answered_as_it_says() -> TestResult<()> {
     let Some(python) = python() else { return Ok(()) };
-    let mut stage = scene::set(Database::Sqlite).await?;
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 20.0).await?;
     let client = stage.sites[0].client.clone();
@@ -156,7 +156,7 @@ async fn whatever_the_description_allows_is_answered_as_it_says() -> Staged<()> 
         .args(["--suppress-health-check", "too_slow"])
         .args(["--rate-limit", "auto", "--continue-on-failure", "--no-color"])
         .output()?;
-    said("schemathesis", &fuzzed)?;
+    successful_output("schemathesis", &fuzzed)?;
     stage.server()?;
     assert_eq!(client.me().await?.name, "operator", "the server still answers");
     Ok(())

@@ -36,8 +36,12 @@ fn every_claim_has_an_entry() {
     let missing: Vec<String> =
         missing.map(|(claim, place)| format!("{place}\n| {} | ", claim.replace('|', "\\|"))).collect();
     assert!(missing.is_empty(), "add these claims to {LIST}, or say less:\n{}", missing.join("\n"));
-    let gone: Vec<&str> = entries.keys().filter(|claim| !claims.contains_key(*claim)).map(String::as_str).collect();
-    assert!(gone.is_empty(), "nothing makes these claims any more; remove them from {LIST}:\n{}", gone.join("\n"));
+    let obsolete: Vec<&str> = entries.keys().filter(|claim| !claims.contains_key(*claim)).map(String::as_str).collect();
+    assert!(
+        obsolete.is_empty(),
+        "nothing makes these claims any more; remove them from {LIST}:\n{}",
+        obsolete.join("\n")
+    );
 }
 
 #[test]
@@ -45,8 +49,8 @@ fn every_entry_names_a_test_a_theorem_or_a_limit() {
     let functions = functions();
     for (claim, holds) in entries() {
         assert!(KINDS.iter().any(|kind| holds.starts_with(kind)), "{claim}\n{holds}: begin with one of {KINDS:?}");
-        let named = holds.split("test `").skip(1).filter_map(|rest| rest.split('`').next());
-        for name in named {
+        let names = holds.split("test `").skip(1).filter_map(|rest| rest.split('`').next());
+        for name in names {
             let function = name.rsplit("::").next().unwrap_or(name);
             assert!(functions.contains(function), "{claim}\nthere is no test `{name}`");
         }
@@ -60,9 +64,9 @@ fn threat_model_names_existing_tests() {
     let model = text.split_once("## Threat model").expect("the document has a threat model").1;
     let functions = functions();
     // Names of tests are the only code in it that has three underscores or more.
-    let named: Vec<&str> = model.split('`').skip(1).step_by(2).filter(|code| code.matches('_').count() >= 3).collect();
-    assert!(named.len() >= 20, "{named:?}");
-    let missing: Vec<&&str> = named.iter().filter(|name| !functions.contains(**name)).collect();
+    let names: Vec<&str> = model.split('`').skip(1).step_by(2).filter(|code| code.matches('_').count() >= 3).collect();
+    assert!(names.len() >= 20, "{names:?}");
+    let missing: Vec<&&str> = names.iter().filter(|name| !functions.contains(**name)).collect();
     assert!(missing.is_empty(), "SECURITY.md names tests that do not exist: {missing:?}");
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 
 use support::scene;
@@ -12,8 +12,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_worker_and_a_killed_server_come_back_and_nothing_is_under_counted() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn killed_worker_and_server_recover_without_undercounting() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;

@@ -14,13 +14,13 @@ mod visitor;
 use std::time::Duration;
 
 use serde_json::json;
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, PASSWORD, Stage, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::NewBudget;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use support::scene;
-use visitor::Visitor;
+use visitor::PageVisitor;
 
 /// The time limit of the job.
 const JOB: Duration = Duration::from_secs(200);
@@ -32,10 +32,10 @@ const HOME: &str = "\u{e011}";
 const RIGHT: &str = "\u{e014}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_planned_approved_and_watched_to_its_model_without_a_reload() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn job_page_follows_a_job_to_its_model_without_reload() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     visitor.sign_in("one").await?;
     set_budgets(&stage, &visitor).await?;
     let promised = plan(&stage, &visitor).await?;
@@ -46,13 +46,13 @@ async fn a_job_is_planned_approved_and_watched_to_its_model_without_a_reload() -
     take_the_model(&stage, &visitor, &job).await?;
     visitor.sign_in("one").await?;
     every_page_is_sound(&stage, &visitor, &job).await?;
-    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     phone.sign_in("one").await?;
     every_page_is_sound(&stage, &phone, &job).await
 }
 
 /// Sets one budget in the browser as a steward, the others over REST.
-async fn set_budgets(stage: &Stage, visitor: &Visitor) -> Staged<()> {
+async fn set_budgets(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<()> {
     let browser = &visitor.browser;
     let dataset = stage.dataset("one").await?;
     visitor.visit(&format!("/c/{}/datasets/{}", stage.consortium, dataset.id)).await?;
@@ -73,7 +73,7 @@ async fn set_budgets(stage: &Stage, visitor: &Visitor) -> Staged<()> {
 }
 
 /// Plans the job and proposes it; returns the planner's ε for `one`.
-async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
+async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<String> {
     let browser = &visitor.browser;
     let path = format!("/c/{}/plan", stage.consortium);
     visitor.visit(&path).await?;
@@ -128,21 +128,21 @@ async fn plan(stage: &Stage, visitor: &Visitor) -> Staged<String> {
 }
 
 /// Returns the planner's cost of `one` by itself; waits until it differs from `last`.
-async fn cost(visitor: &Visitor, last: &str) -> Staged<String> {
+async fn cost(visitor: &PageVisitor, last: &str) -> TestResult<String> {
     let script = "const all = Array.from(document.querySelectorAll('.costs li'));
         const own = all.find(e => e.querySelector('h3').innerText.startsWith('one,'));
         return /ε (\\S+) by itself/.exec(own?.innerText ?? '')?.[1] ?? ''";
-    let other = |shown: &serde_json::Value| shown.as_str().is_some_and(|shown| !shown.is_empty() && shown != last);
-    let shown = visitor.wait("another cost", script, Vec::new(), PATIENCE, other).await?;
-    Ok(shown.as_str().unwrap_or_default().to_owned())
+    let other = |value: &serde_json::Value| value.as_str().is_some_and(|value| !value.is_empty() && value != last);
+    let value = visitor.wait("another cost", script, Vec::new(), PATIENCE, other).await?;
+    Ok(value.as_str().unwrap_or_default().to_owned())
 }
 
-fn value(epsilon: &str) -> Staged<f64> {
+fn value(epsilon: &str) -> TestResult<f64> {
     Ok(epsilon.replace(',', "").parse()?)
 }
 
 /// Checks that the page of a job reports the lost connection, and recovers by itself.
-async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+async fn the_page_survives_the_server(stage: &mut TestConsortium, visitor: &PageVisitor, job: &str) -> TestResult<()> {
     let browser = &visitor.browser;
     visitor.visit(job).await?;
     browser.see(".connection", "Live").await?;
@@ -158,7 +158,7 @@ async fn the_page_survives_the_server(stage: &mut Stage, visitor: &Visitor, job:
 }
 
 /// Approves the planner's promise as every steward.
-async fn approve(stage: &Stage, visitor: &Visitor, job: &str, promised: &str) -> Staged<()> {
+async fn approve(stage: &TestConsortium, visitor: &PageVisitor, job: &str, promised: &str) -> TestResult<()> {
     let browser = &visitor.browser;
     for name in scene::PRIVATE {
         visitor.sign_in(name).await?;
@@ -178,7 +178,7 @@ async fn approve(stage: &Stage, visitor: &Visitor, job: &str, promised: &str) ->
 }
 
 /// Checks that the job's page follows the rounds to the result by itself.
-async fn watch(visitor: &Visitor) -> Staged<()> {
+async fn watch(visitor: &PageVisitor) -> TestResult<()> {
     // State in the page would not survive a reload.
     let keep = "window.seen = [];
         const note = () => {
@@ -188,19 +188,21 @@ async fn watch(visitor: &Visitor) -> Staged<()> {
         new MutationObserver(note).observe(document.querySelector('.job-head'), { subtree: true, childList: true, characterData: true });
         note();";
     visitor.browser.run(keep, Vec::new()).await?;
-    let over = |seen: &serde_json::Value| seen.as_array().is_some_and(|seen| seen.iter().any(finished));
-    let seen = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
-    let rounds = seen.as_array().into_iter().flatten().filter_map(|seen| seen.as_str());
-    let rounds: Vec<_> = rounds.filter(|seen| seen.starts_with("Round ")).collect();
-    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{seen}");
+    let over =
+        |headlines: &serde_json::Value| headlines.as_array().is_some_and(|headlines| headlines.iter().any(finished));
+    let headlines = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
+    let rounds = headlines.as_array().into_iter().flatten().filter_map(|headline| headline.as_str());
+    let rounds: Vec<_> = rounds.filter(|headline| headline.starts_with("Round ")).collect();
+    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{headlines}");
     let browser = &visitor.browser;
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Over").await?;
     browser.see(".party-list", "80 of 84 releases paid").await?;
     // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
-    let drawn = |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
-    visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, drawn).await?;
+    let has_private_line =
+        |labels: &serde_json::Value| labels.as_str().is_some_and(|labels| labels.contains("private"));
+    visitor.wait("the private arm's line", label, Vec::new(), PATIENCE, has_private_line).await?;
     visitor.sound("finished").await
 }
 
@@ -209,7 +211,7 @@ fn finished(headline: &serde_json::Value) -> bool {
 }
 
 /// Downloads the model with the browser's session.
-async fn take_the_model(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+async fn take_the_model(stage: &TestConsortium, visitor: &PageVisitor, job: &str) -> TestResult<()> {
     let fetch = "const done = arguments[arguments.length - 1];
         fetch(document.querySelector(\"a[download='model.safetensors']\").href)
             .then(answer => answer.arrayBuffer().then(body => done([answer.status, body.byteLength])));";
@@ -221,7 +223,7 @@ async fn take_the_model(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<(
     Ok(())
 }
 
-async fn every_page_is_sound(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+async fn every_page_is_sound(stage: &TestConsortium, visitor: &PageVisitor, job: &str) -> TestResult<()> {
     let home = format!("/c/{}", stage.consortium);
     let dataset = format!("{home}/datasets/{}", stage.dataset("one").await?.id);
     let public = format!("{home}/datasets/{}", stage.dataset("public").await?.id);
@@ -262,9 +264,9 @@ async fn every_page_is_sound(stage: &Stage, visitor: &Visitor, job: &str) -> Sta
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
-    let (stage, link) = Stage::vacant(Database::Sqlite)?;
-    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> TestResult<()> {
+    let (stage, link) = TestConsortium::vacant(TestDatabase::Sqlite)?;
+    let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     let browser = &phone.browser;
     browser.goto(&link).await?;
     browser.see("h1", "Become the operator").await?;
@@ -291,8 +293,8 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
     browser.click("a[href$='/organizations']").await?;
     browser.see("h1", "Organizations").await?;
     // The previous page has the same heading: wait until its link is gone.
-    let shown = "return document.querySelectorAll('.copyable').length";
-    phone.wait("the link to be gone", shown, Vec::new(), PATIENCE, |shown| *shown == json!(0)).await?;
+    let script = "return document.querySelectorAll('.copyable').length";
+    phone.wait("the link to be gone", script, Vec::new(), PATIENCE, |count| *count == json!(0)).await?;
 
     browser.click(".rail-foot button").await?;
     browser.see("h1", "Sign in").await?;
@@ -322,7 +324,7 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> Staged<()> {
 }
 
 /// Fills in the form of a one-time link.
-async fn join(visitor: &Visitor, name: &str, organization: Option<&str>) -> Staged<()> {
+async fn join(visitor: &PageVisitor, name: &str, organization: Option<&str>) -> TestResult<()> {
     let browser = &visitor.browser;
     if let Some(organization) = organization {
         browser.fill("input[name=organization]", organization).await?;

@@ -3,22 +3,22 @@
 use std::process::Command;
 use std::time::Duration;
 
-use support::process::Process;
-use support::stage::Staged;
+use support::process::TestProcess;
+use support::stage::TestResult;
 use support::workspace;
 
 #[test]
-fn the_demo_runs_the_main_job_and_prints_its_table() -> Staged<()> {
+fn the_demo_runs_the_main_job_and_prints_its_table() -> TestResult<()> {
     let folder = tempfile::tempdir()?;
     let mut command = Command::new(workspace::program("undertone-demo")?);
     command.arg("--exit").arg("--dir").arg(folder.path().join("demo")).arg("--port").arg("0");
-    let mut demo = Process::start("undertone-demo", &mut command)?;
+    let mut demo = TestProcess::start("undertone-demo", &mut command)?;
     let status = demo.wait(Duration::from_mins(15))?;
-    let said = demo.said();
-    assert!(status.success(), "{said}");
-    assert!(said.contains("questions wait for an answer: http://"), "the second job asks people:\n{said}");
+    let output = demo.output();
+    assert!(status.success(), "{output}");
+    assert!(output.contains("questions wait for an answer: http://"), "the second job asks people:\n{output}");
     for arm in ["public", "open", "private"] {
-        assert!(said.contains(arm), "the table has the {arm} arm:\n{said}");
+        assert!(output.contains(arm), "the table has the {arm} arm:\n{output}");
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use support::stage::{Database, Stage, Staged};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{JobState, Report};
@@ -15,20 +15,20 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_sqlite() -> Staged<()> {
-    train(Database::Sqlite).await
+async fn four_sites_train_one_model_on_sqlite() -> TestResult<()> {
+    train(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_private_sites_and_a_public_one_train_one_model_on_postgresql() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn four_sites_train_one_model_on_postgresql() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     train(database).await
 }
 
-async fn train(database: Database) -> Staged<()> {
+async fn train(database: TestDatabase) -> TestResult<()> {
     let mut stage = scene::set(database).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
@@ -47,8 +47,8 @@ async fn train(database: Database) -> Staged<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     for site in stage.sites.iter().skip(1) {
         site.edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
     }
@@ -65,8 +65,11 @@ async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()>
         let spent = |unit| accounts.iter().find(|account| account.unit == unit).map_or(0.0, |account| account.spent);
         let (record, speaker) = (spent(PrivacyUnit::Record), spent(PrivacyUnit::Speaker));
         assert!(speaker > 0.0 && record > speaker, "{name}: a record loses what two changes of its speaker lose");
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains("record") && shown.contains("speaker") && !shown.contains("NOT COVERED"), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(
+            ledger_text.contains("record") && ledger_text.contains("speaker") && !ledger_text.contains("NOT COVERED"),
+            "{ledger_text}"
+        );
         site.command(&["ledger", "verify"])?;
     }
     // A job that protects records has no price for speakers, which have a limit.
@@ -76,7 +79,7 @@ async fn speaker_job_is_charged_to_speakers_and_to_their_records() -> Staged<()>
     Ok(())
 }
 
-async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn both_ledgers_agree(stage: &TestConsortium, job: &undertone_api::job::Job) -> TestResult<()> {
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
@@ -94,13 +97,13 @@ async fn both_ledgers_agree(stage: &Stage, job: &undertone_api::job::Job) -> Sta
 
         let verified = site.command(&["ledger", "verify"])?;
         assert!(verified.contains(&ROUNDS.to_string()), "{name}: every round has its receipt: {verified}");
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(name), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(name), "{ledger_text}");
     }
     Ok(())
 }
 
-async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn the_model_can_be_taken_away(stage: &TestConsortium, job: &undertone_api::job::Job) -> TestResult<()> {
     let artifacts = stage.sites[1].client.artifacts(job.summary.id).await?;
     let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
     let content = stage.sites[1].client.content(model.id).await?;
@@ -113,14 +116,17 @@ async fn the_model_can_be_taken_away(stage: &Stage, job: &undertone_api::job::Jo
 }
 
 /// Runs the command with only the file: no server, no database, no network.
-async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn the_certificate_is_checked_offline_by_the_command(
+    stage: &TestConsortium,
+    job: &undertone_api::job::Job,
+) -> TestResult<()> {
     let file = stage.sites[1].client.certificate(job.summary.id).await?;
     let certificate: Certificate = serde_json::from_str(&file.payload)?;
     assert_eq!(file.evidence.receipts.len(), scene::PRIVATE.len() * ROUNDS as usize);
-    let charged = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
-    for (charged, part) in charged.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
+    let charges = certificate.parties.iter().filter_map(|party| party.charged.as_ref());
+    for (charges, part) in charges.zip(job.participants.iter().filter(|part| part.charge.is_some())) {
         assert_eq!(
-            charged.renyi.and_then(|figure| figure.epsilon),
+            charges.renyi.and_then(|figure| figure.epsilon),
             part.epsilon_reserved,
             "all planned releases are priced"
         );
@@ -134,7 +140,7 @@ async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &
     let organizations = stage.operator.organizations(stage.consortium).await?.items;
     let workers = organizations.iter().flat_map(|organization| &organization.workers);
     let keys: Vec<&str> = workers.map(|worker| worker.public_key.as_str()).collect();
-    let verify = |model: &std::path::Path| -> Staged<(bool, String)> {
+    let verify = |model: &std::path::Path| -> TestResult<(bool, String)> {
         let mut command = std::process::Command::new(workspace::program("undertone-server")?);
         command.args(["certificate", "verify"]).arg(&path).arg("--model").arg(model);
         command.args(["--server-key", &certificate.issuer.public_key]);
@@ -142,15 +148,15 @@ async fn the_certificate_is_checked_offline_by_the_command(stage: &Stage, job: &
         let output = command.current_dir(folder.path()).output()?;
         Ok((output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned()))
     };
-    let (holds, said) = verify(&model)?;
-    assert!(holds && !said.contains("FAILED") && !said.contains("not checked"), "{said}");
-    assert!(said.contains("every receipt is charged in the server's log"), "{said}");
-    let (holds, said) = verify(&path)?;
-    assert!(!holds && said.contains("FAILED  model"), "another file passes for the model: {said}");
+    let (holds, text) = verify(&model)?;
+    assert!(holds && !text.contains("FAILED") && !text.contains("not checked"), "{text}");
+    assert!(text.contains("every receipt is charged in the server's log"), "{text}");
+    let (holds, text) = verify(&path)?;
+    assert!(!holds && text.contains("FAILED  model"), "another file passes for the model: {text}");
     let mut forged = file.clone();
     forged.evidence.receipts.pop();
     std::fs::write(&path, serde_json::to_vec(&forged)?)?;
-    let (holds, said) = verify(&model)?;
-    assert!(!holds && said.contains("FAILED  chain"), "a receipt is missing: {said}");
+    let (holds, text) = verify(&model)?;
+    assert!(!holds && text.contains("FAILED  chain"), "a receipt is missing: {text}");
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{Holder, Job, JobState};
 
@@ -14,8 +14,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn paused_and_held_job_pays_the_same_as_without_interruption() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let plan = scene::small_job(&stage, ROUNDS, 300).await?;
@@ -38,15 +38,18 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
     stage.wait_until(id, JOB, |job| job.summary.rounds_done >= 3).await?;
     let job = id.to_string();
     stage.sites[1].command(&["hold", &job, "--reason", "the disk is being replaced"])?;
-    let held = stage.wait_until(id, JOB, |job| job.summary.state == JobState::Paused).await?;
-    assert_eq!((held.holds[0].holder, held.holds[0].reason.as_str()), (Holder::Site, "the disk is being replaced"));
+    let paused_job = stage.wait_until(id, JOB, |job| job.summary.state == JobState::Paused).await?;
+    assert_eq!(
+        (paused_job.holds[0].holder, paused_job.holds[0].reason.as_str()),
+        (Holder::Site, "the disk is being replaced")
+    );
     assert!(stage.sites[1].command(&["jobs"])?.contains("held (terminal)"));
     let denied = stage.sites[0].client.post::<Job>(&format!("/jobs/{id}/resume"), &json!({})).await;
     assert!(denied.is_err(), "only the site lets it go on");
     stage.sites[1].command(&["release", &job])?;
-    let done = stage.finish(id, JOB).await?;
+    let finished_job = stage.finish(id, JOB).await?;
 
-    let after: Vec<_> = done.participants.iter().map(|party| party.epsilon_reserved).collect();
+    let after: Vec<_> = finished_job.participants.iter().map(|party| party.epsilon_reserved).collect();
     assert_eq!(after, reserved, "its epsilon is unchanged");
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
@@ -60,8 +63,8 @@ async fn a_job_that_was_paused_and_held_pays_exactly_what_it_would_have_paid() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[1].edit_policy("approval = \"steward\"", "approval = \"manual\"")?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
@@ -75,7 +78,10 @@ async fn while_a_site_waits_for_its_steward_nobody_s_deadline_runs() -> Staged<(
     let whole = stage.sites[1].command(&["jobs", &id.to_string()])?;
     assert!(whole.contains("Held by the worker") && whole.contains(&waiting.manifest), "{whole}");
     stage.sites[1].command(&["approve", &id.to_string()])?;
-    let done = stage.finish(id, JOB).await?;
-    assert!(done.participants.iter().all(|party| party.charge.is_none() || party.releases >= 2), "nobody was left out");
+    let finished_job = stage.finish(id, JOB).await?;
+    assert!(
+        finished_job.participants.iter().all(|party| party.charge.is_none() || party.releases >= 2),
+        "nobody was left out"
+    );
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use support::line::{Direction, Line, Quality};
-use support::stage::{Database, Plan, Rounds, Staged};
+use support::line::{LineDirection, LineProxy, LineQuality};
+use support::stage::{ArmRounds, JobPlan, TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::Report;
 use undertone_api::job::dp_sgd::Precision;
@@ -20,29 +20,29 @@ const STEPS: u32 = 3;
 const HIDDEN: u32 = 320;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    let line = Line::lay(stage.gateway(), Quality::default()).await?;
+async fn interrupted_transfer_resumes_and_counts_each_step_once() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    let line = LineProxy::lay(stage.gateway(), LineQuality::default()).await?;
     stage.sites[1].connect_over(&line)?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let lead = stage.dataset("public").await?;
     let test = stage.dataset("test").await?.id;
-    let mut plan = Plan::new("Far away", PrivacyUnit::Record, HIDDEN, &lead, 1)?.test("common", test);
+    let mut plan = JobPlan::new("Far away", PrivacyUnit::Record, HIDDEN, &lead, 1)?.test("common", test);
     for name in scene::PRIVATE {
         plan = plan.party(stage.dataset(name).await?.id, 0.25, 2.0, 1.0)?;
     }
-    let rounds = Rounds { rounds: ROUNDS, learning_rate: 1e-4, evaluate_every: 2, deadline_seconds: 300, quorum: 4 };
+    let rounds = ArmRounds { rounds: ROUNDS, learning_rate: 1e-4, evaluate_every: 2, deadline_seconds: 300, quorum: 4 };
     let plan = plan.private(rounds).exchange(STEPS, Precision::Int8);
 
     // The first vector's upload breaks after more than a chunk, and so does the download of the shared model.
-    let (up, down) = (line.carried(Direction::Up), line.carried(Direction::Down));
-    line.cut_after(Direction::Up, up + 340_000);
-    line.cut_after(Direction::Down, down + 900_000);
+    let (up, down) = (line.carried(LineDirection::Up), line.carried(LineDirection::Down));
+    line.schedule_cut(LineDirection::Up, up + 340_000);
+    line.schedule_cut(LineDirection::Down, down + 900_000);
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
     let job = stage.finish(job, JOB).await?;
-    let (up, down) = (line.carried(Direction::Up) - up, line.carried(Direction::Down) - down);
+    let (up, down) = (line.carried(LineDirection::Up) - up, line.carried(LineDirection::Down) - down);
 
     let Some(Report::DpSgd(report)) = &job.report else { return Err("a finished job has its report".into()) };
     let vector = report.parameters;
@@ -55,7 +55,10 @@ async fn a_transfer_that_breaks_goes_on_and_every_local_step_is_counted_once() -
 }
 
 /// Checks for one commit per round, with all its steps, in the server's ledger and in the site's signed receipts.
-async fn every_step_is_counted_once(stage: &support::stage::Stage, job: &undertone_api::job::Job) -> Staged<()> {
+async fn every_step_is_counted_once(
+    stage: &support::stage::TestConsortium,
+    job: &undertone_api::job::Job,
+) -> TestResult<()> {
     let steps = |event: &Event| match event {
         Event::Repeated { count, .. } => Ok(*count),
         other => Err(format!("a round is paid as its steps, not as {other:?}")),
@@ -69,13 +72,13 @@ async fn every_step_is_counted_once(stage: &support::stage::Stage, job: &underto
         .collect::<Result<_, _>>()?;
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?.id;
-        let mut counted = 0;
+        let mut total = 0;
         for entry in stage.operator.ledger(dataset).await?.items {
             if entry.kind == EntryKind::Commit {
-                counted += entry.count * steps(&entry.event)?;
+                total += entry.count * steps(&entry.event)?;
             }
         }
-        assert_eq!(counted, every, "{name}: the consortium's ledger");
+        assert_eq!(total, every, "{name}: the consortium's ledger");
         let own = receipts.iter().filter(|receipt| receipt.dataset == dataset);
         let signed = own.map(|receipt| steps(&receipt.event)).sum::<Result<u64, _>>()?;
         assert_eq!(signed, every, "{name}: the site's receipts");

@@ -6,24 +6,24 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use support::stage::Staged;
+use support::stage::TestResult;
 use support::workspace;
 
 /// The highest exposure that `systemd-analyze security` may report, in tenths.
 const EXPOSURE: &str = "15";
 
 /// Runs a command to its end and returns its output.
-fn said(command: &mut Command) -> Staged<String> {
+fn run_command(command: &mut Command) -> TestResult<String> {
     let Output { status, stdout, stderr } = command.output()?;
     let (out, error) = (String::from_utf8_lossy(&stdout).into_owned(), String::from_utf8_lossy(&stderr).into_owned());
     if status.success() { Ok(out + &error) } else { Err(format!("{command:?}: {status}\n{out}{error}").into()) }
 }
 
 /// Makes the package of the `worker` or the `server` from the program that the tests use.
-fn package(name: &str, version: &str, out: &Path) -> Staged<PathBuf> {
+fn package(name: &str, version: &str, out: &Path) -> TestResult<PathBuf> {
     let program = workspace::program(&format!("undertone-{name}"))?;
     let binaries = program.parent().ok_or("the program lies in a folder")?;
-    let printed = said(
+    let printed = run_command(
         Command::new(workspace::root().join(".ci/package.sh"))
             .arg("--out")
             .arg(out)
@@ -36,10 +36,10 @@ fn package(name: &str, version: &str, out: &Path) -> Staged<PathBuf> {
 }
 
 /// An empty system for installation; scripts run outside of it.
-struct Root(tempfile::TempDir);
+struct EmptySystem(tempfile::TempDir);
 
-impl Root {
-    fn new() -> Staged<Self> {
+impl EmptySystem {
+    fn new() -> TestResult<Self> {
         let root = tempfile::tempdir()?;
         for folder in ["info", "updates", "triggers"] {
             fs::create_dir_all(root.path().join("var/lib/dpkg").join(folder))?;
@@ -54,9 +54,9 @@ impl Root {
     }
 
     /// Runs dpkg on the root; its dependencies are those of this machine.
-    fn dpkg(&self, arguments: &[&str]) -> Staged<String> {
+    fn dpkg(&self, arguments: &[&str]) -> TestResult<String> {
         let root = format!("--root={}", self.0.path().display());
-        said(
+        run_command(
             Command::new("dpkg")
                 .args([root.as_str(), "--force-script-chrootless", "--force-depends", "--force-confold"])
                 .args(arguments),
@@ -64,9 +64,9 @@ impl Root {
     }
 
     /// Runs the worker's program as its own user, in its own folder.
-    fn worker(&self, arguments: &[&str]) -> Staged<String> {
+    fn worker(&self, arguments: &[&str]) -> TestResult<String> {
         let site = fs::metadata(self.path("var/lib/undertone-worker"))?;
-        said(
+        run_command(
             Command::new("setpriv")
                 .arg(format!("--reuid={}", site.uid()))
                 .arg(format!("--regid={}", site.gid()))
@@ -91,32 +91,32 @@ fn may_install() -> bool {
 }
 
 #[test]
-fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<()> {
+fn package_install_upgrade_and_purge_keep_the_ledger() -> TestResult<()> {
     if !may_install() {
         return Ok(());
     }
     let out = tempfile::tempdir()?;
-    let root = Root::new()?;
+    let root = EmptySystem::new()?;
     let old = package("worker", "0.1.0", out.path())?;
     root.dpkg(&["-i", &old.to_string_lossy()])?;
     let site = root.path("var/lib/undertone-worker");
-    let made = fs::metadata(&site)?;
-    assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    let folder = fs::metadata(&site)?;
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
     let user = fs::read_to_string(root.path("etc/passwd"))?;
     assert!(
-        user.contains(&format!("undertone-worker:x:{}:{}:", made.uid(), made.gid())) && user.contains("nologin"),
+        user.contains(&format!("undertone-worker:x:{}:{}:", folder.uid(), folder.gid())) && user.contains("nologin"),
         "{user}"
     );
-    assert_ne!(made.uid(), 0);
+    assert_ne!(folder.uid(), 0);
     let secrets = fs::metadata(root.path("etc/default/undertone-worker"))?;
-    assert_eq!((secrets.permissions().mode() & 0o777, secrets.uid(), secrets.gid()), (0o640, 0, made.gid()));
+    assert_eq!((secrets.permissions().mode() & 0o777, secrets.uid(), secrets.gid()), (0o640, 0, folder.gid()));
     assert!(root.worker(&["--version"])?.starts_with("undertone-worker "));
     let enabled = root.path("etc/systemd/system/multi-user.target.wants/undertone-worker.service");
     assert!(fs::symlink_metadata(&enabled).is_ok(), "it is enabled in an image too, where no systemd runs");
 
     // A site made as its user: a ledger, a policy, and its admin's settings for the service.
-    let kept = backup(&root, out.path(), &made)?;
-    root.worker(&["restore", kept.as_str()])?;
+    let copy = backup(&root, out.path(), &folder)?;
+    root.worker(&["restore", copy.as_str()])?;
     let ledger = root.worker(&["ledger", "verify"])?;
     fs::write(root.path("etc/default/undertone-worker"), "UNDERTONE_LOG=debug\n")?;
     let policy = fs::read(site.join("policy.toml"))?;
@@ -143,19 +143,19 @@ fn a_package_is_installed_upgraded_and_purged_and_the_ledger_stays() -> Staged<(
 }
 
 #[test]
-fn server_package_keeps_its_secrets_from_other_users() -> Staged<()> {
+fn server_package_keeps_its_secrets_from_other_users() -> TestResult<()> {
     if !may_install() {
         return Ok(());
     }
     let out = tempfile::tempdir()?;
-    let root = Root::new()?;
+    let root = EmptySystem::new()?;
     let old = package("server", "0.1.0", out.path())?;
     root.dpkg(&["-i", &old.to_string_lossy()])?;
     let data = fs::metadata(root.path("var/lib/undertone-server"))?;
     assert_eq!(data.permissions().mode() & 0o777, 0o700);
     assert_ne!(data.uid(), 0, "the service has a user of its own");
     let secrets = root.path("etc/default/undertone-server");
-    let access = || -> Staged<(u32, u32, u32)> {
+    let access = || -> TestResult<(u32, u32, u32)> {
         let file = fs::metadata(&secrets)?;
         Ok((file.permissions().mode() & 0o777, file.uid(), file.gid()))
     };
@@ -174,7 +174,7 @@ fn server_package_keeps_its_secrets_from_other_users() -> Staged<()> {
 }
 
 #[test]
-fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
+fn the_services_are_as_closed_as_they_can_be() -> TestResult<()> {
     if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|output| output.status.success()) {
         eprintln!("there is no systemd-analyze: the services are not looked at");
         return Ok(());
@@ -184,13 +184,14 @@ fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
         let name = format!("undertone-{service}.service");
         let unit = workspace::root().join("packaging").join(service).join(&name);
         let security = ["security", "--offline=yes", "--no-pager"];
-        said(Command::new("systemd-analyze").args(security).arg(format!("--threshold={EXPOSURE}")).arg(&unit))?;
+        run_command(Command::new("systemd-analyze").args(security).arg(format!("--threshold={EXPOSURE}")).arg(&unit))?;
         // Every line is valid. The program is not on this machine, so another one replaces it.
         let text = fs::read_to_string(&unit)?.replace(&format!("/usr/bin/undertone-{service}"), "/bin/true");
         let copy = root.path().join(&name);
         fs::write(&copy, text)?;
-        let verified =
-            said(Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&copy))?;
+        let verified = run_command(
+            Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&copy),
+        )?;
         assert_eq!(verified.trim(), "", "{name}");
     }
     Ok(())
@@ -198,7 +199,7 @@ fn the_services_are_as_closed_as_they_can_be() -> Staged<()> {
 
 /// The set `@system-service` of systemd 252 (Debian 12) lacks the calls of Landlock, and a refused call leaves programs unconfined.
 #[test]
-fn worker_unit_allows_the_calls_of_landlock_by_name() -> Staged<()> {
+fn worker_unit_allows_the_calls_of_landlock_by_name() -> TestResult<()> {
     let unit = fs::read_to_string(workspace::root().join("packaging/worker/undertone-worker.service"))?;
     let filters = unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
     let allowed: Vec<&str> = filters.filter(|set| !set.starts_with('~')).flat_map(str::split_whitespace).collect();
@@ -209,7 +210,7 @@ fn worker_unit_allows_the_calls_of_landlock_by_name() -> Staged<()> {
 }
 
 /// Returns a backup of a site with an empty ledger, owned by the worker's user.
-fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
+fn backup(root: &EmptySystem, out: &Path, owner: &fs::Metadata) -> TestResult<String> {
     let site = out.join("site");
     fs::create_dir(&site)?;
     let key = "11".repeat(32);
@@ -224,7 +225,7 @@ fn backup(root: &Root, out: &Path, owner: &fs::Metadata) -> Staged<String> {
     }
     undertone_worker::site::store::Store::create(&site.join("ledger.db"))?;
     let file = out.join("site.backup");
-    said(
+    run_command(
         Command::new(root.path("usr/bin/undertone-worker"))
             .arg("--site")
             .arg(&site)

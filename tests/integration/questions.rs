@@ -5,8 +5,8 @@ mod wire;
 
 use std::time::Duration;
 
-use support::annotator::Annotator;
-use support::stage::{Database, Stage, Staged};
+use support::annotator::TestAnnotator;
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::active_learning::Report;
 use undertone_api::job::{Job, JobState, Report as AnyReport};
@@ -17,29 +17,29 @@ use support::scene::queries::{self as scene, BATCH, PRIVATE, ROUNDS};
 const JOB: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_private_logs_teach_a_public_lead_on_sqlite() -> Staged<()> {
-    teach(Database::Sqlite).await
+async fn two_private_logs_teach_a_public_lead_on_sqlite() -> TestResult<()> {
+    teach(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_private_logs_teach_a_public_lead_on_postgresql() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn two_private_logs_teach_a_public_lead_on_postgresql() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     teach(database).await
 }
 
-async fn teach(database: Database) -> Staged<()> {
+async fn teach(database: TestDatabase) -> TestResult<()> {
     let mut stage = scene::set(database).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = scene::propose(&stage).await?;
-    let person = Annotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     let job = stage.finish(job, JOB).await?;
 
-    let asked = u64::from(ROUNDS * BATCH);
-    assert_eq!(person.answered(), asked, "every question that was chosen was answered");
+    let total = u64::from(ROUNDS * BATCH);
+    assert_eq!(person.answer_count(), total, "every question that was chosen was answered");
     the_report_tells_it_all(&stage, &job).await?;
     the_files_can_be_taken_away(&stage, &job).await?;
     for (number, site) in stage.sites.iter().skip(1).enumerate() {
@@ -47,13 +47,13 @@ async fn teach(database: Database) -> Staged<()> {
         let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();
         assert_eq!((count(EntryKind::Reserve), count(EntryKind::Commit), count(EntryKind::Settle)), (1, 1, 0));
         site.command(&["ledger", "verify"])?;
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(PRIVATE[number]), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(PRIVATE[number]), "{ledger_text}");
     }
     a_second_release_is_charged_again_and_a_third_does_not_fit(&stage).await
 }
 
-async fn the_report_tells_it_all(stage: &Stage, job: &Job) -> Staged<()> {
+async fn the_report_tells_it_all(stage: &TestConsortium, job: &Job) -> TestResult<()> {
     let Some(AnyReport::ActiveLearning(report)) = &job.report else {
         return Err("a finished job has its report".into());
     };
@@ -72,10 +72,10 @@ async fn the_report_tells_it_all(stage: &Stage, job: &Job) -> Staged<()> {
     Ok(())
 }
 
-async fn the_files_can_be_taken_away(stage: &Stage, job: &Job) -> Staged<()> {
+async fn the_files_can_be_taken_away(stage: &TestConsortium, job: &Job) -> TestResult<()> {
     let researcher = &stage.sites[0].client;
     let files = researcher.artifacts(job.summary.id).await?;
-    let content = async |name: &str| -> Staged<Vec<u8>> {
+    let content = async |name: &str| -> TestResult<Vec<u8>> {
         let file = files.iter().find(|file| file.name == name).ok_or("a file of the job")?;
         Ok(researcher.content(file.id).await?)
     };
@@ -93,8 +93,8 @@ async fn the_files_can_be_taken_away(stage: &Stage, job: &Job) -> Staged<()> {
 }
 
 /// Releases repeatedly at ε = 1 each, with a lifetime limit of 2.5.
-async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Stage) -> Staged<()> {
-    let spent = async || -> Staged<Vec<f64>> {
+async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &TestConsortium) -> TestResult<()> {
+    let spent = async || -> TestResult<Vec<f64>> {
         let mut spent = Vec::new();
         for name in PRIVATE {
             let accounts = stage.dataset(name).await?.accounts;
@@ -106,7 +106,7 @@ async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Stag
     let first = spent().await?;
     assert!(first.iter().all(|spent| (0.9..1.2).contains(spent)), "{first:?}");
     let job = scene::propose(stage).await?;
-    let _person = Annotator::at_work(stage.annotator("second-reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("second-reader").await?, job, scene::answer);
     stage.finish(job, JOB).await?;
     let second = spent().await?;
     assert!(second.iter().all(|spent| (1.8..2.5).contains(spent)), "the same log again costs again: {second:?}");
@@ -119,8 +119,8 @@ async fn a_second_release_is_charged_again_and_a_third_does_not_fit(stage: &Stag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_questions() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn crashed_workers_and_server_keep_pools_and_questions() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     // One site crashes when its pool is stored but not sent, the other when the server has it and the site has not
@@ -134,7 +134,7 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
         stage.sites[number].wait_for_end(JOB)?;
         stage.sites[number].start(&[])?;
     }
-    let questions = async || -> Staged<Vec<undertone_api::question::Question>> {
+    let questions = async || -> TestResult<Vec<undertone_api::question::Question>> {
         let page: undertone_api::page::Page<_> =
             stage.sites[0].client.get(&format!("/jobs/{job}/questions?round=1&limit=200")).await?;
         Ok(page.items)
@@ -142,9 +142,9 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
     // The first round is open when the lead and the server crash.
     let deadline = std::time::Instant::now() + JOB;
     let before = loop {
-        let found = questions().await?;
-        if !found.is_empty() {
-            break found;
+        let open = questions().await?;
+        if !open.is_empty() {
+            break open;
         }
         if std::time::Instant::now() > deadline {
             return Err("no question was chosen".into());
@@ -155,7 +155,7 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
     stage.kill_server();
     stage.start_server()?;
     stage.sites[0].start(&[])?;
-    let _person = Annotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     let job = stage.finish(job, JOB).await?;
     let Some(AnyReport::ActiveLearning(report)) = &job.report else {
         return Err("a finished job has its report".into());
@@ -177,8 +177,8 @@ async fn workers_and_a_server_that_die_come_back_to_the_same_pools_and_the_same_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_lets_no_queries_out_refuses_whatever_the_server_says() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn site_without_query_release_refuses_a_query_job() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[2].edit_policy("least_threshold = 10", "least_threshold = 50")?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;

@@ -1,14 +1,14 @@
 //! Refusals of both ledgers, which change nothing.
 
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_over_the_budget_is_refused_with_figures_and_changes_nothing() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn job_over_budget_is_refused_with_figures_and_no_changes() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 1.0).await?;
     let before = stage.dataset("one").await?.accounts;
@@ -24,8 +24,8 @@ async fn a_job_over_the_budget_is_refused_with_figures_and_changes_nothing() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_refuses_what_its_own_policy_forbids_whatever_the_server_says() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn site_refuses_a_job_that_its_own_policy_forbids() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     // The server's budget admits the job and the steward approves it; the policy file on the site's disk does not.
     stage.sites[2].edit_policy("least_noise_multiplier = 0.5", "least_noise_multiplier = 5.0")?;
     stage.open().await?;

@@ -3,8 +3,10 @@
 //! `UNDERTONE_SIMULATION_SEED=<n>` runs one schedule with output; `UNDERTONE_SIMULATION_COUNT=<n>` sets the number of
 //! schedules.
 
-use support::simulation::{Broken, Failed, Ground, Played, Setting, Tally, play, play_all, runtime};
-use support::stage::Database;
+use support::simulation::{
+    BrokenRule, EventCounts, Failed, ScheduleSettings, SimulationRun, SimulationTemplate, play, play_all, runtime,
+};
+use support::stage::TestDatabase;
 
 /// Schedules of an ordinary run: some three minutes on two cores. The benchmark runs more, with other seeds.
 const COUNT: u64 = 1000;
@@ -37,12 +39,12 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(4)
 }
 
-fn ground(database: Database) -> Result<Ground, Failed> {
-    runtime()?.block_on(Ground::lay(database))
+fn ground(database: TestDatabase) -> Result<SimulationTemplate, Failed> {
+    runtime()?.block_on(SimulationTemplate::lay(database))
 }
 
 /// Fails with the trace of the first failed schedule, and a sentence for each other.
-fn all_well(played: &[Played]) {
+fn all_well(played: &[SimulationRun]) {
     let wrong: Vec<(u64, &String)> = played.iter().filter_map(|one| Some((one.seed, one.wrong.as_ref()?))).collect();
     let Some((seed, story)) = wrong.first() else { return };
     let sentence =
@@ -53,17 +55,17 @@ fn all_well(played: &[Played]) {
 
 #[test]
 fn no_accident_costs_a_charge_or_makes_a_release_free() -> Result<(), Failed> {
-    let ground = ground(Database::Sqlite)?;
+    let ground = ground(TestDatabase::Sqlite)?;
     if let Some(seed) = number("UNDERTONE_SIMULATION_SEED") {
-        let setting = Setting { aloud: true, ..Setting::default() };
+        let setting = ScheduleSettings { aloud: true, ..ScheduleSettings::default() };
         all_well(&[runtime()?.block_on(play(&ground, seed, &setting))?]);
         return Ok(());
     }
     let count = number("UNDERTONE_SIMULATION_COUNT").unwrap_or(COUNT);
     println!("seeds 0 to {}", count - 1);
-    let played = play_all(&ground, 0..count, threads(), &Setting::default(), None)?;
+    let played = play_all(&ground, 0..count, threads(), &ScheduleSettings::default(), None)?;
     all_well(&played);
-    let tally = played.iter().fold(Tally::default(), |sum, one| sum.and(one.tally));
+    let tally = played.iter().fold(EventCounts::default(), |sum, one| sum.and(one.tally));
     println!("{} schedules, {} steps, {tally:?}", played.len(), played.iter().map(|one| one.steps).sum::<u64>());
     // A simulation without events would prove nothing.
     let each = |number: u64| number >= count;
@@ -75,19 +77,19 @@ fn no_accident_costs_a_charge_or_makes_a_release_free() -> Result<(), Failed> {
 
 #[test]
 fn two_servers_on_one_postgresql_keep_one_ledger() -> Result<(), Failed> {
-    let Some(database) = Database::postgres()? else { return Ok(()) };
+    let Some(database) = TestDatabase::postgres()? else { return Ok(()) };
     let ground = ground(database)?;
-    let setting = Setting { servers: 2, ..Setting::default() };
+    let setting = ScheduleSettings { servers: 2, ..ScheduleSettings::default() };
     all_well(&play_all(&ground, 0..ON_POSTGRES, threads(), &setting, None)?);
     Ok(())
 }
 
 #[test]
 fn the_same_seed_is_the_same_story() -> Result<(), Failed> {
-    let ground = ground(Database::Sqlite)?;
-    let again = self::ground(Database::Sqlite)?;
-    let first = play_all(&ground, 100..108, 2, &Setting::default(), None)?;
-    assert_eq!(first, play_all(&again, 100..108, 1, &Setting::default(), None)?);
+    let ground = ground(TestDatabase::Sqlite)?;
+    let again = self::ground(TestDatabase::Sqlite)?;
+    let first = play_all(&ground, 100..108, 2, &ScheduleSettings::default(), None)?;
+    assert_eq!(first, play_all(&again, 100..108, 1, &ScheduleSettings::default(), None)?);
     let mut stories: Vec<u64> = first.iter().map(|one| one.trace).collect();
     stories.dedup();
     assert_eq!(stories.len(), first.len(), "other seeds are other stories");
@@ -96,9 +98,9 @@ fn the_same_seed_is_the_same_story() -> Result<(), Failed> {
 
 #[test]
 fn what_failed_once_holds_now() -> Result<(), Failed> {
-    let ground = ground(Database::Sqlite)?;
+    let ground = ground(TestDatabase::Sqlite)?;
     for (seed, found) in FROZEN {
-        let played = runtime()?.block_on(play(&ground, seed, &Setting::default()))?;
+        let played = runtime()?.block_on(play(&ground, seed, &ScheduleSettings::default()))?;
         assert_eq!(played.wrong, None, "seed {seed} found once: {found}");
     }
     Ok(())
@@ -106,9 +108,9 @@ fn what_failed_once_holds_now() -> Result<(), Failed> {
 
 #[test]
 fn every_broken_rule_is_noticed() -> Result<(), Failed> {
-    let ground = ground(Database::Sqlite)?;
-    for broken in Broken::ALL {
-        let setting = Setting { broken: Some(broken), ..Setting::default() };
+    let ground = ground(TestDatabase::Sqlite)?;
+    for broken in BrokenRule::ALL {
+        let setting = ScheduleSettings { broken: Some(broken), ..ScheduleSettings::default() };
         let runtime = runtime()?;
         let mut noticed = false;
         for seed in 0..ENOUGH {

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::stage::Staged;
+use support::stage::TestResult;
 use support::workspace;
 
 /// Writes a database with one advisory about `package`, for versions below `patched`.
-fn database(folder: &Path, package: &str, patched: &str) -> Staged<()> {
+fn database(folder: &Path, package: &str, patched: &str) -> TestResult<()> {
     let day = Command::new("date").args(["-u", "+%F"]).output()?;
     let day = String::from_utf8(day.stdout)?;
     let day = day.trim();
@@ -24,7 +24,7 @@ fn database(folder: &Path, package: &str, patched: &str) -> Staged<()> {
 }
 
 /// Runs the check on a database, if there is one.
-fn check(folder: Option<&Path>) -> Staged<(Option<i32>, String)> {
+fn check(folder: Option<&Path>) -> TestResult<(Option<i32>, String)> {
     let mut command = Command::new(workspace::root().join(".ci/advisories.sh"));
     command.env_remove("UNDERTONE_ADVISORIES");
     if let Some(folder) = folder {
@@ -35,7 +35,7 @@ fn check(folder: Option<&Path>) -> Staged<(Option<i32>, String)> {
 }
 
 #[test]
-fn advisory_about_a_locked_package_is_reported() -> Staged<()> {
+fn advisory_about_a_locked_package_is_reported() -> TestResult<()> {
     let deny = Command::new(workspace::root().join(".ci/deny.sh")).arg("--path").output()?;
     if !deny.status.success() {
         eprintln!("no cargo-deny: advisories are not checked");
@@ -55,7 +55,7 @@ fn advisory_about_a_locked_package_is_reported() -> Staged<()> {
 }
 
 #[test]
-fn missing_advisory_database_is_no_success() -> Staged<()> {
+fn missing_advisory_database_is_no_success() -> TestResult<()> {
     let (status, text) = check(None)?;
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("nothing was checked"), "{text}");
@@ -66,7 +66,7 @@ fn missing_advisory_database_is_no_success() -> Staged<()> {
 }
 
 /// Returns the bill of materials of a program.
-fn bill(program: &str) -> Staged<Value> {
+fn bill(program: &str) -> TestResult<Value> {
     let mut command = Command::new(workspace::root().join(".ci/sbom.py"));
     let output = command.args([program, "9.8.7"]).env("SOURCE_DATE_EPOCH", "1700000000").output()?;
     if !output.status.success() {
@@ -80,7 +80,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn bill_of_materials_names_every_crate_with_digest_and_licence() -> Staged<()> {
+fn bill_of_materials_names_every_crate_with_digest_and_licence() -> TestResult<()> {
     let lock = fs::read_to_string(workspace::root().join("Cargo.lock"))?;
     for (program, crates) in [
         ("undertone-server", ["sea-orm", "tonic", "wasm-bindgen"]),
@@ -106,22 +106,22 @@ fn bill_of_materials_names_every_crate_with_digest_and_licence() -> Staged<()> {
         for name in crates {
             assert!(components.iter().any(|component| text(component, "name") == name), "{program}: {name}");
         }
-        let mut known: BTreeSet<&str> = components.iter().map(|component| text(component, "bom-ref")).collect();
-        assert_eq!(known.len(), components.len(), "each reference is one crate");
-        known.insert(text(root, "bom-ref"));
+        let mut references: BTreeSet<&str> = components.iter().map(|component| text(component, "bom-ref")).collect();
+        assert_eq!(references.len(), components.len(), "each reference is one crate");
+        references.insert(text(root, "bom-ref"));
         let dependencies = bill["dependencies"].as_array().ok_or("dependencies")?;
-        assert_eq!(dependencies.len(), known.len());
+        assert_eq!(dependencies.len(), references.len());
         for dependency in dependencies {
             let below = dependency["dependsOn"].as_array().ok_or("dependsOn")?;
-            let named = below.iter().filter_map(Value::as_str).chain([text(dependency, "ref")]);
-            assert!(named.into_iter().all(|reference| known.contains(reference)), "{dependency}");
+            let names = below.iter().filter_map(Value::as_str).chain([text(dependency, "ref")]);
+            assert!(names.into_iter().all(|reference| references.contains(reference)), "{dependency}");
         }
     }
     Ok(())
 }
 
 #[test]
-fn package_of_the_same_program_has_the_same_bytes() -> Staged<()> {
+fn package_of_the_same_program_has_the_same_bytes() -> TestResult<()> {
     if !["dpkg-deb", "dpkg-shlibdeps"].into_iter().all(|tool| Command::new(tool).arg("--version").output().is_ok()) {
         eprintln!("not on Debian: packages are not compared");
         return Ok(());
@@ -132,7 +132,7 @@ fn package_of_the_same_program_has_the_same_bytes() -> Staged<()> {
     for umask in ["022", "077"] {
         let out = tempfile::tempdir()?;
         let script = workspace::root().join(".ci/package.sh");
-        let made = Command::new("sh")
+        let output = Command::new("sh")
             .arg("-c")
             .arg(format!("umask {umask}; exec \"$0\" \"$@\""))
             .arg(script)
@@ -145,8 +145,8 @@ fn package_of_the_same_program_has_the_same_bytes() -> Staged<()> {
             .env("TMPDIR", out.path())
             .env("SOURCE_DATE_EPOCH", "1700000000")
             .output()?;
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let path = String::from_utf8(made.stdout)?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let path = String::from_utf8(output.stdout)?;
         let path = path.trim();
         let listed = Command::new("dpkg-deb").args(["--contents", path]).output()?;
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -169,7 +169,7 @@ const FETCHED: [(&str, &[&str]); 7] = [
 ];
 
 #[test]
-fn every_package_of_a_tool_is_pinned_by_its_digest() -> Staged<()> {
+fn every_package_of_a_tool_is_pinned_by_its_digest() -> TestResult<()> {
     let folder = workspace::root().join(".ci");
     for (script, pins) in FETCHED {
         let source = fs::read_to_string(folder.join(script))?;
@@ -214,7 +214,7 @@ fn check_requirements(name: &str, text: &str) {
 }
 
 /// Checks that every package of an npm lock file has the digest of its archive.
-fn check_lock(name: &str, text: &str) -> Staged<()> {
+fn check_lock(name: &str, text: &str) -> TestResult<()> {
     let lock: Value = serde_json::from_str(text)?;
     let packages = lock["packages"].as_object().ok_or("packages")?;
     let fetched = packages.iter().filter(|(path, _)| !path.is_empty());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use support::stage::{Database, Staged, wait_until_so};
+use support::stage::{TestDatabase, TestResult, wait_until_so};
 use undertone_api::job::JobState;
 
 use support::scene;
@@ -14,8 +14,8 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn restored_old_server_database_gets_no_further_release() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let (live, copy) = (stage.server_folder(), stage.server_folder().with_extension("copy"));
@@ -35,8 +35,8 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
             site.command(&["ledger", "verify"]).is_err_and(|said| said.to_string().contains("older copy is in use"))
         })
         .await?;
-        let shown = site.command(&["ledger", "alarm", "show"])?;
-        assert!(shown.contains("\"known\"") && shown.contains("Open: nothing leaves"), "{shown}");
+        let ledger_text = site.command(&["ledger", "alarm", "show"])?;
+        assert!(ledger_text.contains("\"known\"") && ledger_text.contains("Open: nothing leaves"), "{ledger_text}");
     }
 
     // At that server every budget is unspent again; the sites still have their records.
@@ -45,14 +45,17 @@ async fn an_older_copy_of_the_server_s_database_gets_nothing_more_from_any_site(
     let again = stage.wait_until(again, JOB, |job| job.summary.state == JobState::Refused).await?;
     assert!(again.reason.as_ref().is_some_and(|reason| reason.contains("raised an alarm")), "{:?}", again.reason);
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(&format!("Receipts: {ROUNDS} of {ROUNDS}")), "nothing more was released: {shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(
+            ledger_text.contains(&format!("Receipts: {ROUNDS} of {ROUNDS}")),
+            "nothing more was released: {ledger_text}"
+        );
     }
     Ok(())
 }
 
 /// Replaces the database in `to` by the one in `from`, with or without its write-ahead log. The server must not run.
-fn copy_database(from: &Path, to: &Path) -> Staged<()> {
+fn copy_database(from: &Path, to: &Path) -> TestResult<()> {
     const NAME: &str = "undertone.sqlite";
     fs::create_dir_all(to)?;
     for file in [NAME.to_owned(), format!("{NAME}-wal"), format!("{NAME}-shm")] {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use support::stage::{Stage, Staged};
+use support::stage::{TestConsortium, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::transcription::Report;
 use undertone_api::job::{Job, JobState, Report as AnyReport, Spec as AnySpec};
@@ -18,15 +18,15 @@ use undertone_worker::speech::transcribe::speak::likeness::SAMPLES;
 use undertone_worker::speech::transcribe::voice::VoiceConfig;
 use undertone_worker::speech::transcribe::wav;
 
-use support::scene::recordings::{self as scene, CLINIC, Clouds, PROVIDERS, RECORDING, Scene};
+use support::scene::recordings::{self as scene, CLINIC, FakeClouds, PROVIDERS, RECORDING, RecordingScenario};
 
 const JOB: Duration = Duration::from_mins(20);
 /// The cosine of two sounds above which they count as the same: the noise added to a sound hardly changes it.
 const ALIKE: f64 = 0.6;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_the_worker_dies() -> Staged<()> {
-    let Some(Scene { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
+async fn clouds_receive_only_the_paid_plan_despite_worker_crashes() -> TestResult<()> {
+    let Some(RecordingScenario { mut stage, clouds, recording }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &PROVIDERS).await?;
     let dataset = stage.dataset(scene::DATASET).await?.id;
 
@@ -49,23 +49,23 @@ async fn clouds_hear_what_was_planned_and_paid_and_nothing_else_however_often_th
     assert!((1..4).contains(&clouds.counts().iter().sum::<usize>()), "{:?}", clouds.counts());
     assert_eq!(commits(&stage).await?, 1, "the server knew the receipt before the first sound");
     assert_eq!(fs::read(work.join("plan.json"))?, plan, "a plan is drawn once");
-    let kept = Kept::read(&work)?;
+    let job_files = JobFiles::read(&work)?;
 
     stage.sites[CLINIC].start(&[])?;
-    let done = stage.finish(id, JOB).await?;
+    let finished_job = stage.finish(id, JOB).await?;
     assert_eq!(clouds.unpaid(), 0, "no sound was received that the site had not paid for");
     assert_eq!(commits(&stage).await?, 1, "two deaths cost no second charge");
     stage.sites[CLINIC].command(&["ledger", "verify"])?;
     assert!(!work.exists(), "what the plan was is gone with the job");
 
-    the_counts_are_the_plans(&kept, &clouds, &stage, &done)?;
-    what_stays_was_never_received(&kept, &clouds, &recording)?;
-    the_server_knows_the_plan_and_no_more(&stage, &done)
+    the_counts_are_the_plans(&job_files, &clouds, &stage, &finished_job)?;
+    what_stays_was_never_received(&job_files, &clouds, &recording)?;
+    the_server_knows_the_plan_and_no_more(&stage, &finished_job)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothing() -> Staged<()> {
-    let Some(Scene { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
+async fn unknown_recognizer_receives_nothing_and_costs_nothing() -> TestResult<()> {
+    let Some(RecordingScenario { stage, clouds, .. }) = scene::set().await? else { return Ok(()) };
     let job = scene::job(&stage, &[PROVIDERS[0], "stranger"]).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
     stage.sites[CLINIC].client.approve(id, stage.dataset(scene::DATASET).await?.id).await?;
@@ -79,45 +79,55 @@ async fn a_recognizer_that_the_site_does_not_know_hears_nothing_and_costs_nothin
 }
 
 /// The site's files of a job, read while it ran.
-struct Kept {
+struct JobFiles {
     plan: Plan,
     pieces: Vec<Piece>,
     /// The site's own recognition of the recording.
     heard: Recognition,
 }
 
-impl Kept {
-    fn read(work: &Path) -> Staged<Self> {
+impl JobFiles {
+    fn read(work: &Path) -> TestResult<Self> {
         let first: serde_json::Value = serde_json::from_slice(&fs::read(work.join("heard-0.json"))?)?;
-        let heard: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
+        let recognitions: Vec<(Piece, Recognition)> = serde_json::from_value(first["pieces"].clone())?;
         Ok(Self {
             plan: serde_json::from_slice(&fs::read(work.join("plan.json"))?)?,
-            heard: Recognition { words: heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect() },
-            pieces: heard.into_iter().map(|(piece, _)| piece).collect(),
+            heard: Recognition {
+                words: recognitions.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect(),
+            },
+            pieces: recognitions.into_iter().map(|(piece, _)| piece).collect(),
         })
     }
 
     /// Returns the pieces that are sent to a provider.
-    fn sent(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
+    fn pieces_for(&self, provider: u32) -> impl Iterator<Item = u32> + '_ {
         let piece = |item: &BatchItem| if let BatchItem::Piece(number) = item { Some(*number) } else { None };
         self.plan.batch(provider).iter().filter_map(piece)
     }
 }
 
-async fn commits(stage: &Stage) -> Staged<usize> {
+async fn commits(stage: &TestConsortium) -> TestResult<usize> {
     let entries = stage.operator.ledger(stage.dataset(scene::DATASET).await?.id).await?.items;
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
 }
 
-fn the_counts_are_the_plans(kept: &Kept, clouds: &Clouds, stage: &Stage, job: &Job) -> Staged<()> {
+fn the_counts_are_the_plans(
+    job_files: &JobFiles,
+    clouds: &FakeClouds,
+    stage: &TestConsortium,
+    job: &Job,
+) -> TestResult<()> {
     let results = Folder::new(stage.sites[CLINIC].folder()).transcripts(job.summary.id);
     let report: serde_json::Value = serde_json::from_slice(&fs::read(results.join("report.json"))?)?;
     for (provider, received) in (0..).zip(clouds.distinct()) {
-        let planned = kept.plan.batch(provider).len();
+        let planned = job_files.plan.batch(provider).len();
         assert_eq!(received.len(), planned, "each sound in one form, however often it was sent");
-        let dummies = kept.plan.dummies().filter(|dummy| dummy.provider == provider).count();
-        let told = &report["outcome"]["providers"][provider as usize];
-        assert_eq!((&told["pieces"], &told["dummies"]), (&(planned - dummies).into(), &dummies.into()));
+        let dummies = job_files.plan.dummies().filter(|dummy| dummy.provider == provider).count();
+        let provider_report = &report["outcome"]["providers"][provider as usize];
+        assert_eq!(
+            (&provider_report["pieces"], &provider_report["dummies"]),
+            (&(planned - dummies).into(), &dummies.into())
+        );
         assert!(dummies > 0, "several are to be expected of each word");
     }
     let transcript = fs::read_to_string(results.join(format!("recordings/{RECORDING}.txt")))?;
@@ -138,14 +148,14 @@ fn alike(piece: &[f32], file: &[f32]) -> bool {
     product(piece, file) > ALIKE * (product(piece, piece) * product(file, file)).sqrt()
 }
 
-fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path) -> Staged<()> {
+fn what_stays_was_never_received(job_files: &JobFiles, clouds: &FakeClouds, recording: &Path) -> TestResult<()> {
     let samples = audio::read(recording, audio::LONGEST)?.samples;
     let voice = VoiceConfig::default().start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
     let clouds = clouds.distinct();
     // Returns whether a piece was received in the common voice or, with `as_it_is`, unconverted. A sent piece has the
     // common voice, another loudness and added noise.
-    let came = |piece: &Piece, received: &BTreeSet<Vec<u8>>, as_it_is: bool| -> Staged<bool> {
+    let came = |piece: &Piece, received: &BTreeSet<Vec<u8>>, as_it_is: bool| -> TestResult<bool> {
         let sound = sound(piece);
         let converted = voice.convert(sound)?;
         for file in received {
@@ -157,16 +167,16 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
         }
         Ok(false)
     };
-    let mut left = BTreeSet::new();
+    let mut sent = BTreeSet::new();
     for (provider, received) in (0..).zip(&clouds) {
-        for number in kept.sent(provider) {
-            let piece = kept.pieces.get(number as usize).ok_or("a piece of the plan")?;
+        for number in job_files.pieces_for(provider) {
+            let piece = job_files.pieces.get(number as usize).ok_or("a piece of the plan")?;
             // This control makes the following checks meaningful.
             assert!(came(piece, received, false)?, "a piece that leaves is received by the provider of the plan");
-            left.insert(number);
+            sent.insert(number);
         }
     }
-    let stay: Vec<&Piece> = kept.pieces.iter().filter(|piece| !left.contains(&piece.id)).collect();
+    let stay: Vec<&Piece> = job_files.pieces.iter().filter(|piece| !sent.contains(&piece.id)).collect();
     for piece in &stay {
         for received in &clouds {
             assert!(!came(piece, received, true)?, "piece {} stays, and was received", piece.id);
@@ -174,24 +184,24 @@ fn what_stays_was_never_received(kept: &Kept, clouds: &Clouds, recording: &Path)
     }
     // Every recognizer hears the spoken phone number as digits, at least in part.
     let digits = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-    let numbers = kept.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
-    let mut found = 0;
+    let numbers = job_files.heard.words.iter().filter(|word| digits.contains(&word.text.as_str()));
+    let mut count = 0;
     for word in numbers {
-        found += 1;
+        count += 1;
         assert!(stay.iter().any(|piece| piece.holds(word)), "a number leaves: {word:?}");
     }
-    assert!(found > 0, "the recording has numbers in it");
+    assert!(count > 0, "the recording has numbers in it");
     Ok(())
 }
 
-fn the_server_knows_the_plan_and_no_more(stage: &Stage, job: &Job) -> Staged<()> {
+fn the_server_knows_the_plan_and_no_more(stage: &TestConsortium, job: &Job) -> TestResult<()> {
     let (Some(AnyReport::Transcription(report)), AnySpec::Transcription(spec)) = (&job.report, &job.spec) else {
         return Err("a finished job has its report".into());
     };
     assert_eq!(*report, Report::from_plan(spec)?, "nothing in it looked at the recording");
     let name = RECORDING.as_bytes();
     scene::each_file(&stage.server_folder(), &mut |path, content| {
-        let found = content.windows(name.len()).any(|window| window == name);
-        assert!(!found, "{} has the name of a recording", path.display());
+        let has_name = content.windows(name.len()).any(|window| window == name);
+        assert!(!has_name, "{} has the name of a recording", path.display());
     })
 }

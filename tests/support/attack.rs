@@ -10,11 +10,11 @@ mod restore;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::stage::Staged;
+use crate::stage::TestResult;
 
 /// The result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attacked {
+pub struct AttackOutcome {
     /// The attack.
     pub attack: &'static str,
     /// The gain; its unit is in `what`.
@@ -26,31 +26,31 @@ pub struct Attacked {
 }
 
 /// A running group of attacks.
-type Playing = Pin<Box<dyn Future<Output = Staged<Vec<Attacked>>>>>;
+type Playing = Pin<Box<dyn Future<Output = TestResult<Vec<AttackOutcome>>>>>;
 
 /// Attacks that share a consortium.
-pub struct Group {
+pub struct AttackGroup {
     /// The group's name.
     pub name: &'static str,
     run: fn() -> Playing,
 }
 
-impl Group {
+impl AttackGroup {
     /// Runs the attacks. Returns none where a required program is missing, with a line on stderr.
     ///
     /// # Errors
     /// When an attack cannot be run as described.
-    pub async fn play(&self) -> Staged<Vec<Attacked>> {
+    pub async fn play(&self) -> TestResult<Vec<AttackOutcome>> {
         (self.run)().await
     }
 }
 
 /// Every attack.
-pub const GROUPS: [Group; 6] = [
-    Group { name: "restored update", run: || Box::pin(restore::update()) },
-    Group { name: "restored pool", run: || Box::pin(restore::pool()) },
-    Group { name: "restored transcription", run: || Box::pin(restore::transcription()) },
-    Group { name: "consent", run: || Box::pin(consent::play()) },
-    Group { name: "accounts", run: || Box::pin(accounts::play()) },
-    Group { name: "data", run: || Box::pin(data::play()) },
+pub const GROUPS: [AttackGroup; 6] = [
+    AttackGroup { name: "restored update", run: || Box::pin(restore::update()) },
+    AttackGroup { name: "restored pool", run: || Box::pin(restore::pool()) },
+    AttackGroup { name: "restored transcription", run: || Box::pin(restore::transcription()) },
+    AttackGroup { name: "consent", run: || Box::pin(consent::play()) },
+    AttackGroup { name: "accounts", run: || Box::pin(accounts::play()) },
+    AttackGroup { name: "data", run: || Box::pin(data::play()) },
 ];

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, BrowserError};
+use crate::browser::{BrowserError, TestBrowser};
 
 /// The version that `.ci/axe.sh` downloads.
 const FOLDER: &str = "axe-core-4.14.1";
@@ -22,7 +22,7 @@ const EXAMINE: &str = "const done = arguments[arguments.length - 1];
 
 /// The theme of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theme {
+pub enum PageTheme {
     /// Dark on light.
     Light,
     /// Light on dark.
@@ -33,12 +33,13 @@ pub enum Theme {
 pub fn script() -> Option<&'static str> {
     static SCRIPT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
-        let asked = std::env::var_os("UNDERTONE_AXE").filter(|asked| !asked.is_empty()).map(PathBuf::from);
+        let configured =
+            std::env::var_os("UNDERTONE_AXE").filter(|configured| !configured.is_empty()).map(PathBuf::from);
         let cache = std::env::var_os("UNDERTONE_CACHE").map(PathBuf::from).or_else(|| {
             let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
             Some(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home)?.join("undertone"))
         });
-        let file = asked.or_else(|| Some(cache?.join("tools").join(FOLDER).join("axe.min.js")))?;
+        let file = configured.or_else(|| Some(cache?.join("tools").join(FOLDER).join("axe.min.js")))?;
         let text = std::fs::read_to_string(file).ok();
         if text.is_none() {
             eprintln!("passed over: no axe-core; run .ci/axe.sh to fetch it");
@@ -52,9 +53,9 @@ pub fn script() -> Option<&'static str> {
 ///
 /// # Errors
 /// If the browser is gone.
-pub async fn findings(browser: &Browser, theme: Theme) -> Result<Vec<String>, BrowserError> {
+pub async fn findings(browser: &TestBrowser, theme: PageTheme) -> Result<Vec<String>, BrowserError> {
     let Some(script) = script() else { return Ok(Vec::new()) };
-    let word = if theme == Theme::Dark { "dark" } else { "light" };
+    let word = if theme == PageTheme::Dark { "dark" } else { "light" };
     let dress = "const root = document.documentElement; const before = root.dataset.theme ?? ''; \
         root.dataset.theme = arguments[0]; return before";
     let before = browser.run(dress, vec![json!(word)]).await?;
@@ -62,16 +63,16 @@ pub async fn findings(browser: &Browser, theme: Theme) -> Result<Vec<String>, Br
     if present != json!(true) {
         browser.run(&format!("{script}; window.axe = axe; return true"), Vec::new()).await?;
     }
-    let found = browser.run_async(EXAMINE, Vec::new()).await?;
+    let findings = browser.run_async(EXAMINE, Vec::new()).await?;
     browser.run(dress, vec![before]).await?;
-    let all = found.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let all = findings.as_array().into_iter().flatten().filter_map(Value::as_str);
     Ok(all.map(|one| format!("{word}: {one}")).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::browser::Screen;
+    use crate::browser::EmulatedScreen;
 
     const PAGE: &str = "data:text/html,<html lang=en><title>x</title><main><h1>x</h1><img src=''>\
         <p style='color:%23bbb;background:%23fff'>faint</p></main>";
@@ -81,11 +82,11 @@ mod tests {
         if script().is_none() {
             return Ok(());
         }
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         browser.goto(PAGE).await?;
-        let found = findings(&browser, Theme::Light).await?;
-        assert!(found.iter().any(|one| one.contains("image-alt")), "{found:?}");
-        assert!(found.iter().any(|one| one.contains("color-contrast")), "{found:?}");
+        let findings = findings(&browser, PageTheme::Light).await?;
+        assert!(findings.iter().any(|one| one.contains("image-alt")), "{findings:?}");
+        assert!(findings.iter().any(|one| one.contains("color-contrast")), "{findings:?}");
         Ok(())
     }
 }

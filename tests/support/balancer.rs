@@ -10,30 +10,31 @@ use tokio::task::JoinHandle;
 
 /// A balancer of connections; closes when dropped.
 #[derive(Debug)]
-pub struct Balancer {
+pub struct TestBalancer {
     /// The address to connect to.
     pub address: SocketAddr,
-    taken: Arc<Vec<AtomicUsize>>,
+    counts: Arc<Vec<AtomicUsize>>,
     accepting: JoinHandle<()>,
 }
 
-impl Balancer {
+impl TestBalancer {
     /// Starts a balancer for these ports on loopback.
     ///
     /// # Errors
     /// When the system has no free port.
-    pub async fn before(ports: &[u16]) -> io::Result<Self> {
+    pub async fn start(ports: &[u16]) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (ports, taken) = (ports.to_vec(), Arc::new(ports.iter().map(|_| AtomicUsize::new(0)).collect::<Vec<_>>()));
-        let counts = Arc::clone(&taken);
+        let ports = ports.to_vec();
+        let counts = Arc::new(ports.iter().map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
+        let shared = Arc::clone(&counts);
         let accepting = tokio::spawn(async move {
             let mut turn = 0;
             while let Ok((mut from, _)) = listener.accept().await {
                 turn += 1;
                 for number in (0..ports.len()).map(|step| (turn + step) % ports.len()) {
                     let Ok(mut to) = TcpStream::connect((Ipv4Addr::LOCALHOST, ports[number])).await else { continue };
-                    counts[number].fetch_add(1, Ordering::Relaxed);
+                    shared[number].fetch_add(1, Ordering::Relaxed);
                     // Data are passed on immediately: a small piece that waits for another would cost up to 40 ms.
                     let _ = (from.set_nodelay(true), to.set_nodelay(true));
                     tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from, &mut to).await });
@@ -41,16 +42,16 @@ impl Balancer {
                 }
             }
         });
-        Ok(Self { address, taken, accepting })
+        Ok(Self { address, counts, accepting })
     }
 
     /// Returns the number of connections that each replica has accepted.
-    pub fn taken(&self) -> Vec<usize> {
-        self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    pub fn connection_counts(&self) -> Vec<usize> {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 }
 
-impl Drop for Balancer {
+impl Drop for TestBalancer {
     fn drop(&mut self) {
         self.accepting.abort();
     }

@@ -32,7 +32,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::process::{Process, ProcessError};
+use crate::process::{ProcessError, TestProcess};
 
 /// The time limit for a page to show the expected content. Generous, because tests share their machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -48,7 +48,7 @@ const REACH: &str = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, E
 
 /// The screen that the browser emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Screen {
+pub enum EmulatedScreen {
     /// 1280 by 900 pixels.
     Desktop,
     /// 390 by 844 points at two pixels each, with touch.
@@ -94,23 +94,23 @@ pub enum BrowserError {
 
 /// One browser with one page open.
 #[derive(Debug)]
-pub struct Browser {
+pub struct TestBrowser {
     client: Client,
     // Dropped in this order: first the processes, last the profile that they write to.
-    _driver: Process,
+    _driver: TestProcess,
     _profile: TempDir,
 }
 
-impl Browser {
+impl TestBrowser {
     /// Starts a browser.
     ///
     /// # Errors
     /// If Chromium or its driver is missing or does not start.
-    pub async fn open(screen: Screen) -> Result<Self, BrowserError> {
+    pub async fn open(screen: EmulatedScreen) -> Result<Self, BrowserError> {
         let profile = TempDir::with_prefix("undertone-browser-")
             .map_err(|source| BrowserError::File { path: env::temp_dir(), source })?;
         // Port 0: the driver selects a free port and prints it.
-        let driver = Process::start("chromedriver", Command::new("chromedriver").arg("--port=0"))?;
+        let driver = TestProcess::start("chromedriver", Command::new("chromedriver").arg("--port=0"))?;
         let line = driver.wait_for("started successfully on port", PATIENCE)?;
         let port: String = line.chars().filter(char::is_ascii_digit).collect();
         let client = ClientBuilder::new(HttpConnector::new())
@@ -148,8 +148,8 @@ impl Browser {
     /// # Errors
     /// If there is none within [`PATIENCE`].
     pub async fn find(&self, selector: &str) -> Result<Element, BrowserError> {
-        let found = self.client.wait().at_most(PATIENCE).for_element(Locator::Css(selector)).await;
-        found.map_err(|source| failed(format!("looking for {selector}"), source))
+        let element = self.client.wait().at_most(PATIENCE).for_element(Locator::Css(selector)).await;
+        element.map_err(|source| failed(format!("looking for {selector}"), source))
     }
 
     /// Waits for an element and clicks it.
@@ -221,8 +221,8 @@ impl Browser {
     /// If none does within [`PATIENCE`].
     pub async fn see(&self, selector: &str, wanted: &str) -> Result<(), BrowserError> {
         let script = "return Array.from(document.querySelectorAll(arguments[0]), e => e.innerText).join('\\n')";
-        let shown = |shows: &Value| shows.as_str().is_some_and(|shows| shows.contains(wanted));
-        match self.until(script, vec![json!(selector)], PATIENCE, shown).await? {
+        let is_visible = |shows: &Value| shows.as_str().is_some_and(|shows| shows.contains(wanted));
+        match self.until(script, vec![json!(selector)], PATIENCE, is_visible).await? {
             Ok(_) => Ok(()),
             Err(shows) => Err(BrowserError::Unseen {
                 selector: selector.to_owned(),
@@ -293,7 +293,7 @@ impl Browser {
     /// # Errors
     /// If the driver does not support it.
     pub async fn add_authenticator(&self) -> Result<(), BrowserError> {
-        let added = self.client.issue_cmd(authenticator::Add).await;
+        let added = self.client.issue_cmd(authenticator::AddAuthenticator).await;
         added.map(|_| ()).map_err(|source| failed("adding an authenticator", source))
     }
 
@@ -303,7 +303,7 @@ impl Browser {
     /// # Errors
     /// If the browser is gone.
     pub async fn complaints(&self) -> Result<Vec<String>, BrowserError> {
-        let log = self.client.issue_cmd(console::Read).await;
+        let log = self.client.issue_cmd(console::ReadConsole).await;
         log.map(|log| console::complaints(&log)).map_err(|source| failed("reading the console", source))
     }
 }
@@ -320,7 +320,7 @@ fn failed(doing: impl Into<String>, source: CmdError) -> BrowserError {
 }
 
 /// Returns the requested capabilities: a fresh browser that reaches this machine alone, and accepts test certificates.
-fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
+fn capabilities(screen: EmulatedScreen, profile: &Path) -> Capabilities {
     let mut arguments: Vec<String> = [
         "--headless=new",
         // The sandbox is not available to root, as in a container.
@@ -339,9 +339,9 @@ fn capabilities(screen: Screen, profile: &Path) -> Capabilities {
     arguments.extend([REACH.to_owned(), format!("--user-data-dir={}", profile.display())]);
     let mut options = json!({});
     match screen {
-        Screen::Desktop => arguments.push("--window-size=1280,900".to_owned()),
+        EmulatedScreen::Desktop => arguments.push("--window-size=1280,900".to_owned()),
         // A window cannot be as narrow as a phone.
-        Screen::Phone => {
+        EmulatedScreen::Phone => {
             options["mobileEmulation"] =
                 json!({ "deviceMetrics": { "width": 390, "height": 844, "pixelRatio": 2.0, "touch": true } });
         }
@@ -369,7 +369,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_is_typed_into_clicked_and_read() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         browser.goto(PAGE).await?;
         browser.fill("input[name=who]", "world").await?;
         browser.click("button").await?;
@@ -381,7 +381,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_phone_is_as_wide_as_a_phone_and_can_be_pictured() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Phone).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Phone).await?;
         browser.goto(PAGE).await?;
         assert_eq!(browser.text("#width").await?, "390");
         let folder = tempfile::tempdir().expect("a folder");
@@ -395,7 +395,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_in_a_field_is_typed_over_and_keys_reach_the_page() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Phone).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Phone).await?;
         browser.goto(KEYS).await?;
         browser.overwrite("input", "0.25").await?;
         browser.see("#typed", "0.25").await?;
@@ -407,7 +407,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_but_this_machine_is_reached() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         // A loopback address that the rule does not exclude; it represents all other hosts.
         let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -419,7 +419,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_in_the_page_is_a_complaint() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         browser.goto("data:text/html,<script>throw new Error('broken page')</script>").await?;
         let complaints = browser.complaints().await?;
         assert!(complaints.len() == 1 && complaints[0].contains("broken page"), "{complaints:?}");
@@ -429,7 +429,7 @@ mod tests {
     #[tokio::test]
     #[expect(clippy::used_underscore_binding, reason = "kept for its drop; only this test looks at it")]
     async fn a_closed_browser_leaves_no_process() -> Result<(), BrowserError> {
-        let browser = Browser::open(Screen::Desktop).await?;
+        let browser = TestBrowser::open(EmulatedScreen::Desktop).await?;
         let profile = browser._profile.path().to_string_lossy().into_owned();
         assert!(users_of(&profile) > 0);
         drop(browser);

@@ -54,7 +54,7 @@ pub type Called<T> = Result<T, CallError>;
 
 /// A client of one server, signed in or not. It replaces an expired access token by signing in again.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct TestClient {
     http: reqwest::Client,
     base: String,
     credentials: Option<SignIn>,
@@ -62,7 +62,7 @@ pub struct Client {
     approval_key: Option<SigningKey>,
 }
 
-impl Client {
+impl TestClient {
     /// Makes a client that is not signed in, for the server at `base` (`http://127.0.0.1:8080`).
     pub fn new(base: impl Into<String>) -> Self {
         // reqwest needs a process-wide TLS provider even for plain HTTP; a second installation fails harmlessly.
@@ -76,7 +76,7 @@ impl Client {
 
     /// Returns the same member, with the same session, at another replica of the server.
     #[must_use]
-    pub fn at(&self, base: impl Into<String>) -> Self {
+    pub fn with_address(&self, base: impl Into<String>) -> Self {
         Self { base: base.into(), ..self.clone() }
     }
 
@@ -94,13 +94,13 @@ impl Client {
     /// Requests a fresh access token; returns whether there is one now.
     async fn renew(&self) -> Called<bool> {
         let Some(credentials) = &self.credentials else { return Ok(false) };
-        *self.held() = None;
+        *self.lock_token() = None;
         let session: Session = self.once(Method::POST, "/session", Some(credentials)).await?;
-        *self.held() = Some(session.tokens.access_token);
+        *self.lock_token() = Some(session.tokens.access_token);
         Ok(true)
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<String>> {
+    fn lock_token(&self) -> MutexGuard<'_, Option<String>> {
         // The token is replaced as a whole: a panic elsewhere leaves it unchanged.
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +127,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn found(&self, consortium: &NewConsortium) -> Called<Consortium> {
+    pub async fn create_consortium(&self, consortium: &NewConsortium) -> Called<Consortium> {
         self.post("/consortia", consortium).await
     }
 
@@ -381,7 +381,7 @@ impl Client {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}/api/v1{path}", self.base));
-        match &*self.held() {
+        match &*self.lock_token() {
             Some(token) => request.bearer_auth(token),
             None => request,
         }

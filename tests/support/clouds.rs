@@ -32,7 +32,7 @@ pub const KEY: &str = "loopback-key";
 
 /// A fault that a server returns instead of a recognition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum CloudFault {
     /// Answer with this status.
     Status(u16),
     /// Answer with this status, and request a retry after so many seconds.
@@ -47,7 +47,7 @@ pub enum Fault {
 
 /// A request as received.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct CloudRequest {
     /// The time at which it was complete.
     pub at: Instant,
     /// `POST /v1/listen?..`.
@@ -63,27 +63,27 @@ pub struct Received {
 }
 
 #[derive(Default)]
-struct State {
-    received: Vec<Received>,
-    faults: VecDeque<Fault>,
+struct CloudState {
+    received: Vec<CloudRequest>,
+    faults: VecDeque<CloudFault>,
     now: usize,
     most: usize,
 }
 
 /// A running server; stops when dropped.
-pub struct Cloud {
+pub struct FakeCloud {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CloudState>>,
     serving: JoinHandle<()>,
 }
 
-impl Drop for Cloud {
+impl Drop for FakeCloud {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-impl Cloud {
+impl FakeCloud {
     /// Starts a server that recognizes with `ear`.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Cloud {
     pub async fn start(ear: Ear) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(CloudState::default()));
         let shared = Arc::clone(&state);
         let serving = tokio::spawn(async move {
             // Connections end with the task that owns them.
@@ -118,12 +118,12 @@ impl Cloud {
     }
 
     /// Orders these faults for the next requests, in this order, before any further recognition.
-    pub fn order(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub fn order(&self, faults: impl IntoIterator<Item = CloudFault>) {
         lock(&self.state).faults.extend(faults);
     }
 
     /// Returns all received requests.
-    pub fn received(&self) -> Vec<Received> {
+    pub fn received(&self) -> Vec<CloudRequest> {
         lock(&self.state).received.clone()
     }
 
@@ -133,13 +133,13 @@ impl Cloud {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<CloudState>) -> MutexGuard<'_, CloudState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The protocol of a request.
 #[derive(Clone, Copy)]
-enum Spoken {
+enum CloudProtocol {
     OpenAi,
     Google,
     Deepgram,
@@ -147,27 +147,27 @@ enum Spoken {
 
 async fn answer(
     request: Request<Incoming>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CloudState>>,
     ear: Ear,
 ) -> Result<Response<Full<Bytes>>, std::io::Error> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
     let line = format!("{} {}", parts.method, parts.uri);
     let (protocol, understood) = match parts.uri.path() {
-        "/v1/audio/transcriptions" => (Spoken::OpenAi, form(&parts.headers, &body).await),
-        "/v1/speech:recognize" => (Spoken::Google, google(&body)),
+        "/v1/audio/transcriptions" => (CloudProtocol::OpenAi, form(&parts.headers, &body).await),
+        "/v1/speech:recognize" => (CloudProtocol::Google, google(&body)),
         "/v1/listen" => {
-            (Spoken::Deepgram, Some((parts.uri.query().map(str::to_owned).into_iter().collect(), body.to_vec())))
+            (CloudProtocol::Deepgram, Some((parts.uri.query().map(str::to_owned).into_iter().collect(), body.to_vec())))
         }
         _ => return Ok(status(404)),
     };
     let Some((mut fields, wav)) = understood else { return Ok(status(400)) };
     fields.sort();
-    let known = knows(protocol, &parts.headers);
+    let is_authorized = knows(protocol, &parts.headers);
     let fault = {
         let mut state = lock(&state);
         let headers = parts.headers;
-        state.received.push(Received {
+        state.received.push(CloudRequest {
             at: Instant::now(),
             line,
             headers,
@@ -178,20 +178,20 @@ async fn answer(
         state.faults.pop_front()
     };
     match fault {
-        Some(Fault::Status(code)) => return Ok(status(code)),
-        Some(Fault::Later(code, seconds)) => {
+        Some(CloudFault::Status(code)) => return Ok(status(code)),
+        Some(CloudFault::Later(code, seconds)) => {
             let mut answer = status(code);
             answer.headers_mut().insert("retry-after", seconds.into());
             return Ok(answer);
         }
-        Some(Fault::Nonsense) => return Ok(Response::new(Full::from("busy, says the proxy"))),
-        Some(Fault::Elsewhere) => {
+        Some(CloudFault::Nonsense) => return Ok(Response::new(Full::from("busy, says the proxy"))),
+        Some(CloudFault::Elsewhere) => {
             let mut answer = status(302);
             answer.headers_mut().insert("location", hyper::header::HeaderValue::from_static("/elsewhere"));
             return Ok(answer);
         }
-        Some(Fault::HangUp) => return Err(std::io::Error::other("hung up")),
-        None if !known => return Ok(status(401)),
+        Some(CloudFault::HangUp) => return Err(std::io::Error::other("hung up")),
+        None if !is_authorized => return Ok(status(401)),
         None => {}
     }
     {
@@ -202,7 +202,7 @@ async fn answer(
     let words = tokio::task::spawn_blocking(move || ear(&wav)).await;
     lock(&state).now -= 1;
     let words = words.map_err(std::io::Error::other)?;
-    let mut answer = Response::new(Full::from(told(protocol, &words).to_string()));
+    let mut answer = Response::new(Full::from(recognition_body(protocol, &words).to_string()));
     answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
     // A provider may set a cookie; clients should not keep it.
     answer.headers_mut().insert("set-cookie", hyper::header::HeaderValue::from_static("visitor=1; Path=/"));
@@ -217,12 +217,12 @@ fn status(code: u16) -> Response<Full<Bytes>> {
 }
 
 /// Returns whether the key is in the protocol's header.
-fn knows(protocol: Spoken, headers: &HeaderMap) -> bool {
+fn knows(protocol: CloudProtocol, headers: &HeaderMap) -> bool {
     let has = |name: &str, value: String| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
     match protocol {
-        Spoken::OpenAi => has("authorization", format!("Bearer {KEY}")),
-        Spoken::Google => has("x-goog-api-key", KEY.to_owned()),
-        Spoken::Deepgram => has("authorization", format!("Token {KEY}")),
+        CloudProtocol::OpenAi => has("authorization", format!("Bearer {KEY}")),
+        CloudProtocol::Google => has("x-goog-api-key", KEY.to_owned()),
+        CloudProtocol::Deepgram => has("authorization", format!("Token {KEY}")),
     }
 }
 
@@ -273,16 +273,16 @@ fn google(body: &[u8]) -> Option<(Vec<String>, Vec<u8>)> {
 }
 
 /// Returns words in the form of the protocol.
-fn told(protocol: Spoken, words: &[(String, f64, f64)]) -> Value {
+fn recognition_body(protocol: CloudProtocol, words: &[(String, f64, f64)]) -> Value {
     let text = words.iter().map(|(word, ..)| word.as_str()).collect::<Vec<_>>().join(" ");
     match protocol {
-        Spoken::OpenAi => {
+        CloudProtocol::OpenAi => {
             let words: Vec<_> =
                 words.iter().map(|(word, start, end)| json!({ "word": word, "start": start, "end": end })).collect();
             json!({ "task": "transcribe", "language": "english", "text": text, "words": words })
         }
-        Spoken::Google if words.is_empty() => json!({ "totalBilledTime": "1s" }),
-        Spoken::Google => {
+        CloudProtocol::Google if words.is_empty() => json!({ "totalBilledTime": "1s" }),
+        CloudProtocol::Google => {
             let time = |seconds: &f64| format!("{seconds:.3}s");
             let words: Vec<_> = words
                 .iter()
@@ -290,7 +290,7 @@ fn told(protocol: Spoken, words: &[(String, f64, f64)]) -> Value {
                 .collect();
             json!({ "results": [{ "alternatives": [{ "transcript": text, "confidence": 0.9, "words": words }] }] })
         }
-        Spoken::Deepgram => {
+        CloudProtocol::Deepgram => {
             let words: Vec<_> = words
                 .iter()
                 .map(|(word, start, end)| json!({ "word": word, "start": start, "end": end, "confidence": 0.9 }))

@@ -7,7 +7,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use fantoccini::error::CmdError;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, BrowserError, Screen};
+use crate::browser::{BrowserError, EmulatedScreen, TestBrowser};
 use crate::workspace;
 
 /// Reasons why the engine did not answer.
@@ -34,11 +34,11 @@ pub enum EngineError {
 
 /// A browser with the module loaded.
 #[derive(Debug)]
-pub struct Engine {
-    browser: Browser,
+pub struct BrowserEngine {
+    browser: TestBrowser,
 }
 
-impl Engine {
+impl BrowserEngine {
     /// Starts a browser and loads the module.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Engine {
     pub async fn start() -> Result<Self, EngineError> {
         let path = workspace::program("undertone_bits.wasm").map_err(EngineError::Missing)?;
         let module = fs::read(path).map_err(EngineError::Missing)?;
-        let engine = Self { browser: Browser::open(Screen::Desktop).await? };
+        let engine = Self { browser: TestBrowser::open(EmulatedScreen::Desktop).await? };
         // The content policy of the browser's initial page forbids foreign code.
         engine.browser.goto("about:blank").await?;
         let script = "const [module, done] = arguments;

@@ -20,7 +20,7 @@ const UNDER_WAY: usize = 256;
 
 /// The quality of a line.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Quality {
+pub struct LineQuality {
     /// The speed in each direction, bits per second; unlimited without.
     pub bits_per_second: Option<u64>,
     /// The delay in each direction.
@@ -29,7 +29,7 @@ pub struct Quality {
 
 /// A direction of transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum LineDirection {
     /// From the connecting program.
     Up,
     /// To the connecting program.
@@ -38,30 +38,30 @@ pub enum Direction {
 
 /// A line; cut permanently when dropped.
 #[derive(Debug)]
-pub struct Line {
+pub struct LineProxy {
     /// The address to connect to.
     pub address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<LineState>,
     accepting: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LineState {
     to: SocketAddr,
-    quality: Quality,
-    up: Way,
-    down: Way,
+    quality: LineQuality,
+    up: LineTransfer,
+    down: LineTransfer,
     /// The recorded upload of each connection, if recording is on.
-    heard: Option<Mutex<Vec<Heard>>>,
+    heard: Option<Mutex<Vec<UploadBuffer>>>,
     /// The number of cuts; an increment ends every connection.
     cuts: watch::Sender<u64>,
 }
 
 /// The upload of one connection so far.
-type Heard = Arc<Mutex<Vec<u8>>>;
+type UploadBuffer = Arc<Mutex<Vec<u8>>>;
 
 #[derive(Debug, Default)]
-struct Way {
+struct LineTransfer {
     carried: AtomicU64,
     /// The number of carried bytes after which it is cut, once.
     cut_after: Mutex<Option<u64>>,
@@ -69,12 +69,12 @@ struct Way {
     free: Mutex<Option<Instant>>,
 }
 
-impl Line {
+impl LineProxy {
     /// Starts a line to `to`.
     ///
     /// # Errors
     /// When loopback has no free port.
-    pub async fn lay(to: SocketAddr, quality: Quality) -> io::Result<Self> {
+    pub async fn lay(to: SocketAddr, quality: LineQuality) -> io::Result<Self> {
         Self::laid(to, quality, None).await
     }
 
@@ -83,14 +83,14 @@ impl Line {
     /// # Errors
     /// When loopback has no free port.
     pub async fn tap(to: SocketAddr) -> io::Result<Self> {
-        Self::laid(to, Quality::default(), Some(Mutex::default())).await
+        Self::laid(to, LineQuality::default(), Some(Mutex::default())).await
     }
 
-    async fn laid(to: SocketAddr, quality: Quality, heard: Option<Mutex<Vec<Heard>>>) -> io::Result<Self> {
+    async fn laid(to: SocketAddr, quality: LineQuality, heard: Option<Mutex<Vec<UploadBuffer>>>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (up, down) = (Way::default(), Way::default());
-        let state = Arc::new(State { to, quality, up, down, heard, cuts: watch::Sender::new(0) });
+        let (up, down) = (LineTransfer::default(), LineTransfer::default());
+        let state = Arc::new(LineState { to, quality, up, down, heard, cuts: watch::Sender::new(0) });
         let accepting = tokio::spawn({
             let state = Arc::clone(&state);
             async move {
@@ -103,13 +103,13 @@ impl Line {
     }
 
     /// Returns the number of bytes passed on in a direction.
-    pub fn carried(&self, direction: Direction) -> u64 {
+    pub fn carried(&self, direction: LineDirection) -> u64 {
         self.state.way(direction).carried.load(Ordering::SeqCst)
     }
 
     /// Returns the uploaded bytes of every connection, in the order of the connections; nothing for a line without
     /// recording.
-    pub fn heard(&self) -> Vec<Vec<u8>> {
+    pub fn uploads(&self) -> Vec<Vec<u8>> {
         let Some(heard) = &self.state.heard else { return Vec::new() };
         let all = heard.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|one| one.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
@@ -122,47 +122,47 @@ impl Line {
 
     /// Breaks every connection, once, as soon as so many bytes have been passed on in a direction; new connections are
     /// possible.
-    pub fn cut_after(&self, direction: Direction, bytes: u64) {
+    pub fn schedule_cut(&self, direction: LineDirection, bytes: u64) {
         *self.state.way(direction).cut_after.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
     }
 }
 
-impl Drop for Line {
+impl Drop for LineProxy {
     fn drop(&mut self) {
         self.accepting.abort();
         self.state.cuts.send_modify(|cuts| *cuts += 1);
     }
 }
 
-impl State {
-    const fn way(&self, direction: Direction) -> &Way {
+impl LineState {
+    const fn way(&self, direction: LineDirection) -> &LineTransfer {
         match direction {
-            Direction::Up => &self.up,
-            Direction::Down => &self.down,
+            LineDirection::Up => &self.up,
+            LineDirection::Down => &self.down,
         }
     }
 
     /// Returns the buffer for a new connection's upload.
-    fn ear(&self) -> Option<Heard> {
+    fn ear(&self) -> Option<UploadBuffer> {
         let all = self.heard.as_ref()?;
-        let heard = Heard::default();
+        let heard = UploadBuffer::default();
         all.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&heard));
         Some(heard)
     }
 
     /// Counts bytes, and cuts the line when the limit is reached.
-    fn carry(&self, direction: Direction, bytes: usize) {
+    fn carry(&self, direction: LineDirection, bytes: usize) {
         let way = self.way(direction);
         let carried = way.carried.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64;
-        let mut cut = way.cut_after.lock().unwrap_or_else(PoisonError::into_inner);
-        if cut.is_some_and(|after| carried >= after) {
-            *cut = None;
+        let mut limit = way.cut_after.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit.is_some_and(|after| carried >= after) {
+            *limit = None;
             self.cuts.send_modify(|cuts| *cuts += 1);
         }
     }
 
     /// Returns the time at which the next `bytes` have left, at the line's speed.
-    fn leaves(&self, direction: Direction, bytes: usize) -> Instant {
+    fn leaves(&self, direction: LineDirection, bytes: usize) -> Instant {
         let now = Instant::now();
         let Some(speed) = self.quality.bits_per_second else { return now };
         let mut free = self.way(direction).free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-async fn connection(near: TcpStream, state: Arc<State>) {
+async fn connection(near: TcpStream, state: Arc<LineState>) {
     let mut cuts = state.cuts.subscribe();
     let Ok(far) = TcpStream::connect(state.to).await else { return };
     if near.set_nodelay(true).and_then(|()| far.set_nodelay(true)).is_err() {
@@ -183,7 +183,7 @@ async fn connection(near: TcpStream, state: Arc<State>) {
     let ear = state.ear();
     // After the end of one direction, the other is drained as long as the line is intact.
     tokio::select! {
-        _ = async { tokio::join!(pass(near_in, far_out, Direction::Up, &state, ear), pass(far_in, near_out, Direction::Down, &state, None)) } => {}
+        _ = async { tokio::join!(pass(near_in, far_out, LineDirection::Up, &state, ear), pass(far_in, near_out, LineDirection::Down, &state, None)) } => {}
         _ = cuts.changed() => {}
     }
 }
@@ -191,9 +191,9 @@ async fn connection(near: TcpStream, state: Arc<State>) {
 async fn pass(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    direction: Direction,
-    state: &State,
-    ear: Option<Heard>,
+    direction: LineDirection,
+    state: &LineState,
+    ear: Option<UploadBuffer>,
 ) {
     let (sender, mut queue) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY);
     let read = async move {

@@ -46,13 +46,13 @@ pub enum ProcessError {
 
 /// A running program. Dropping it kills it and its child processes.
 #[derive(Debug)]
-pub struct Process {
+pub struct TestProcess {
     name: String,
     child: Child,
-    output: Arc<Output>,
+    output: Arc<ProcessOutput>,
 }
 
-impl Process {
+impl TestProcess {
     /// Starts `command` as `name`, in a process group of its own, and reads both of its outputs.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Process {
     pub fn start(name: &str, command: &mut Command) -> Result<Self, ProcessError> {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| ProcessError::System { name: name.to_owned(), source })?;
-        let output = Arc::new(Output::default());
+        let output = Arc::new(ProcessOutput::default());
         if let Some(stdout) = child.stdout.take() {
             output.listen(stdout);
         }
@@ -84,20 +84,20 @@ impl Process {
     /// If the program ends, or the time, before such a line.
     pub fn wait_for_any(&self, wanted: &[&str], within: Duration) -> Result<String, ProcessError> {
         let deadline = Instant::now() + within;
-        let mut said = self.output.lock();
+        let mut buffer = self.output.lock();
         loop {
-            if let Some(line) = said.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
+            if let Some(line) = buffer.lines.iter().find(|line| wanted.iter().any(|wanted| line.contains(wanted))) {
                 return Ok(line.clone());
             }
             let (name, wanted) = (self.name.clone(), wanted.join(" or "));
-            if said.open == 0 {
-                return Err(ProcessError::Ended { name, wanted, said: said.lines.join("\n") });
+            if buffer.open == 0 {
+                return Err(ProcessError::Ended { name, wanted, said: buffer.lines.join("\n") });
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ProcessError::Late { name, wanted, within, said: said.lines.join("\n") });
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return Err(ProcessError::Late { name, wanted, within, said: buffer.lines.join("\n") });
             }
-            said = self.output.changed.wait_timeout(said, left).unwrap_or_else(PoisonError::into_inner).0;
+            buffer = self.output.changed.wait_timeout(buffer, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -106,19 +106,19 @@ impl Process {
     /// # Errors
     /// If it does not end within `within`.
     pub fn wait(&mut self, within: Duration) -> Result<ExitStatus, ProcessError> {
-        let said = self.output.lock();
-        let waiting = self.output.changed.wait_timeout_while(said, within, |said| said.open > 0);
-        let (said, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let buffer = self.output.lock();
+        let waiting = self.output.changed.wait_timeout_while(buffer, within, |buffer| buffer.open > 0);
+        let (buffer, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             let (name, wanted) = (self.name.clone(), "its last word".to_owned());
-            return Err(ProcessError::Late { name, wanted, within, said: said.lines.join("\n") });
+            return Err(ProcessError::Late { name, wanted, within, said: buffer.lines.join("\n") });
         }
-        drop(said);
+        drop(buffer);
         self.child.wait().map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 
     /// Returns the output so far, both streams together, in order of arrival.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         self.output.lock().lines.join("\n")
     }
 
@@ -145,12 +145,12 @@ impl Process {
 
     fn signal(&self, signal: &str, target: &str) -> Result<(), ProcessError> {
         // The shell's command instead of the system call, which is unsafe to call from Rust.
-        let sent = Command::new("kill").args(["-s", signal, "--", target]).stderr(Stdio::null()).status();
-        sent.map(drop).map_err(|source| ProcessError::System { name: self.name.clone(), source })
+        let status = Command::new("kill").args(["-s", signal, "--", target]).stderr(Stdio::null()).status();
+        status.map(drop).map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
 }
 
-impl Drop for Process {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -158,20 +158,20 @@ impl Drop for Process {
 
 /// The output of a program, and whether it may still grow.
 #[derive(Debug, Default)]
-struct Output {
-    said: Mutex<Said>,
+struct ProcessOutput {
+    said: Mutex<OutputLines>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct OutputLines {
     lines: Vec<String>,
     /// The number of open output streams.
     open: usize,
 }
 
-impl Output {
-    fn lock(&self) -> MutexGuard<'_, Said> {
+impl ProcessOutput {
+    fn lock(&self) -> MutexGuard<'_, OutputLines> {
         // A test that panicked while it held the lock has left the lines intact.
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,8 +197,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    fn shell(script: &str) -> Process {
-        Process::start("sh", Command::new("sh").args(["-c", script])).expect("a shell")
+    fn shell(script: &str) -> TestProcess {
+        TestProcess::start("sh", Command::new("sh").args(["-c", script])).expect("a shell")
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_without_the_line_is_told_from_one_that_is_late() {
+    fn ended_program_is_distinguished_from_a_late_one() {
         let ended = shell("echo last words").wait_for("never", SOON).expect_err("it ends");
         assert!(matches!(&ended, ProcessError::Ended { said, .. } if said == "last words"), "{ended}");
         let late = shell("sleep 100").wait_for("never", Duration::from_millis(10)).expect_err("it sleeps");

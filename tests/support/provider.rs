@@ -6,8 +6,8 @@ use std::env;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::process::Process;
-use crate::stage::Staged;
+use crate::process::TestProcess;
+use crate::stage::TestResult;
 use crate::workspace;
 
 /// Its display name on buttons.
@@ -22,19 +22,19 @@ const LISTENING: &str = "listening at ";
 
 /// A running provider; ends when dropped.
 #[derive(Debug)]
-pub struct Provider {
+pub struct TestProvider {
     /// Its address as issuer.
     pub issuer: String,
-    _process: Process,
+    _process: TestProcess,
 }
 
-impl Provider {
+impl TestProvider {
     /// Starts a provider that redirects browsers to the server at `address`; returns `None`, with a note, where
     /// `UNDERTONE_OIDC_PROVIDER` is not set.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(address: &str) -> Staged<Option<Self>> {
+    pub fn start(address: &str) -> TestResult<Option<Self>> {
         let Some(folder) = env::var_os("UNDERTONE_OIDC_PROVIDER").filter(|folder| !folder.is_empty()) else {
             eprintln!(
                 "passed over: no provider of sign-ins; run .ci/oidc.sh to fetch one, and set UNDERTONE_OIDC_PROVIDER"
@@ -43,7 +43,7 @@ impl Provider {
         };
         let mut command = Command::new("node");
         command.arg(workspace::root().join(PROGRAM)).arg(folder).arg(format!("{address}/oidc/callback"));
-        let process = Process::start("provider", &mut command)?;
+        let process = TestProcess::start("provider", &mut command)?;
         let line = process.wait_for(LISTENING, START)?;
         let (_, issuer) = line.split_once(LISTENING).ok_or("the provider says where it is")?;
         Ok(Some(Self { issuer: issuer.trim().to_owned(), _process: process }))

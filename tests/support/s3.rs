@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::process::Process;
-use crate::stage::Staged;
+use crate::process::TestProcess;
+use crate::stage::TestResult;
 use crate::{port, workspace};
 
 /// The time limit for starting four servers.
@@ -18,24 +18,24 @@ const KEY: &str = "testing";
 
 /// A running store with an empty bucket `undertone`.
 #[derive(Debug)]
-pub struct S3 {
+pub struct TestObjectStore {
     port: u16,
-    _process: Process,
+    _process: TestProcess,
     folder: TempDir,
 }
 
-impl S3 {
+impl TestObjectStore {
     /// Starts a store; returns `None` where `UNDERTONE_S3` names no Python with Swift.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start() -> Staged<Option<Self>> {
+    pub fn start() -> TestResult<Option<Self>> {
         let Some(python) = env::var_os("UNDERTONE_S3") else { return Ok(None) };
         let (folder, port) = (TempDir::with_prefix("undertone-s3-")?, port::free()?);
         let mut command = Command::new(PathBuf::from(python));
         command.arg(workspace::root().join(".ci/s3/serve.py")).arg(folder.path()).arg(port.to_string());
         command.args([KEY_ID, KEY]).env("PYTHONWARNINGS", "ignore");
-        let process = Process::start("swift", &mut command)?;
+        let process = TestProcess::start("swift", &mut command)?;
         process.wait_for("serving", START)?;
         Ok(Some(Self { port, _process: process, folder }))
     }
@@ -54,18 +54,18 @@ impl S3 {
     ///
     /// # Errors
     /// When its folder cannot be read.
-    pub fn objects(&self) -> Staged<usize> {
+    pub fn objects(&self) -> TestResult<usize> {
         fn count(folder: &std::path::Path) -> std::io::Result<usize> {
-            let mut found = 0;
+            let mut total = 0;
             for entry in std::fs::read_dir(folder)? {
                 let path = entry?.path();
-                found += if path.is_dir() {
+                total += if path.is_dir() {
                     count(&path)?
                 } else {
                     usize::from(path.extension().is_some_and(|end| end == "data"))
                 };
             }
-            Ok(found)
+            Ok(total)
         }
         Ok(count(&self.folder.path().join("devices"))?)
     }

@@ -5,7 +5,9 @@ pub mod recordings;
 
 use std::time::Duration;
 
-use crate::stage::{Corpus, Database, Holding, Plan, Rounds, Site, Stage, Staged, wait_until_so};
+use crate::stage::{
+    ArmRounds, JobPlan, SiteDataset, SpeechCorpus, TestConsortium, TestDatabase, TestResult, TestSite, wait_until_so,
+};
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
@@ -18,7 +20,7 @@ const JOB: Duration = Duration::from_secs(400);
 const DEADLINE_SECONDS: u32 = 300;
 
 /// Returns the sites with private data.
-pub fn private_sites(sites: &[Site]) -> impl Iterator<Item = &Site> {
+pub fn private_sites(sites: &[TestSite]) -> impl Iterator<Item = &TestSite> {
     sites.iter().skip(1)
 }
 
@@ -26,7 +28,7 @@ pub fn private_sites(sites: &[Site]) -> impl Iterator<Item = &Site> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set(database: Database) -> Staged<Stage> {
+pub async fn set(database: TestDatabase) -> TestResult<TestConsortium> {
     set_with(database, &[]).await
 }
 
@@ -34,17 +36,17 @@ pub async fn set(database: Database) -> Staged<Stage> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set_with(database: Database, environment: &[(&str, &str)]) -> Staged<Stage> {
-    let corpus = Corpus::small()?;
-    let mut stage = Stage::set_with(database, &["Library", "One", "Two", "Odd"], environment).await?;
+pub async fn set_with(database: TestDatabase, environment: &[(&str, &str)]) -> TestResult<TestConsortium> {
+    let corpus = SpeechCorpus::small()?;
+    let mut stage = TestConsortium::set_with(database, &["Library", "One", "Two", "Odd"], environment).await?;
     for holding in [
-        Holding::new("public", "public", &["--subset", "public"]),
-        Holding::new("test", "public", &["--subset", "test", "--hold-out", "1"]),
+        SiteDataset::new("public", "public", &["--subset", "public"]),
+        SiteDataset::new("test", "public", &["--subset", "test", "--hold-out", "1"]),
     ] {
         stage.sites[0].prepare(&corpus, with_classes(holding))?;
     }
     for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
-        site.prepare(&corpus, with_classes(Holding::new(name, "private", &["--subset", name])))?;
+        site.prepare(&corpus, with_classes(SiteDataset::new(name, "private", &["--subset", name])))?;
         site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0")?;
         site.edit_policy("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0")?;
     }
@@ -55,7 +57,7 @@ pub async fn set_with(database: Database, environment: &[(&str, &str)]) -> Stage
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+pub async fn set_budgets(stage: &TestConsortium, epsilon: f64) -> TestResult<()> {
     set_budgets_of(stage, PrivacyUnit::Record, epsilon).await
 }
 
@@ -63,7 +65,7 @@ pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> Staged<()> {
+pub async fn set_budgets_of(stage: &TestConsortium, unit: PrivacyUnit, epsilon: f64) -> TestResult<()> {
     let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in private_sites(&stage.sites).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
@@ -75,7 +77,7 @@ pub async fn set_budgets_of(stage: &Stage, unit: PrivacyUnit, epsilon: f64) -> S
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+pub async fn small_job(stage: &TestConsortium, rounds: u32, deadline_seconds: u32) -> TestResult<JobPlan> {
     small_job_of(stage, PrivacyUnit::Record, rounds, deadline_seconds).await
 }
 
@@ -83,20 +85,25 @@ pub async fn small_job(stage: &Stage, rounds: u32, deadline_seconds: u32) -> Sta
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn small_job_of(stage: &Stage, unit: PrivacyUnit, rounds: u32, deadline_seconds: u32) -> Staged<Plan> {
+pub async fn small_job_of(
+    stage: &TestConsortium,
+    unit: PrivacyUnit,
+    rounds: u32,
+    deadline_seconds: u32,
+) -> TestResult<JobPlan> {
     let lead = stage.dataset("public").await?;
-    let mut plan = Plan::new("Small", unit, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
+    let mut plan = JobPlan::new("Small", unit, 16, &lead, 2)?.test("common", stage.dataset("test").await?.id);
     for name in PRIVATE {
         plan = plan.party(stage.dataset(name).await?.id, 0.25, 2.0, 1.0)?;
     }
-    Ok(plan.private(Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds, quorum: 4 }))
+    Ok(plan.private(ArmRounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds, quorum: 4 }))
 }
 
 /// Approves as all stewards.
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn approve(stage: &Stage, job: JobId) -> Staged<()> {
+pub async fn approve(stage: &TestConsortium, job: JobId) -> TestResult<()> {
     for (site, name) in private_sites(&stage.sites).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;
     }
@@ -107,7 +114,7 @@ pub async fn approve(stage: &Stage, job: JobId) -> Staged<()> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn start_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
+pub async fn start_small_job(stage: &TestConsortium, rounds: u32) -> TestResult<JobId> {
     let plan = small_job(stage, rounds, DEADLINE_SECONDS).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     approve(stage, job).await?;
@@ -118,7 +125,7 @@ pub async fn start_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn run_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
+pub async fn run_small_job(stage: &TestConsortium, rounds: u32) -> TestResult<JobId> {
     let job = start_small_job(stage, rounds).await?;
     stage.finish(job, JOB).await?;
     Ok(job)
@@ -129,7 +136,7 @@ pub async fn run_small_job(stage: &Stage, rounds: u32) -> Staged<JobId> {
 ///
 /// # Errors
 /// When a site does not have them in time.
-pub async fn wait_for_proofs(stage: &Stage, receipts: u32) -> Staged<()> {
+pub async fn wait_for_proofs(stage: &TestConsortium, receipts: u32) -> TestResult<()> {
     let all = format!("has countersigned {receipts} of {receipts} receipts; its log provably contains {receipts};");
     for site in private_sites(&stage.sites) {
         wait_until_so(&format!("{} has every proof", site.name), || {
@@ -141,7 +148,7 @@ pub async fn wait_for_proofs(stage: &Stage, receipts: u32) -> Staged<()> {
 }
 
 /// Adds the number of the synthesizer's classes, which is the same for every dataset.
-fn with_classes(mut holding: Holding) -> Holding {
+fn with_classes(mut holding: SiteDataset) -> SiteDataset {
     let classes = undertone_worker::speech::synthesize::CLASSES;
     holding.choice.extend(["--classes".to_owned(), classes.to_string()]);
     holding

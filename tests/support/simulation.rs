@@ -5,7 +5,7 @@
 //! disks and report violations.
 //!
 //! A schedule is determined by its seed: the same seed gives the same steps. All schedules start from a copy of
-//! [`Ground`].
+//! [`SimulationTemplate`].
 
 mod audit;
 mod broken;
@@ -23,23 +23,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-pub use broken::Broken;
-pub use ground::Ground;
+pub use broken::BrokenRule;
+pub use ground::SimulationTemplate;
 
-use world::World;
+use world::SimulationWorld;
 
 /// The reason why a simulation could not be run: an error of the simulation itself, not a finding.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// The reason why a schedule stopped.
-enum Stop {
+enum StopReason {
     /// The simulation itself failed.
     Failed(Failed),
     /// An invariant is violated.
     Wrong(String),
 }
 
-impl<E: Into<Failed>> From<E> for Stop {
+impl<E: Into<Failed>> From<E> for StopReason {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -47,18 +47,18 @@ impl<E: Into<Failed>> From<E> for Stop {
 
 /// The settings of a schedule.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub struct ScheduleSettings {
     /// The number of steps before the recovery.
     pub steps: u64,
     /// The number of servers on the one database: 1 or, on PostgreSQL, 2.
     pub servers: usize,
     /// A rule that is broken on purpose.
-    pub broken: Option<Broken>,
+    pub broken: Option<BrokenRule>,
     /// Whether every step is printed.
     pub aloud: bool,
 }
 
-impl Default for Setting {
+impl Default for ScheduleSettings {
     fn default() -> Self {
         Self { steps: 100, servers: 1, broken: None, aloud: false }
     }
@@ -66,7 +66,7 @@ impl Default for Setting {
 
 /// The result of one schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Played {
+pub struct SimulationRun {
     /// Its seed.
     pub seed: u64,
     /// The number of steps, including the recovery.
@@ -74,14 +74,14 @@ pub struct Played {
     /// The digest of the trace.
     pub trace: u64,
     /// The counts of its events.
-    pub tally: Tally,
+    pub tally: EventCounts,
     /// The violation, with the trace before it.
     pub wrong: Option<String>,
 }
 
 /// Counts of events: a simulation without events would prove nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct EventCounts {
     /// The number of releases paid by sites.
     pub releases: u64,
     /// The number of releases that the consortium counted.
@@ -96,7 +96,7 @@ pub struct Tally {
     pub restores: u64,
 }
 
-impl Tally {
+impl EventCounts {
     /// Returns the sum of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -124,12 +124,12 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
 ///
 /// # Errors
 /// When the simulation itself fails.
-pub async fn play(ground: &Ground, seed: u64, setting: &Setting) -> Result<Played, Failed> {
-    let mut world = World::new(ground, seed, setting).await?;
+pub async fn play(ground: &SimulationTemplate, seed: u64, setting: &ScheduleSettings) -> Result<SimulationRun, Failed> {
+    let mut world = SimulationWorld::new(ground, seed, setting).await?;
     let wrong = match world.live(setting.steps).await {
         Ok(()) => None,
-        Err(Stop::Wrong(what)) => Some(world.story(&what)),
-        Err(Stop::Failed(error)) => return Err(format!("seed {seed}: {error}\n{}", world.story("")).into()),
+        Err(StopReason::Wrong(what)) => Some(world.story(&what)),
+        Err(StopReason::Failed(error)) => return Err(format!("seed {seed}: {error}\n{}", world.story("")).into()),
     };
     let played = world.played(seed, wrong);
     world.end().await?;
@@ -142,12 +142,12 @@ pub async fn play(ground: &Ground, seed: u64, setting: &Setting) -> Result<Playe
 /// # Errors
 /// When the simulation itself fails.
 pub fn play_all(
-    ground: &Ground,
+    ground: &SimulationTemplate,
     seeds: Range<u64>,
     threads: usize,
-    setting: &Setting,
+    setting: &ScheduleSettings,
     until: Option<Instant>,
-) -> Result<Vec<Played>, Failed> {
+) -> Result<Vec<SimulationRun>, Failed> {
     let (next, all) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         let work = || -> Result<(), Failed> {

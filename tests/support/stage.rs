@@ -23,21 +23,21 @@ use undertone_api::job::{Job, JobState};
 use undertone_api::member::NewMember;
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 
-use crate::client::Client;
-use crate::process::Process;
+use crate::client::TestClient;
+use crate::process::TestProcess;
 use crate::{port, workspace};
 
-pub use cluster::Cluster;
-pub use corpus::Corpus;
-pub use database::Database;
+pub use cluster::PostgresCluster;
+pub use corpus::SpeechCorpus;
+pub use database::TestDatabase;
 pub use launch::ServerLaunch;
 pub use log::{LABELS, QueryLog, truth};
-pub use plan::{Plan, Rounds};
-pub use replica::Replica;
-pub use site::{Holding, Site};
+pub use plan::{ArmRounds, JobPlan};
+pub use replica::ServerReplica;
+pub use site::{SiteDataset, TestSite};
 
 /// The result of a scenario.
-pub type Staged<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub type TestResult<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The password of every member.
 pub const PASSWORD: &str = "correct horse battery";
@@ -47,8 +47,8 @@ pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server with its consortium and sites.
 #[derive(Debug)]
-pub struct Stage {
-    server: Option<Process>,
+pub struct TestConsortium {
+    server: Option<TestProcess>,
     http: u16,
     grpc: u16,
     /// Whether the server speaks TLS.
@@ -56,22 +56,22 @@ pub struct Stage {
     environment: Vec<(String, String)>,
     launch: ServerLaunch,
     /// Founder, operator and consortium admin; the first site belongs to their organization.
-    pub operator: Client,
+    pub operator: TestClient,
     /// The consortium.
     pub consortium: ConsortiumId,
     /// The sites; the first is the founder's.
-    pub sites: Vec<Site>,
+    pub sites: Vec<TestSite>,
     // Dropped last, because the processes write to them.
-    database: Database,
+    database: TestDatabase,
     folder: TempDir,
 }
 
-impl Stage {
+impl TestConsortium {
     /// Starts a fresh server on `database` without members; returns it with its operator's link.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn vacant(database: Database) -> Staged<(Self, String)> {
+    pub fn vacant(database: TestDatabase) -> TestResult<(Self, String)> {
         Self::vacant_with(database, &[])
     }
 
@@ -79,12 +79,16 @@ impl Stage {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn vacant_with(database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
+    pub fn vacant_with(database: TestDatabase, environment: &[(&str, &str)]) -> TestResult<(Self, String)> {
         Self::vacant_by(ServerLaunch::default(), database, environment)
     }
 
     /// As [`Self::vacant_with`], by a program or command of the caller's choice.
-    fn vacant_by(launch: ServerLaunch, database: Database, environment: &[(&str, &str)]) -> Staged<(Self, String)> {
+    fn vacant_by(
+        launch: ServerLaunch,
+        database: TestDatabase,
+        environment: &[(&str, &str)],
+    ) -> TestResult<(Self, String)> {
         let folder = TempDir::with_prefix("undertone-stage-")?;
         let (http, grpc) = (port::free()?, port::free()?);
         let secure = environment.contains(&("UNDERTONE_TLS__MODE", "on"));
@@ -97,7 +101,7 @@ impl Stage {
             environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             server: None,
             secure,
-            operator: Client::new(format!("{}://127.0.0.1:{http}", if secure { "https" } else { "http" })),
+            operator: TestClient::new(format!("{}://127.0.0.1:{http}", if secure { "https" } else { "http" })),
             consortium: ConsortiumId(uuid::Uuid::nil()),
             sites: Vec::new(),
         };
@@ -118,7 +122,7 @@ impl Stage {
     ///
     /// # Errors
     /// Any step that does not work as documented.
-    pub async fn set(database: Database, organizations: &[&str]) -> Staged<Self> {
+    pub async fn set(database: TestDatabase, organizations: &[&str]) -> TestResult<Self> {
         Self::set_with(database, organizations, &[]).await
     }
 
@@ -126,7 +130,11 @@ impl Stage {
     ///
     /// # Errors
     /// Any step that does not work as documented.
-    pub async fn set_with(database: Database, organizations: &[&str], environment: &[(&str, &str)]) -> Staged<Self> {
+    pub async fn set_with(
+        database: TestDatabase,
+        organizations: &[&str],
+        environment: &[(&str, &str)],
+    ) -> TestResult<Self> {
         Self::set_by(ServerLaunch::default(), database, organizations, environment).await
     }
 
@@ -136,10 +144,10 @@ impl Stage {
     /// Whatever does not work as documented.
     pub async fn set_by(
         launch: ServerLaunch,
-        database: Database,
+        database: TestDatabase,
         organizations: &[&str],
         environment: &[(&str, &str)],
-    ) -> Staged<Self> {
+    ) -> TestResult<Self> {
         let [first, others @ ..] = organizations else { return Err("a consortium needs an organization".into()) };
         let (mut stage, link) = Self::vacant_by(launch, database, environment)?;
         let stranger = stage.operator.clone();
@@ -150,7 +158,7 @@ impl Stage {
             organization: None,
             organization_name: Some((*first).to_owned()),
         };
-        stage.consortium = stage.operator.found(&founded).await?.id;
+        stage.consortium = stage.operator.create_consortium(&founded).await?.id;
         let mut clients = vec![((*first).to_owned(), stage.operator.clone())];
         for name in others {
             let purpose = InvitationPurpose::Organization { consortium: stage.consortium };
@@ -159,13 +167,13 @@ impl Stage {
             let email = name.to_lowercase().replace(' ', "-");
             clients.push(((*name).to_owned(), stranger.accept(&link, &person(&email, Some(name))).await?));
         }
-        let known = stage.operator.organizations(stage.consortium).await?.items;
+        let organizations = stage.operator.organizations(stage.consortium).await?.items;
         for (name, client) in clients {
-            let organization = known.iter().find(|organization| organization.name == name);
+            let organization = organizations.iter().find(|organization| organization.name == name);
             let organization = organization.ok_or("an organization that joined is listed")?.id;
             let folder = stage.folder.path().join(name.to_lowercase().replace(' ', "-"));
             let token = client.enrolment(organization, "worker").await?.token;
-            stage.sites.push(Site::enrol(&name, organization, client, folder, &token)?);
+            stage.sites.push(TestSite::enrol(&name, organization, client, folder, &token)?);
         }
         Ok(stage)
     }
@@ -174,11 +182,11 @@ impl Stage {
     ///
     /// # Errors
     /// When the invitation cannot be accepted.
-    pub async fn annotator(&self, name: &str) -> Staged<Client> {
+    pub async fn annotator(&self, name: &str) -> TestResult<TestClient> {
         let purpose = InvitationPurpose::Annotator { consortium: self.consortium };
         let invitation = NewInvitation { purpose, label: name.to_owned() };
         let link = self.operator.invite(&invitation).await?.link.ok_or("a new invitation shows its link")?;
-        Ok(Client::new(self.address()).accept(&link, &person(name, None)).await?)
+        Ok(TestClient::new(self.address()).accept(&link, &person(name, None)).await?)
     }
 
     /// Returns the address of REST and dashboard.
@@ -200,7 +208,7 @@ impl Stage {
     ///
     /// # Errors
     /// When it was killed.
-    pub fn server(&self) -> Staged<&Process> {
+    pub fn server(&self) -> TestResult<&TestProcess> {
         self.server.as_ref().ok_or_else(|| "the server is not running".into())
     }
 
@@ -208,8 +216,8 @@ impl Stage {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start_server(&mut self) -> Staged<()> {
-        let server = Process::start("undertone-server", self.server_command()?.arg("serve"))?;
+    pub fn start_server(&mut self) -> TestResult<()> {
+        let server = TestProcess::start("undertone-server", self.server_command()?.arg("serve"))?;
         server.wait_for("serving", PATIENCE)?;
         self.server = Some(server);
         Ok(())
@@ -224,7 +232,7 @@ impl Stage {
     ///
     /// # Errors
     /// When it was not built.
-    pub fn server_command(&self) -> Staged<Command> {
+    pub fn server_command(&self) -> TestResult<Command> {
         let mut command = self.launch.command()?;
         command
             .env("UNDERTONE_HTTP", format!("127.0.0.1:{}", self.http))
@@ -245,19 +253,19 @@ impl Stage {
     ///
     /// # Errors
     /// When it is not running, or does not end within `within`.
-    pub fn stop_server(&mut self, within: Duration) -> Staged<ExitStatus> {
+    pub fn stop_server(&mut self, within: Duration) -> TestResult<ExitStatus> {
         let mut server = self.server.take().ok_or("the server is not running")?;
         server.terminate()?;
         Ok(server.wait(within)?)
     }
 
     /// Returns the server's database.
-    pub const fn database(&self) -> &Database {
+    pub const fn database(&self) -> &TestDatabase {
         &self.database
     }
 
     /// Replaces the database of the server, which must not run.
-    pub fn replace_database(&mut self, database: Database) {
+    pub fn replace_database(&mut self, database: TestDatabase) {
         self.database = database;
     }
 
@@ -270,16 +278,18 @@ impl Stage {
     ///
     /// # Errors
     /// When a dataset does not appear.
-    pub async fn open(&mut self) -> Staged<()> {
+    pub async fn open(&mut self) -> TestResult<()> {
         for site in &mut self.sites {
             site.start(&[])?;
         }
-        let wanted: usize = self.sites.iter().map(|site| site.holdings.len()).sum();
+        let expected: usize = self.sites.iter().map(|site| site.holdings.len()).sum();
         let deadline = Instant::now() + PATIENCE;
-        while self.datasets().await?.len() < wanted {
+        while self.datasets().await?.len() < expected {
             if Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(Site::said).collect();
-                return Err(format!("not all datasets were registered; the workers said:\n{}", said.join("\n")).into());
+                let outputs: Vec<String> = self.sites.iter().map(TestSite::output).collect();
+                return Err(
+                    format!("not all datasets were registered; the workers said:\n{}", outputs.join("\n")).into()
+                );
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -290,7 +300,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub async fn datasets(&self) -> Staged<Vec<Dataset>> {
+    pub async fn datasets(&self) -> TestResult<Vec<Dataset>> {
         Ok(self.operator.datasets(self.consortium).await?.items)
     }
 
@@ -298,7 +308,7 @@ impl Stage {
     ///
     /// # Errors
     /// When there is none.
-    pub async fn dataset(&self, name: &str) -> Staged<Dataset> {
+    pub async fn dataset(&self, name: &str) -> TestResult<Dataset> {
         let all = self.datasets().await?;
         all.into_iter().find(|dataset| dataset.name == name).ok_or_else(|| format!("no dataset {name}").into())
     }
@@ -312,7 +322,7 @@ impl Stage {
         job: undertone_api::id::JobId,
         within: Duration,
         enough: impl Fn(&Job) -> bool,
-    ) -> Staged<Job> {
+    ) -> TestResult<Job> {
         let deadline = Instant::now() + within;
         loop {
             let now = self.operator.job(job).await?;
@@ -320,15 +330,15 @@ impl Stage {
                 return Ok(now);
             }
             if now.summary.state.is_over() || Instant::now() > deadline {
-                let said: Vec<String> = self.sites.iter().map(Site::said).collect();
-                let server = self.server.as_ref().map(Process::said).unwrap_or_default();
+                let outputs: Vec<String> = self.sites.iter().map(TestSite::output).collect();
+                let server = self.server.as_ref().map(TestProcess::output).unwrap_or_default();
                 return Err(format!(
                     "the job is {:?} ({:?}), {} of {} rounds; the server said:\n{server}\nthe workers said:\n{}",
                     now.summary.state,
                     now.reason,
                     now.summary.rounds_done,
                     now.summary.rounds,
-                    said.join("\n")
+                    outputs.join("\n")
                 )
                 .into());
             }
@@ -340,7 +350,7 @@ impl Stage {
     ///
     /// # Errors
     /// When it ends otherwise, or not in time.
-    pub async fn finish(&self, job: undertone_api::id::JobId, within: Duration) -> Staged<Job> {
+    pub async fn finish(&self, job: undertone_api::id::JobId, within: Duration) -> TestResult<Job> {
         self.wait_until(job, within, |job| job.summary.state == JobState::Finished).await
     }
 }
@@ -349,7 +359,7 @@ impl Stage {
 ///
 /// # Errors
 /// When it does not hold within [`PATIENCE`].
-pub async fn wait_until_so(what: &str, is_so: impl Fn() -> bool) -> Staged<()> {
+pub async fn wait_until_so(what: &str, is_so: impl Fn() -> bool) -> TestResult<()> {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         if Instant::now() > deadline {

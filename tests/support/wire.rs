@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct WireCall {
     /// `/undertone.v1.WorkerGateway/Ask`.
     pub path: String,
     /// Names and values of the headers.
@@ -37,9 +37,9 @@ pub enum WireError {
 
 /// The recorded bytes, followed by an endless pause: at the end of a connection h2 discards everything that was not
 /// accepted yet.
-struct Played(Cursor<Vec<u8>>);
+struct RecordedBytes(Cursor<Vec<u8>>);
 
-impl AsyncRead for Played {
+impl AsyncRead for RecordedBytes {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -56,26 +56,26 @@ impl AsyncRead for Played {
 ///
 /// # Errors
 /// [`WireError`] when the bytes are not those of a gRPC client.
-pub async fn calls(bytes: Vec<u8>) -> Result<Vec<Call>, WireError> {
+pub async fn calls(bytes: Vec<u8>) -> Result<Vec<WireCall>, WireError> {
     const WIDE: u32 = (1 << 31) - 1;
     // The real server's windows limited the client; these must not be smaller.
     let mut server = Builder::new();
     server.initial_window_size(WIDE).initial_connection_window_size(WIDE).max_concurrent_streams(WIDE);
     server.max_frame_size((1 << 24) - 1).max_header_list_size(1 << 24);
-    let line = tokio::io::join(Played(Cursor::new(bytes)), tokio::io::sink());
+    let line = tokio::io::join(RecordedBytes(Cursor::new(bytes)), tokio::io::sink());
     let mut handshake = std::pin::pin!(server.handshake::<_, Cursor<Vec<u8>>>(line));
     // All bytes are available, so a pending future will never complete.
     let Poll::Ready(connection) = poll!(&mut handshake) else { return Ok(Vec::new()) };
     let mut connection = connection?;
-    let mut begun = Vec::new();
+    let mut streams = Vec::new();
     loop {
         let next = poll!(std::pin::pin!(connection.accept()));
         let Poll::Ready(Some(next)) = next else { break };
         // The responses are kept: dropping one would reset its call.
-        begun.push(next?);
+        streams.push(next?);
     }
     let mut calls = Vec::new();
-    for (request, _answer) in &mut begun {
+    for (request, _answer) in &mut streams {
         let mut data = Vec::new();
         while let Poll::Ready(Some(piece)) = poll!(std::pin::pin!(request.body_mut().data())) {
             data.extend_from_slice(&piece?);
@@ -84,7 +84,7 @@ pub async fn calls(bytes: Vec<u8>) -> Result<Vec<Call>, WireError> {
         let headers = request.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         let path = request.uri().path().to_owned();
         let (messages, rest) = messages(&path, &data)?;
-        calls.push(Call { path, headers, messages, rest });
+        calls.push(WireCall { path, headers, messages, rest });
     }
     Ok(calls)
 }

@@ -21,7 +21,7 @@ const LABEL: &str = "label:";
 
 /// An annotator's position in a job's questions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct At {
+pub(crate) struct AnnotatorPosition {
     /// The consortium.
     pub(crate) consortium: ConsortiumId,
     /// The job.
@@ -32,7 +32,7 @@ pub(crate) struct At {
     pub(crate) first: Option<QuestionId>,
 }
 
-impl At {
+impl AnnotatorPosition {
     /// Parses a trail from the form; invalid ids are left out.
     pub(crate) fn new(consortium: ConsortiumId, job: JobId, trail: &str, first: Option<QuestionId>) -> Self {
         let trail = trail.split(',').filter_map(|id| id.parse().ok()).take(TRAIL).collect();
@@ -40,15 +40,15 @@ impl At {
     }
 
     /// Returns the position after `question` was answered.
-    pub(crate) fn answered(mut self, question: QuestionId) -> Self {
-        self.trail.retain(|known| *known != question);
+    pub(crate) fn after_answer(mut self, question: QuestionId) -> Self {
+        self.trail.retain(|earlier| *earlier != question);
         self.trail.insert(0, question);
         self.trail.truncate(TRAIL);
         Self { first: None, ..self }
     }
 
     /// Returns the position after the last answer was undone.
-    pub(crate) fn undone(mut self) -> Self {
+    pub(crate) fn after_undo(mut self) -> Self {
         let first = (!self.trail.is_empty()).then(|| self.trail.remove(0));
         Self { first, ..self }
     }
@@ -72,12 +72,12 @@ impl At {
 ///
 /// # Errors
 /// A problem with the remedy, if no word was typed or it is not a label.
-pub(crate) fn meant(answer: &str, typed: &str, labels: &[Label]) -> Result<Answer, Problem> {
-    let known = |name: &str| labels.iter().find(|label| label.name.to_lowercase() == name.trim().to_lowercase());
+pub(crate) fn parse_answer(answer: &str, typed: &str, labels: &[Label]) -> Result<Answer, Problem> {
+    let find_label = |name: &str| labels.iter().find(|label| label.name.to_lowercase() == name.trim().to_lowercase());
     let label = match answer {
         "unsure" => return Ok(Answer::Unsure),
         "skip" => return Ok(Answer::Skip),
-        TYPED => known(typed).ok_or_else(|| {
+        TYPED => find_label(typed).ok_or_else(|| {
             Problem::validation(vec![Violation::new(
                 "typed",
                 "type one of the job’s labels, or press the button of one",
@@ -93,11 +93,16 @@ pub(crate) fn meant(answer: &str, typed: &str, labels: &[Label]) -> Result<Answe
 }
 
 /// Renders the turn: the next question, or the reason why there is none. `job` is the job's state, if known.
-pub(crate) fn turn(queue: &AnnotationQueue, at: &At, job: Option<(JobState, &QuestionProgress)>, said: &str) -> Turn {
+pub(crate) fn turn(
+    queue: &AnnotationQueue,
+    at: &AnnotatorPosition,
+    job: Option<(JobState, &QuestionProgress)>,
+    notice: &str,
+) -> Turn {
     let next = queue.questions.iter().find(|question| Some(question.id) == at.first).or(queue.questions.first());
     let over = job.is_some_and(|(state, _)| state.is_over());
     let question = match next {
-        Some(question) => asked(question),
+        Some(question) => render_question(question),
         None => nothing(job, queue.done > 0),
     };
     let id = next.map(|next| view! { <input type="hidden" name="question" value=next.id.to_string()/> });
@@ -110,14 +115,18 @@ pub(crate) fn turn(queue: &AnnotationQueue, at: &At, job: Option<(JobState, &Que
     Turn {
         question: view! { {question}{carried} }.to_html(),
         standing: standing(queue).to_html(),
-        said: if said.is_empty() { String::new() } else { view! { <p class="hint">{said.to_owned()}</p> }.to_html() },
+        said: if notice.is_empty() {
+            String::new()
+        } else {
+            view! { <p class="hint">{notice.to_owned()}</p> }.to_html()
+        },
         open: next.is_some(),
         undo: !at.trail.is_empty() && !over,
         again: if next.is_none() && !over { at.again() } else { String::new() },
     }
 }
 
-fn asked(question: &Question) -> AnyView {
+fn render_question(question: &Question) -> AnyView {
     let count = question.count.map(|count| format!("seen {} at its site", words::plural(count, "time")));
     let uncertainty = question.uncertainty.map(|value| format!("uncertainty {value:.2}"));
     let facts: Vec<String> = count.into_iter().chain(uncertainty).collect();
@@ -159,15 +168,15 @@ fn nothing(job: Option<(JobState, &QuestionProgress)>, answered: bool) -> AnyVie
 fn standing(queue: &AnnotationQueue) -> AnyView {
     let all = queue.done + queue.left;
     let part = if all == 0 { 0.0 } else { queue.done as f64 / all as f64 * 100.0 };
-    let said = format!("{} of {} of this round", words::count(queue.done), words::count(all));
+    let notice = format!("{} of {} of this round", words::count(queue.done), words::count(all));
     view! {
         <p class="standing-bar">
-            <svg width="100%" height="8" role="img" aria-label=format!("You have answered {said}")>
+            <svg width="100%" height="8" role="img" aria-label=format!("You have answered {notice}")>
                 <rect class="gauge-track" width="100%" height="8" rx="4"></rect>
                 <rect class="gauge-spent" width=format!("{part:.1}%") height="8" rx="4"></rect>
             </svg>
         </p>
-        <p><strong>{said}</strong>{format!(", {} left for you", words::count(queue.left))}</p>
+        <p><strong>{notice}</strong>{format!(", {} left for you", words::count(queue.left))}</p>
         <p>{agreement(queue.agreement)}</p>
     }
     .into_any()
@@ -177,23 +186,23 @@ fn standing(queue: &AnnotationQueue) -> AnyView {
 pub(crate) fn agreement(kappa: Option<f64>) -> AnyView {
     match kappa {
         Some(kappa) => {
-            view! { <abbr title=KAPPA>"Agreement κ"</abbr>" "<strong>{said_kappa(kappa)}</strong> }.into_any()
+            view! { <abbr title=KAPPA>"Agreement κ"</abbr>" "<strong>{format_kappa(kappa)}</strong> }.into_any()
         }
         None => view! { <span>"No two people have answered the same question yet."</span> }.into_any(),
     }
 }
 
 /// Formats κ with two decimals and its sign.
-pub(crate) fn said_kappa(kappa: f64) -> String {
+pub(crate) fn format_kappa(kappa: f64) -> String {
     format!("{kappa:.2}").replace('-', "−")
 }
 
 /// Returns the key of every label: its own, or the next free one; `None` if there are more labels than keys.
 pub(crate) fn keys(labels: &[Label]) -> Vec<Option<char>> {
-    let taken: Vec<char> = labels.iter().filter_map(|label| label.key).collect();
+    let used_keys: Vec<char> = labels.iter().filter_map(|label| label.key).collect();
     // `g` opens other pages, unless the job assigned it to a label.
     let free = ('1'..='9').chain(['0']).chain('a'..='z').filter(|key| *key != 'g' && !OWN_KEYS.contains(key));
-    let mut free = free.filter(|key| !taken.contains(key));
+    let mut free = free.filter(|key| !used_keys.contains(key));
     labels.iter().map(|label| label.key.or_else(|| free.next())).collect()
 }
 
@@ -238,7 +247,7 @@ mod tests {
     use undertone_api::question::{Answer, Label};
     use uuid::Uuid;
 
-    use super::{At, TRAIL, keys, meant};
+    use super::{AnnotatorPosition, TRAIL, keys, parse_answer};
 
     fn label(name: &str, key: Option<char>) -> Label {
         Label { name: name.to_owned(), key, hint: String::new() }
@@ -248,8 +257,8 @@ mod tests {
         QuestionId(Uuid::from_u128(index))
     }
 
-    fn at() -> At {
-        At::new(ConsortiumId(Uuid::nil()), JobId(Uuid::nil()), "", None)
+    fn position() -> AnnotatorPosition {
+        AnnotatorPosition::new(ConsortiumId(Uuid::nil()), JobId(Uuid::nil()), "", None)
     }
 
     #[test]
@@ -261,41 +270,41 @@ mod tests {
     #[test]
     fn no_key_is_given_twice_and_none_of_the_page_s_own() {
         let labels: Vec<Label> = (0..60).map(|index| label(&format!("label {index}"), None)).collect();
-        let given: Vec<char> = keys(&labels).into_iter().flatten().collect();
-        let mut unique = given.clone();
+        let expected: Vec<char> = keys(&labels).into_iter().flatten().collect();
+        let mut unique = expected.clone();
         unique.sort_unstable();
         unique.dedup();
-        assert_eq!(unique.len(), given.len());
-        assert!(given.iter().all(|key| !['s', 'u', 'z', 'g'].contains(key)), "{given:?}");
+        assert_eq!(unique.len(), expected.len());
+        assert!(expected.iter().all(|key| !['s', 'u', 'z', 'g'].contains(key)), "{expected:?}");
         assert_eq!(keys(&labels).last(), Some(&None), "there are more labels than keys");
     }
 
     #[test]
     fn what_is_typed_is_a_label_whatever_its_case_and_nothing_else() {
         let labels = [label("Book flight", None), label("Other", None)];
-        let given = Answer::Label { label: "Book flight".to_owned() };
-        assert_eq!(meant("typed", " book FLIGHT ", &labels), Ok(given.clone()));
-        assert_eq!(meant("label:Book flight", "", &labels), Ok(given));
-        assert_eq!(meant("skip", "", &labels), Ok(Answer::Skip));
-        assert!(meant("typed", "", &labels).is_err() && meant("typed", "bok", &labels).is_err());
-        assert!(meant("", "Other", &labels).is_err());
+        let expected = Answer::Label { label: "Book flight".to_owned() };
+        assert_eq!(parse_answer("typed", " book FLIGHT ", &labels), Ok(expected.clone()));
+        assert_eq!(parse_answer("label:Book flight", "", &labels), Ok(expected));
+        assert_eq!(parse_answer("skip", "", &labels), Ok(Answer::Skip));
+        assert!(parse_answer("typed", "", &labels).is_err() && parse_answer("typed", "bok", &labels).is_err());
+        assert!(parse_answer("", "Other", &labels).is_err());
     }
 
     #[test]
     fn answers_are_taken_back_in_the_order_they_were_not_given() {
-        let two = at().answered(question(1)).answered(question(2));
+        let two = position().after_answer(question(1)).after_answer(question(2));
         assert_eq!(two.trail, [question(2), question(1)]);
-        let one = two.undone();
+        let one = two.after_undo();
         assert_eq!((one.first, one.trail.clone()), (Some(question(2)), vec![question(1)]));
-        let read = At::new(one.consortium, one.job, &one.carried(), one.first);
+        let read = AnnotatorPosition::new(one.consortium, one.job, &one.carried(), one.first);
         assert_eq!(read, one, "the form carries it");
-        assert_eq!(one.undone().undone().first, None, "there is nothing more to take back");
+        assert_eq!(one.after_undo().after_undo().first, None, "there is nothing more to take back");
     }
 
     #[test]
     fn a_trail_ends_somewhere_and_cannot_be_forged_into_markup() {
-        let long = (0..50).fold(at(), |at, index| at.answered(question(index)));
+        let long = (0..50).fold(position(), |at, index| at.after_answer(question(index)));
         assert_eq!(long.trail.len(), TRAIL);
-        assert!(At::new(long.consortium, long.job, "\"><script>,x", None).trail.is_empty());
+        assert!(AnnotatorPosition::new(long.consortium, long.job, "\"><script>,x", None).trail.is_empty());
     }
 }

@@ -26,8 +26,8 @@ pub async fn second_factor(code: String, #[server(default)] to: String) -> Resul
 #[server(prefix = "/ui", endpoint = "offer-factor")]
 pub async fn offer_factor() -> Result<(), Fault> {
     let answer = crate::backend::backend()?.offer_factor().await;
-    let shown = answer.map(|offer| native::leave(&native::Word::Factor { secret: offer.secret, uri: offer.uri }));
-    native::land(shown, |()| crate::path::SECURITY.to_owned(), None)
+    let answer = answer.map(|offer| native::leave(&native::Word::Factor { secret: offer.secret, uri: offer.uri }));
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), None)
 }
 
 /// Switches two-factor on.
@@ -37,8 +37,8 @@ pub async fn offer_factor() -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "confirm-factor")]
 pub async fn confirm_factor(code: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.confirm_factor(code).await;
-    let shown = answer.map(|made| native::leave(&native::Word::Codes { codes: made.codes }));
-    native::land(shown, |()| crate::path::SECURITY.to_owned(), None)
+    let answer = answer.map(|made| native::leave(&native::Word::Codes { codes: made.codes }));
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), None)
 }
 
 /// Makes new recovery codes.
@@ -48,8 +48,8 @@ pub async fn confirm_factor(code: String) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "renew-codes")]
 pub async fn renew_codes(code: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.renew_codes(code).await;
-    let shown = answer.map(|made| native::leave(&native::Word::Codes { codes: made.codes }));
-    native::land(shown, |()| crate::path::SECURITY.to_owned(), None)
+    let answer = answer.map(|made| native::leave(&native::Word::Codes { codes: made.codes }));
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), None)
 }
 
 /// Switches two-factor off.
@@ -80,11 +80,11 @@ pub async fn end_session(session: SessionId) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "end-other-sessions")]
 pub async fn end_other_sessions() -> Result<(), Fault> {
     let answer = crate::backend::backend()?.end_other_sessions().await;
-    let said = answer.as_ref().ok().map(|ended| match ended {
+    let notice = answer.as_ref().ok().map(|ended| match ended {
         0 => "You were signed in nowhere else.".to_owned(),
         ended => format!("You are signed out everywhere else: {}.", crate::words::plural(*ended, "session")),
     });
-    native::land(answer, |_| crate::path::SECURITY.to_owned(), said)
+    native::land(answer, |_| crate::path::SECURITY.to_owned(), notice)
 }
 
 /// Changes the caller's password.
@@ -96,8 +96,8 @@ pub async fn change_password(old: String, new: String, #[server(default)] keep_k
     let change = undertone_api::account::ChangePassword { old, new, keep_keys };
     let answer = crate::backend::backend()?.change_password(change).await;
     let keys = if keep_keys { "Your API keys go on." } else { "Your API keys are revoked." };
-    let said = format!("Your password is changed. You are signed out everywhere else. {keys}");
-    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = format!("Your password is changed. You are signed out everywhere else. {keys}");
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(notice))
 }
 
 /// Makes, as an operator, a link for a member to set a new password.
@@ -108,11 +108,11 @@ pub async fn change_password(old: String, new: String, #[server(default)] keep_k
 pub async fn make_reset(email: String, #[server(default)] clear_second_factor: bool) -> Result<(), Fault> {
     let new = undertone_api::account::NewReset { email, clear_second_factor };
     let answer = crate::backend::backend()?.make_reset(new).await;
-    let shown = answer.map(|made| {
+    let answer = answer.map(|made| {
         let label = "a new password".to_owned();
         native::leave(&native::Word::Link { label, link: made.link, expires_at: made.expires_at });
     });
-    native::land(shown, |()| crate::path::SETTINGS.to_owned(), None)
+    native::land(answer, |()| crate::path::SETTINGS.to_owned(), None)
 }
 
 /// Sets a new password by a link.
@@ -122,8 +122,8 @@ pub async fn make_reset(email: String, #[server(default)] clear_second_factor: b
 #[server(prefix = "/ui", endpoint = "redeem-reset")]
 pub async fn redeem_reset(secret: String, password: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.redeem_reset(&secret, password).await;
-    let said = "Your new password is set, and you are signed out everywhere. Sign in with it.".to_owned();
-    native::land(answer, |()| crate::path::SIGN_IN.to_owned(), Some(said))
+    let notice = "Your new password is set, and you are signed out everywhere. Sign in with it.".to_owned();
+    native::land(answer, |()| crate::path::SIGN_IN.to_owned(), Some(notice))
 }
 
 /// Accepts a one-time link with the caller's existing account.
@@ -156,8 +156,8 @@ pub async fn withdraw_member(
 ) -> Result<(), Fault> {
     let place = undertone_api::member::RoleScope::Organization(organization);
     let answer = crate::backend::backend()?.withdraw(place, invitation).await;
-    let said = "The link is withdrawn; it works no longer.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    let notice = "The link is withdrawn; it works no longer.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(notice))
 }
 
 /// Withdraws a link into a consortium.
@@ -168,8 +168,8 @@ pub async fn withdraw_member(
 pub async fn withdraw_organization(consortium: ConsortiumId, invitation: InvitationId) -> Result<(), Fault> {
     let place = undertone_api::member::RoleScope::Consortium(consortium);
     let answer = crate::backend::backend()?.withdraw(place, invitation).await;
-    let said = "The link is withdrawn; it works no longer.".to_owned();
-    native::land(answer, |()| crate::path::organizations(consortium), Some(said))
+    let notice = "The link is withdrawn; it works no longer.".to_owned();
+    native::land(answer, |()| crate::path::organizations(consortium), Some(notice))
 }
 
 /// Replaces the roles of a member in an organization.
@@ -185,8 +185,8 @@ pub async fn assign_roles(
 ) -> Result<(), Fault> {
     let roles = undertone_api::member::RoleAssignment { roles };
     let answer = crate::backend::backend()?.assign_roles(organization, member, roles).await;
-    let said = answer.as_ref().ok().map(|member| format!("{} now has these roles.", member.name));
-    native::land(answer, |_| crate::path::organization(consortium, organization), said)
+    let notice = answer.as_ref().ok().map(|member| format!("{} now has these roles.", member.name));
+    native::land(answer, |_| crate::path::organization(consortium, organization), notice)
 }
 
 /// Removes a member from an organization.
@@ -200,8 +200,8 @@ pub async fn remove_member(
     member: MemberId,
 ) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.remove_member(organization, member).await;
-    let said = "They are no longer a member of the organization.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    let notice = "They are no longer a member of the organization.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(notice))
 }
 
 /// Gives a member within a consortium a role over it.
@@ -216,8 +216,8 @@ pub async fn add_consortium_member(
 ) -> Result<(), Fault> {
     let new = undertone_api::member::NewConsortiumMember { email, roles };
     let answer = crate::backend::backend()?.add_consortium_member(consortium, new).await;
-    let said = answer.as_ref().ok().map(|member| format!("{} now has a role over the consortium.", member.name));
-    native::land(answer, |_| crate::path::organizations(consortium), said)
+    let notice = answer.as_ref().ok().map(|member| format!("{} now has a role over the consortium.", member.name));
+    native::land(answer, |_| crate::path::organizations(consortium), notice)
 }
 
 /// Replaces or removes the roles of a member over a consortium.
@@ -232,8 +232,8 @@ pub async fn assign_consortium_roles(
 ) -> Result<(), Fault> {
     let roles = undertone_api::member::RoleAssignment { roles };
     let answer = crate::backend::backend()?.assign_consortium_roles(consortium, member, roles).await;
-    let said = "The roles over the consortium are changed.".to_owned();
-    native::land(answer, |_| crate::path::organizations(consortium), Some(said))
+    let notice = "The roles over the consortium are changed.".to_owned();
+    native::land(answer, |_| crate::path::organizations(consortium), Some(notice))
 }
 
 /// Lists a key with which the caller approves jobs: a new passkey from the browser, or the line of a key file.
@@ -256,8 +256,8 @@ pub async fn add_approval_key(
         }
         Err(problem) => Err(problem),
     };
-    let said = "The key is listed. It counts once your site's operator has pinned it.".to_owned();
-    native::land(answer, |_| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = "The key is listed. It counts once your site's operator has pinned it.".to_owned();
+    native::land(answer, |_| crate::path::SECURITY.to_owned(), Some(notice))
 }
 
 /// Takes an approval key off the list.
@@ -267,6 +267,6 @@ pub async fn add_approval_key(
 #[server(prefix = "/ui", endpoint = "remove-approval-key")]
 pub async fn remove_approval_key(key: ApprovalKeyId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.remove_approval_key(key).await;
-    let said = "The key is off the list. Your site accepts it until its operator removes it there.".to_owned();
-    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = "The key is off the list. Your site accepts it until its operator removes it there.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(notice))
 }

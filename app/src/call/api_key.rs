@@ -26,8 +26,8 @@ pub async fn create_key(name: String, days: u32, #[server(default)] scopes: Vec<
 #[server(prefix = "/ui", endpoint = "revoke-key")]
 pub async fn revoke_key(key: ApiKeyId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.revoke_api_key(key).await;
-    let said = "The key is revoked. Programs that use it are refused from now on.".to_owned();
-    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said))
+    let notice = "The key is revoked. Programs that use it are refused from now on.".to_owned();
+    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(notice))
 }
 
 /// Removes an identity at the provider.
@@ -39,11 +39,11 @@ pub async fn unlink_identity(identity: IdentityId) -> Result<(), Fault> {
     let backend = crate::backend::backend()?;
     let answer = backend.unlink_identity(identity).await;
     // A member who joined by the provider has no password; an older account lost it when the identity was linked.
-    let said = if backend.factor().await.is_ok_and(|factor| factor.password) {
+    let notice = if backend.factor().await.is_ok_and(|factor| factor.password) {
         "It signs you in no longer. You sign in with e-mail and password."
     } else {
         "It signs you in no longer, and this account has no password. You come in again by signing in at the provider, which \
          links it again, or by an operator’s link, by which you choose a password."
     };
-    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(said.to_owned()))
+    native::land(answer, |()| crate::path::KEYS.to_owned(), Some(notice.to_owned()))
 }

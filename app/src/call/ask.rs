@@ -6,7 +6,7 @@ use leptos::wasm_bindgen::{JsCast as _, JsValue};
 use leptos::web_sys::{FormData, HtmlFormElement, RequestInit, Response, UrlSearchParams};
 
 /// The response to a request.
-pub(crate) struct Answered {
+pub(crate) struct ServerReply {
     /// Whether the request succeeded.
     pub(crate) done: bool,
     /// The response's text.
@@ -15,13 +15,13 @@ pub(crate) struct Answered {
 
 /// Fetches an address of this site; `None` if the server is unreachable or refuses.
 pub(crate) async fn get(address: &str) -> Option<String> {
-    let answered = read(window().fetch_with_str(address).await.ok()?).await?;
-    answered.done.then_some(answered.text)
+    let reply = read(window().fetch_with_str(address).await.ok()?).await?;
+    reply.done.then_some(reply.text)
 }
 
 /// Posts a form's fields to a server function as the browser itself would; `None` if the server is unreachable. The
 /// text is the function's value, decoded from JSON.
-pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<Answered> {
+pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<ServerReply> {
     post_pressed(address, form, None).await
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn post_pressed(
     address: &str,
     form: &HtmlFormElement,
     pressed: Option<(&str, &str)>,
-) -> Option<Answered> {
+) -> Option<ServerReply> {
     let fields = FormData::new_with_form(form).ok()?;
     let fields = UrlSearchParams::new_with_str_sequence_sequence(fields.as_ref()).ok()?;
     if let Some((name, value)) = pressed {
@@ -39,13 +39,13 @@ pub(crate) async fn post_pressed(
     let request = RequestInit::new();
     request.set_method("POST");
     request.set_body(&fields);
-    let mut answered = read(window().fetch_with_str_and_init(address, &request).await.ok()?).await?;
-    answered.text = serde_json::from_str(&answered.text).ok()?;
-    Some(answered)
+    let mut reply = read(window().fetch_with_str_and_init(address, &request).await.ok()?).await?;
+    reply.text = serde_json::from_str(&reply.text).ok()?;
+    Some(reply)
 }
 
-async fn read(response: JsValue) -> Option<Answered> {
+async fn read(response: JsValue) -> Option<ServerReply> {
     let response: Response = response.dyn_into().ok()?;
     let text = response.text().ok()?.await.ok()?.as_string()?;
-    Some(Answered { done: response.ok(), text })
+    Some(ServerReply { done: response.ok(), text })
 }

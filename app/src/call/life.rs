@@ -14,8 +14,8 @@ use super::native;
 #[server(prefix = "/ui", endpoint = "pause")]
 pub async fn pause(consortium: ConsortiumId, job: JobId, reason: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.pause(job, undertone_api::job::PauseRequest { reason }).await;
-    let said = "The job is paused: no deadline runs, and what is reserved stays reserved.".to_owned();
-    native::land(answer, |_| crate::path::job(consortium, job), Some(said))
+    let notice = "The job is paused: no deadline runs, and what is reserved stays reserved.".to_owned();
+    native::land(answer, |_| crate::path::job(consortium, job), Some(notice))
 }
 
 /// Resumes a job.
@@ -25,8 +25,8 @@ pub async fn pause(consortium: ConsortiumId, job: JobId, reason: String) -> Resu
 #[server(prefix = "/ui", endpoint = "resume")]
 pub async fn resume(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.resume(job).await;
-    let said = answer.as_ref().ok().map(native::goes_on);
-    native::land(answer, |_| crate::path::job(consortium, job), said)
+    let notice = answer.as_ref().ok().map(native::goes_on);
+    native::land(answer, |_| crate::path::job(consortium, job), notice)
 }
 
 /// Holds a job for a dataset.
@@ -36,8 +36,8 @@ pub async fn resume(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "hold")]
 pub async fn hold(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.hold(job, dataset, undertone_api::job::PauseRequest { reason }).await;
-    let said = "You hold the job: it is paused until you or another steward of yours lets it go on.".to_owned();
-    native::land(answer, |_| crate::path::job(consortium, job), Some(said))
+    let notice = "You hold the job: it is paused until you or another steward of yours lets it go on.".to_owned();
+    native::land(answer, |_| crate::path::job(consortium, job), Some(notice))
 }
 
 /// Ends the hold of a job for a dataset.
@@ -47,8 +47,8 @@ pub async fn hold(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reas
 #[server(prefix = "/ui", endpoint = "release")]
 pub async fn release(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.release(job, dataset).await;
-    let said = answer.as_ref().ok().map(native::goes_on);
-    native::land(answer, |_| crate::path::job(consortium, job), said)
+    let notice = answer.as_ref().ok().map(native::goes_on);
+    native::land(answer, |_| crate::path::job(consortium, job), notice)
 }
 
 /// Proposes a job again.
@@ -58,8 +58,8 @@ pub async fn release(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -
 #[server(prefix = "/ui", endpoint = "retry")]
 pub async fn retry(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.retry(job).await;
-    let said = "The same job is proposed again; its owners are asked.".to_owned();
-    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
+    let notice = "The same job is proposed again; its owners are asked.".to_owned();
+    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(notice))
 }
 
 /// Makes a draft with a job's title and spec.
@@ -69,8 +69,8 @@ pub async fn retry(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "clone")]
 pub async fn clone_job(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.clone_job(job).await;
-    let said = "The job is copied into a draft. Nobody was asked about it yet.".to_owned();
-    native::land(answer, |draft| crate::path::draft(consortium, draft.id), Some(said))
+    let notice = "The job is copied into a draft. Nobody was asked about it yet.".to_owned();
+    native::land(answer, |draft| crate::path::draft(consortium, draft.id), Some(notice))
 }
 
 /// Makes an empty draft.
@@ -126,8 +126,8 @@ pub async fn delete_draft(consortium: ConsortiumId, draft: DraftId) -> Result<()
 #[server(prefix = "/ui", endpoint = "propose-draft")]
 pub async fn propose_draft(consortium: ConsortiumId, draft: DraftId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.propose_draft(draft).await;
-    let said = "The job is proposed to the owners of its data.".to_owned();
-    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(said))
+    let notice = "The job is proposed to the owners of its data.".to_owned();
+    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(notice))
 }
 
 /// Sets the limits for automatic approval of jobs on a dataset.
@@ -148,9 +148,9 @@ pub async fn set_approval_limit(
         Ok(new) => backend.set_approval_limit(dataset, new).await,
         Err(problem) => Err(problem),
     };
-    let said = "Jobs within this limit are approved in your name from now on, until they come to its total, it ends or you \
+    let notice = "Jobs within this limit are approved in your name from now on, until they come to its total, it ends or you \
                 withdraw it.";
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said.to_owned()))
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice.to_owned()))
 }
 
 /// Withdraws such a limit.
@@ -160,6 +160,6 @@ pub async fn set_approval_limit(
 #[server(prefix = "/ui", endpoint = "withdraw-approval-limit")]
 pub async fn withdraw_approval_limit(consortium: ConsortiumId, dataset: DatasetId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.withdraw_approval_limit(dataset).await;
-    let said = "You are asked about every job again. What passed before stays approved.".to_owned();
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(said))
+    let notice = "You are asked about every job again. What passed before stays approved.".to_owned();
+    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }

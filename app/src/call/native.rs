@@ -34,11 +34,11 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::Fault;
 use crate::answer::Turn;
-use crate::answer::part::{At, TYPED, meant, turn as turn_of};
+use crate::answer::part::{AnnotatorPosition, TYPED, parse_answer, turn as turn_of};
 use crate::backend::{Answer, Backend, Cookies, backend};
 use crate::component::said::ProblemBox;
 use crate::live::Live;
-use crate::live::part::{self, File};
+use crate::live::part::{self, JobFile};
 
 pub(crate) use life::{approval_limit, drafted, goes_on};
 pub(crate) use passkey::{passkey_answer, passkey_ceremony, passkey_proof, problem_text, sign_in_by_passkey};
@@ -115,11 +115,11 @@ impl Word {
 
 /// Ends a posted form: redirects to `to` after success, and back to the form with the problem after failure. An island,
 /// which does not accept HTML, receives the problem itself.
-pub(crate) fn land<T>(answer: Answer<T>, to: impl FnOnce(&T) -> String, said: Option<String>) -> Result<(), Fault> {
+pub(crate) fn land<T>(answer: Answer<T>, to: impl FnOnce(&T) -> String, notice: Option<String>) -> Result<(), Fault> {
     match answer {
         Ok(value) => {
-            if let Some(said) = said {
-                leave(&Word::Done(said));
+            if let Some(notice) = notice {
+                leave(&Word::Done(notice));
             }
             leptos_axum::redirect(&to(&value));
             Ok(())
@@ -148,9 +148,9 @@ pub(crate) fn leave(word: &Word) {
 
 /// Takes and deletes the message for this page. A form that could not be parsed leaves its problem in the address.
 pub(crate) fn take() -> Option<Word> {
-    let Some(left) = cookie(word_cookie()) else { return unread() };
+    let Some(text) = cookie(word_cookie()) else { return unread() };
     set_cookie(&format!("{}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax{}", word_cookie(), secure()));
-    Word::decode(&backend().ok()?.open_page_text(&left)?)
+    Word::decode(&backend().ok()?.open_page_text(&text)?)
 }
 
 /// Returns the name of the message's cookie.
@@ -291,7 +291,7 @@ pub(crate) async fn live(backend: &dyn Backend, job: &Job) -> Answer<Live> {
         if opened { part::in_the_clear(job, &backend.datasets(job.summary.consortium).await?) } else { Vec::new() };
     let files = ordered(files)
         .into_iter()
-        .map(|file| File { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
+        .map(|file| JobFile { href: backend.download(&file), name: file.name, size: file.size, digest: file.digest })
         .collect();
     let newest = LogQuery { limit: Some(NEWEST_LINES), ..LogQuery::default() };
     let log = backend.job_log(id, newest).await?.items;
@@ -305,58 +305,68 @@ pub(crate) fn ordered(mut files: Vec<Artifact>) -> Vec<Artifact> {
 }
 
 /// Renders the next turn; queries the job's state only if there is no question.
-pub(crate) async fn turn(backend: &dyn Backend, queue: &AnnotationQueue, at: &At, said: &str) -> Answer<Turn> {
+pub(crate) async fn turn(
+    backend: &dyn Backend,
+    queue: &AnnotationQueue,
+    at: &AnnotatorPosition,
+    notice: &str,
+) -> Answer<Turn> {
     if !queue.questions.is_empty() {
-        return Ok(turn_of(queue, at, None, said));
+        return Ok(turn_of(queue, at, None, notice));
     }
     let asking = backend.asking(at.consortium).await?;
     let job = asking.iter().find(|job| job.summary.id == at.job);
-    Ok(turn_of(queue, at, job.map(|job| (job.summary.state, &job.asking)), said))
+    Ok(turn_of(queue, at, job.map(|job| (job.summary.state, &job.asking)), notice))
 }
 
 /// Records the pressed or typed answer, or undoes the last one; returns the caller's new position.
-pub(crate) async fn annotate(backend: &dyn Backend, at: At, answer: &str, typed: &str) -> Answer<(At, &'static str)> {
+pub(crate) async fn annotate(
+    backend: &dyn Backend,
+    at: AnnotatorPosition,
+    answer: &str,
+    typed: &str,
+) -> Answer<(AnnotatorPosition, &'static str)> {
     use undertone_api::problem::Code;
     if answer == "undo" {
         let last = at.trail.first().copied();
         let last = last.ok_or_else(|| Problem::new(Code::WrongState, "There is no answer to take back."))?;
         backend.take_back(last).await?;
-        return Ok((at.undone(), "Taken back."));
+        return Ok((at.after_undo(), "Taken back."));
     }
     let question = at.first.ok_or_else(|| Problem::new(Code::WrongState, "There is no question to answer."))?;
     let labels = if answer == TYPED { backend.queue(at.job).await?.labels } else { Vec::new() };
-    let answer = meant(answer, typed, &labels)?;
+    let answer = parse_answer(answer, typed, &labels)?;
     backend.annotate(question, NewAnnotation { answer }).await?;
-    Ok((at.answered(question), ""))
+    Ok((at.after_answer(question), ""))
 }
 
 /// Describes the result of an import of labels.
 pub(crate) fn imported(imported: &ImportResult) -> String {
-    let mut left = Vec::new();
+    let mut omissions = Vec::new();
     for (count, why) in [
         (imported.unknown_texts, "of texts that are not asked"),
         (imported.unknown_labels, "with labels that the job does not have"),
         (imported.too_late, "of questions that you have answered or that are closed"),
     ] {
         if count > 0 {
-            left.push(format!("{} {why}", crate::words::count(count)));
+            omissions.push(format!("{} {why}", crate::words::count(count)));
         }
     }
-    let taken = format!("{} taken.", crate::words::plural(imported.taken, "label"));
-    if left.is_empty() { taken } else { format!("{taken} Left out: {}.", left.join(", ")) }
+    let summary = format!("{} taken.", crate::words::plural(imported.taken, "label"));
+    if omissions.is_empty() { summary } else { format!("{summary} Left out: {}.", omissions.join(", ")) }
 }
 
 /// Ends an annotation request: a browser that submits a form goes to the page with the next question, an island
 /// receives the next turn.
-pub(crate) async fn answered(answer: Answer<(At, &'static str)>) -> Result<String, Fault> {
-    let (at, said) = match answer {
+pub(crate) async fn finish_annotation(answer: Answer<(AnnotatorPosition, &'static str)>) -> Result<String, Fault> {
+    let (at, notice) = match answer {
         Ok(answered) => answered,
         Err(problem) if wants_html() => {
             leave(&Word::Problem(problem));
             leptos_axum::redirect(&came_from());
             return Ok(String::new());
         }
-        Err(problem) => return Ok(told(problem)),
+        Err(problem) => return Ok(problem_html(problem)),
     };
     if wants_html() {
         leptos_axum::redirect(&at.page());
@@ -365,9 +375,9 @@ pub(crate) async fn answered(answer: Answer<(At, &'static str)>) -> Result<Strin
     let backend = backend()?;
     let queue = match backend.queue(at.job).await {
         Ok(queue) => queue,
-        Err(problem) => return Ok(told(problem)),
+        Err(problem) => return Ok(problem_html(problem)),
     };
-    Ok(text(&turn(backend.as_ref(), &queue, &at, said).await?)?)
+    Ok(text(&turn(backend.as_ref(), &queue, &at, notice).await?)?)
 }
 
 /// Encodes a value for an island as JSON.
@@ -378,7 +388,7 @@ pub(crate) fn text<T: Serialize>(value: &T) -> Answer<String> {
 }
 
 /// Renders a problem as HTML, and sets its status on the response: for islands, which insert it.
-pub(crate) fn told(problem: Problem) -> String {
+pub(crate) fn problem_html(problem: Problem) -> String {
     if let (Some(response), Ok(status)) = (use_context::<ResponseOptions>(), StatusCode::from_u16(problem.status)) {
         response.set_status(status);
     }

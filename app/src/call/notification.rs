@@ -39,6 +39,6 @@ pub async fn set_notifications(#[server(default)] on: Vec<NotificationKind>) -> 
     let off = NotificationKind::ALL.iter().copied().filter(|kind| !on.contains(kind)).collect();
     let switches = undertone_api::notification::NotificationSwitches { off };
     let answer = crate::backend::backend()?.set_notification_switches(switches).await;
-    let said = "You are told of these from now on.".to_owned();
-    native::land(answer, |_| crate::path::NOTIFICATIONS.to_owned(), Some(said))
+    let notice = "You are told of these from now on.".to_owned();
+    native::land(answer, |_| crate::path::NOTIFICATIONS.to_owned(), Some(notice))
 }

@@ -58,9 +58,9 @@ pub async fn add_passkey(label: String, passkey: String) -> Result<(), Fault> {
         }
         Err(problem) => Err(problem),
     };
-    let said =
+    let notice =
         "The passkey is registered. It signs you in, and stands beside your password as a second factor.".to_owned();
-    native::land(answer, |_| crate::path::SECURITY.to_owned(), Some(said))
+    native::land(answer, |_| crate::path::SECURITY.to_owned(), Some(notice))
 }
 
 /// Removes a passkey.
@@ -70,8 +70,8 @@ pub async fn add_passkey(label: String, passkey: String) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "remove-passkey")]
 pub async fn remove_passkey(key: PasskeyId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.remove_passkey(key).await;
-    let said = "The passkey is removed; it signs in no longer.".to_owned();
-    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = "The passkey is removed; it signs in no longer.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(notice))
 }
 
 /// Proves the caller's identity by a passkey.
@@ -84,6 +84,6 @@ pub async fn prove_by_passkey(passkey: String) -> Result<(), Fault> {
         Ok(assertion) => crate::backend::backend()?.prove_identity(native::passkey_proof(assertion)).await,
         Err(problem) => Err(problem),
     };
-    let said = "Your identity is confirmed. For ten minutes you can make credentials and change access.".to_owned();
-    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = "Your identity is confirmed. For ten minutes you can make credentials and change access.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(notice))
 }

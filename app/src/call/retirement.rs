@@ -35,8 +35,8 @@ async fn restore(subject: RetirementSubject, reason: String, page: String, messa
 pub async fn prove_identity(#[server(default)] password: String, #[server(default)] code: String) -> Result<(), Fault> {
     let proof = undertone_api::account::IdentityProof { password, code, passkey: None };
     let answer = crate::backend::backend()?.prove_identity(proof).await;
-    let said = "Your identity is confirmed. For ten minutes you can make credentials and change access.".to_owned();
-    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(said))
+    let notice = "Your identity is confirmed. For ten minutes you can make credentials and change access.".to_owned();
+    native::land(answer, |()| crate::path::SECURITY.to_owned(), Some(notice))
 }
 
 /// Retires a worker.
@@ -83,8 +83,8 @@ pub async fn write_off_worker(
     reason: String,
 ) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.write_off(organization, worker, StatedReason { reason }).await;
-    let said = "The worker is written off until its site returns.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    let notice = "The worker is written off until its site returns.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(notice))
 }
 
 /// Makes a token for the replacement of a retired worker.
@@ -99,8 +99,8 @@ pub async fn replace_worker(
     name: String,
 ) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.replace_worker(organization, worker).await;
-    let shown = answer.map(|enrolment| native::show_token(name, enrolment));
-    native::land(shown, |()| crate::path::organization(consortium, organization), None)
+    let answer = answer.map(|enrolment| native::show_token(name, enrolment));
+    native::land(answer, |()| crate::path::organization(consortium, organization), None)
 }
 
 /// Retires a member of an organization.
@@ -146,8 +146,8 @@ pub async fn confirm_address(
     member: MemberId,
 ) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.confirm_address(organization, member).await;
-    let said = "The address is confirmed.".to_owned();
-    native::land(answer, |()| crate::path::organization(consortium, organization), Some(said))
+    let notice = "The address is confirmed.".to_owned();
+    native::land(answer, |()| crate::path::organization(consortium, organization), Some(notice))
 }
 
 /// Retires an organization from a consortium.
@@ -221,6 +221,6 @@ pub async fn invite_operator(label: String) -> Result<(), Fault> {
 #[server(prefix = "/ui", endpoint = "withdraw-operator")]
 pub async fn withdraw_operator(invitation: InvitationId) -> Result<(), Fault> {
     let answer = crate::backend::backend()?.withdraw_operator(invitation).await;
-    let said = "The link is withdrawn; it works no longer.".to_owned();
-    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(said))
+    let notice = "The link is withdrawn; it works no longer.".to_owned();
+    native::land(answer, |()| crate::path::ACCOUNTS.to_owned(), Some(notice))
 }

@@ -11,7 +11,7 @@ use super::said::ProblemBox;
 use super::secret;
 use crate::asset;
 use crate::call::native::Word;
-use crate::screen::{Desk, Place, Sheet};
+use crate::screen::{PageContent, PageContext, PagePlace};
 use crate::{path, viewer, words};
 
 /// Renders a page without navigation: sign-in, acceptance of a link.
@@ -32,40 +32,46 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 
 /// Renders a page in its frame: its place, the signed-in member, the consortia to choose from and the page's
 /// consortium.
-pub(crate) fn framed(sheet: Sheet, place: Place, desk: &Desk, member: &Member, word: Option<Word>) -> AnyView {
-    let Sheet { title, body, keys: own } = sheet;
+pub(crate) fn framed(
+    sheet: PageContent,
+    place: PagePlace,
+    desk: &PageContext,
+    member: &Member,
+    word: Option<Word>,
+) -> AnyView {
+    let PageContent { title, body, keys: own } = sheet;
     let consortia = &desk.consortia;
     let unread = desk.unread;
     let consortium = desk.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {
-        let questions = (Place::Questions, "q", "Questions", path::questions(home.id));
+        let questions = (PagePlace::Questions, "q", "Questions", path::questions(home.id));
         if viewer::only_annotates(member) {
             return vec![questions];
         }
         let mut places = vec![
-            (Place::Overview, "o", "Overview", path::overview(home.id)),
-            (Place::Jobs, "j", "Jobs", path::jobs(home.id)),
-            (Place::Datasets, "d", "Datasets", path::datasets(home.id)),
-            (Place::Organizations, "r", "Organizations", path::organizations(home.id)),
-            (Place::Models, "m", "Models", path::models(home.id)),
+            (PagePlace::Overview, "o", "Overview", path::overview(home.id)),
+            (PagePlace::Jobs, "j", "Jobs", path::jobs(home.id)),
+            (PagePlace::Datasets, "d", "Datasets", path::datasets(home.id)),
+            (PagePlace::Organizations, "r", "Organizations", path::organizations(home.id)),
+            (PagePlace::Models, "m", "Models", path::models(home.id)),
             questions,
-            (Place::Ledger, "l", "Ledger", path::ledger(home.id)),
+            (PagePlace::Ledger, "l", "Ledger", path::ledger(home.id)),
         ];
         if viewer::reads_log(member, home.id) {
-            places.push((Place::AuditLog, "a", "Audit log", path::audit_log(home.id)));
+            places.push((PagePlace::AuditLog, "a", "Audit log", path::audit_log(home.id)));
         }
         places
     });
     let mut places = places.unwrap_or_default();
-    places.push((Place::Notifications, "n", "Notifications", path::NOTIFICATIONS.to_owned()));
-    places.push((Place::Settings, "s", "Settings", path::SETTINGS.to_owned()));
+    places.push((PagePlace::Notifications, "n", "Notifications", path::NOTIFICATIONS.to_owned()));
+    places.push((PagePlace::Settings, "s", "Settings", path::SETTINGS.to_owned()));
     let keys: Vec<_> =
         places.iter().map(|(_, key, name, to)| ((*key).to_owned(), (*name).to_owned(), to.clone())).collect();
     let links = places.into_iter().map(|(at, _, name, to)| {
         let current = (at == place).then_some("page");
-        let bell = (at == Place::Notifications).then_some("bell");
-        let count = (at == Place::Notifications && unread > 0).then(|| {
+        let bell = (at == PagePlace::Notifications).then_some("bell");
+        let count = (at == PagePlace::Notifications && unread > 0).then(|| {
             view! { " "<span class="count">{unread.to_string()}<span class="visually-hidden">" new"</span></span> }
         });
         view! { <li><a href=to aria-current=current data-live=bell>{name}{count}</a></li> }

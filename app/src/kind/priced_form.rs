@@ -12,7 +12,7 @@ use leptos::html::Form;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use crate::call::ask::{self, Answered};
+use crate::call::ask::{self, ServerReply};
 
 /// The notice if the server is unreachable.
 const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
@@ -72,7 +72,7 @@ pub fn PricedForm(
         spawn_local(async move {
             match ask::post(&endpoint("propose"), &form).await {
                 // Leaving fails only while the browser is already leaving.
-                Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
+                Some(ServerReply { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),
                 None => problem.set(UNREACHED.to_owned()),
             }

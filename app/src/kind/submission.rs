@@ -63,7 +63,7 @@ impl PlanSubmission {
         };
         let address = proposal.await.map(|job| path::job(self.consortium, job.summary.id));
         if !native::wants_html() {
-            return Ok(address.unwrap_or_else(native::told));
+            return Ok(address.unwrap_or_else(native::problem_html));
         }
         match address {
             Err(problem) if self.draft.is_some() => self.redirect_back(problem).map(|()| String::new()),

@@ -55,8 +55,8 @@ async fn look() -> Option<bool> {
 
 /// Replaces a part with that of the fetched page; keeps the focus on a link in it.
 fn take_over(part: &Element, fetched: &Document) -> Option<()> {
-    let found = fetched.query_selector(&format!("[data-live={}]", part.get_attribute("data-live")?)).ok()??;
-    let html = found.inner_html();
+    let element = fetched.query_selector(&format!("[data-live={}]", part.get_attribute("data-live")?)).ok()??;
+    let html = element.inner_html();
     if html == part.inner_html() {
         return None;
     }

@@ -29,7 +29,7 @@ const TRY_AGAIN: u32 = 10;
 pub(super) type Looking = Pin<Box<dyn Future<Output = Option<bool>>>>;
 
 /// The subscription of a page.
-struct Listener {
+struct ChangeListener {
     address: String,
     look: Rc<dyn Fn() -> Looking>,
     /// Consecutive failures: the connection is lost while it is not zero.
@@ -43,16 +43,16 @@ struct Listener {
     rest: Duration,
     /// Whether a request is already scheduled.
     asks: Cell<bool>,
-    ear: RefCell<Option<Ear>>,
+    ear: RefCell<Option<EventStream>>,
 }
 
 /// A stream and its callbacks.
-struct Ear {
+struct EventStream {
     source: EventSource,
     _heard: [Closure<dyn FnMut()>; 3],
 }
 
-impl Drop for Ear {
+impl Drop for EventStream {
     fn drop(&mut self) {
         self.source.close();
     }
@@ -60,7 +60,7 @@ impl Drop for Ear {
 
 /// Requests the state after each change event at `address`, with a delay of `rest`, until the state is final.
 pub(super) fn follow(address: String, rest: Duration, failed: RwSignal<u32>, look: Rc<dyn Fn() -> Looking>) {
-    let listener = Rc::new(Listener {
+    let listener = Rc::new(ChangeListener {
         address,
         look,
         failed,
@@ -82,13 +82,13 @@ pub(super) fn follow(address: String, rest: Duration, failed: RwSignal<u32>, loo
     });
 }
 
-fn listen(listener: &Rc<Listener>) {
+fn listen(listener: &Rc<ChangeListener>) {
     if listener.over.get() {
         return;
     }
     let Ok(source) = EventSource::new(&listener.address) else { return ask_later(listener) };
     let (opened, told, erred) = (Rc::clone(listener), Rc::clone(listener), Rc::clone(listener));
-    let heard = [
+    let callbacks = [
         Closure::<dyn FnMut()>::new(move || {
             opened.broken.set(0);
             opened.failed.set(0);
@@ -111,14 +111,14 @@ fn listen(listener: &Rc<Listener>) {
             set_timeout(move || deaf(&erred), Duration::ZERO);
         }),
     ];
-    source.set_onopen(Some(heard[0].as_ref().unchecked_ref()));
-    source.set_onmessage(Some(heard[1].as_ref().unchecked_ref()));
-    source.set_onerror(Some(heard[2].as_ref().unchecked_ref()));
-    listener.ear.replace(Some(Ear { source, _heard: heard }));
+    source.set_onopen(Some(callbacks[0].as_ref().unchecked_ref()));
+    source.set_onmessage(Some(callbacks[1].as_ref().unchecked_ref()));
+    source.set_onerror(Some(callbacks[2].as_ref().unchecked_ref()));
+    listener.ear.replace(Some(EventStream { source, _heard: callbacks }));
 }
 
 /// Handles an error: starts polling if the browser does not retry or has retried too often.
-fn deaf(listener: &Rc<Listener>) {
+fn deaf(listener: &Rc<ChangeListener>) {
     let closed = listener.ear.borrow().as_ref().is_none_or(|ear| ear.source.ready_state() == EventSource::CLOSED);
     if closed || listener.broken.get() >= ENOUGH {
         listener.ear.take();
@@ -127,7 +127,7 @@ fn deaf(listener: &Rc<Listener>) {
 }
 
 /// Requests the present state.
-fn ask(listener: &Rc<Listener>) {
+fn ask(listener: &Rc<ChangeListener>) {
     let listener = Rc::clone(listener);
     spawn_local(async move {
         if let Some(over) = (listener.look)().await {
@@ -147,7 +147,7 @@ fn ask(listener: &Rc<Listener>) {
 }
 
 /// Polls again after a while; a hidden page does not.
-fn ask_later(listener: &Rc<Listener>) {
+fn ask_later(listener: &Rc<ChangeListener>) {
     let wait = pause(listener.failed.get_untracked());
     let listener = Rc::clone(listener);
     set_timeout(

@@ -23,7 +23,7 @@ const NEWEST: usize = 5;
 
 /// A file of a job with its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct File {
+pub(crate) struct JobFile {
     /// Its name.
     pub(crate) name: String,
     /// Bytes.
@@ -40,7 +40,7 @@ pub(crate) fn live(
     job: &Job,
     progress: &JobProgress,
     in_the_clear: &[(DatasetId, u64)],
-    files: Vec<File>,
+    files: Vec<JobFile>,
     log: &[LogLine],
 ) -> Live {
     let state = progress.state;
@@ -117,12 +117,12 @@ fn now(progress: &JobProgress) -> String {
 }
 
 /// Renders the result and the downloadable files.
-fn result(job: &Job, progress: &JobProgress, files: Vec<File>) -> AnyView {
+fn result(job: &Job, progress: &JobProgress, files: Vec<JobFile>) -> AnyView {
     let report = job.report.as_ref().map(|report| {
         view! { <section class="panel"><h2>"Result"</h2>{kind::result(&job.spec, report, &progress.participants)}</section> }
     });
     let files = (!files.is_empty()).then(|| {
-        let row = |file: File| {
+        let row = |file: JobFile| {
             view! {
                 <li><a class="button" href=file.href download=file.name.clone()>{file.name.clone()}</a>
                     <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></span></li>
@@ -186,7 +186,7 @@ fn one(party: JobParticipant, exact: u64, state: JobState) -> AnyView {
         if proposed { of } else { format!("{} of {of} paid", words::count(party.releases)) }
     });
     let reserved = words::epsilon(reserved);
-    let said = match (proposed, over) {
+    let suffix = match (proposed, over) {
         (true, _) => format!(" of {reserved} to be reserved"),
         (_, true) => format!(" of {reserved} reserved before"),
         _ => format!(" of {reserved} reserved"),
@@ -197,7 +197,7 @@ fn one(party: JobParticipant, exact: u64, state: JobState) -> AnyView {
             <p class="gauge-text">
                 <span class="gauge-number">
                     <abbr title=words::EPSILON>"ε"</abbr>" "<strong>{words::epsilon(reading.spent)}</strong>
-                    {format!("{said} at δ {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
+                    {format!("{suffix} at δ {}, {}", words::delta(reading.delta), words::unit(reading.unit))}
                 </span>
                 <span>{releases}</span>
             </p>

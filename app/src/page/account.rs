@@ -11,7 +11,7 @@ use undertone_api::organization::Organization;
 use crate::backend::Answer;
 use crate::call::native;
 use crate::component::form::{Field, post};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, words};
 
 pub(crate) use security::security;
@@ -32,7 +32,7 @@ pub(crate) fn render_tabs(here: &str) -> AnyView {
 
 /// Returns the organizations that the member may see: none for a member who only annotates, or has yet to set up a
 /// second factor.
-pub(super) async fn list_organizations(desk: &Desk) -> Answer<Vec<Organization>> {
+pub(super) async fn list_organizations(desk: &PageContext) -> Answer<Vec<Organization>> {
     if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
 }
 
@@ -62,7 +62,7 @@ fn render_reset_form() -> AnyView {
 
 /// Renders account and appearance.
 pub(crate) fn settings() -> AnyView {
-    screen(Place::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |desk| {
         let member = desk.member()?;
         let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
         names.extend(list_organizations(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
@@ -89,7 +89,7 @@ pub(crate) fn settings() -> AnyView {
                 <button type="submit">"Change appearance"</button>
             },
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Settings",
             view! {
                 {render_tabs(path::SETTINGS)}

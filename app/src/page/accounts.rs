@@ -13,7 +13,7 @@ use super::organization::people;
 use crate::component::form::{Field, post};
 use crate::component::retire::{render_restore_form, render_retire_form, render_retirement};
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Consequences of retiring an account.
 const CONSEQUENCES: &[&str] = &[
@@ -24,7 +24,7 @@ const CONSEQUENCES: &[&str] = &[
 
 /// Renders the page.
 pub(crate) fn accounts() -> AnyView {
-    screen(Place::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |desk| {
         let own = desk.member()?.id;
         let accounts = desk.backend.accounts().await?;
         let links = desk.backend.invitations(InvitationPurpose::Operator).await?;
@@ -41,7 +41,7 @@ pub(crate) fn accounts() -> AnyView {
                 <button type="submit" class="primary">"Create a link"</button>
             },
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Accounts",
             view! {
                 {render_tabs(path::ACCOUNTS)}

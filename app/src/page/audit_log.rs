@@ -11,7 +11,7 @@ use undertone_api::problem::{Problem, Violation};
 use super::period::parse_period;
 use super::render_empty;
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, words};
 
 /// The most characters of a detail in a row; the file has all of it.
@@ -84,7 +84,7 @@ impl LogForm {
 
 /// Renders the log of a consortium.
 pub(crate) fn consortium_log() -> AnyView {
-    screen(Place::AuditLog, async |desk| {
+    render_page(PagePlace::AuditLog, async |desk| {
         let consortium = desk.consortium()?;
         let lead = format!("Actions in {}: jobs, agreements, questions and downloads.", consortium.name);
         build_sheet(&desk, AuditPlace::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
@@ -93,7 +93,7 @@ pub(crate) fn consortium_log() -> AnyView {
 
 /// Renders the log of an organization.
 pub(crate) fn organization_log() -> AnyView {
-    screen(Place::Organizations, async |desk| {
+    render_page(PagePlace::Organizations, async |desk| {
         let consortium: ConsortiumId = desk.consortium()?.id;
         let id: OrganizationId = desk.id("organization")?;
         let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
@@ -105,13 +105,18 @@ pub(crate) fn organization_log() -> AnyView {
 
 /// Renders the log of the server.
 pub(crate) fn server_log() -> AnyView {
-    screen(Place::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |desk| {
         let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
         build_sheet(&desk, AuditPlace::Server, path::SERVER_LOG.to_owned(), lead).await
     })
 }
 
-async fn build_sheet(desk: &Desk, place: AuditPlace, here: String, lead: String) -> Result<Sheet, Problem> {
+async fn build_sheet(
+    desk: &PageContext,
+    place: AuditPlace,
+    here: String,
+    lead: String,
+) -> Result<PageContent, Problem> {
     desk.member()?;
     let form = crate::query::parse::<LogForm>(&desk.query).unwrap_or_default();
     let filter = form.to_query()?;
@@ -134,7 +139,7 @@ async fn build_sheet(desk: &Desk, place: AuditPlace, here: String, lead: String)
         let suffix = if suffix.is_empty() { String::new() } else { format!("&{suffix}") };
         view! { <p><a rel="next" href=format!("{here}?cursor={cursor}{suffix}")>"Older entries"</a></p> }
     });
-    Ok(Sheet::new(
+    Ok(PageContent::new(
         "Audit log",
         view! {
             <p class="lead">{lead}" Entries are never changed or deleted; each carries the hash of the one before it."</p>

@@ -12,17 +12,17 @@ use undertone_api::signed::{Certificate, LogHead};
 use super::overlap;
 use crate::component::files::render_files;
 use crate::component::said::StateMark;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, words};
 
 /// Renders the page.
 pub(crate) fn certificate() -> AnyView {
-    screen(Place::Models, async |desk| {
+    render_page(PagePlace::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let certificate = desk.backend.certificate(id).await?;
         let file = desk.backend.certificate_file(id);
-        Ok(Sheet::new("Certificate", render_certificate(&certificate, consortium, &file)))
+        Ok(PageContent::new("Certificate", render_certificate(&certificate, consortium, &file)))
     })
 }
 

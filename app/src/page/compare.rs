@@ -12,7 +12,7 @@ use undertone_api::report::{LevelDerivation, ReportFile};
 
 use super::render_empty;
 use crate::component::drawing::{ForestPlot, IntervalEstimate};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, words};
 
 /// The fewest jobs in a comparison.
@@ -22,7 +22,7 @@ const MOST: usize = 6;
 
 /// Renders the page.
 pub(crate) fn compare() -> AnyView {
-    screen(Place::Models, async |desk| {
+    render_page(PagePlace::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let selection = parse_jobs(&desk.query)?;
@@ -46,7 +46,7 @@ pub(crate) fn compare() -> AnyView {
             }
             .into_any()
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Compare models",
             view! {
                 {render_choice(&finished, &selection, consortium)}

@@ -18,7 +18,7 @@ use super::ledger::{describe_event, render_rows};
 use super::{overlap, render_empty};
 use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::RelativeTime;
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, standing, viewer, words};
 
 /// The most pages of the ledger that are read for the composition by job.
@@ -26,7 +26,7 @@ const PAGES: usize = 25;
 
 /// Renders the page.
 pub(crate) fn dataset() -> AnyView {
-    screen(Place::Datasets, async |desk| {
+    render_page(PagePlace::Datasets, async |desk| {
         let consortium = desk.consortium()?.id;
         let rule = desk.consortium()?.overlap.overlap;
         let member = desk.member()?;
@@ -79,7 +79,7 @@ pub(crate) fn dataset() -> AnyView {
             ().into_any()
         };
         let about = render_facts(&dataset, desk.now);
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             dataset.name.clone(),
             view! {
                 {freeze}
@@ -142,7 +142,7 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
 }
 
 /// Returns the dataset's rows, newest first, and whether these are all; `None` without access to them.
-async fn read_entries(desk: &Desk, id: DatasetId) -> Result<Option<(Vec<LedgerEntry>, bool)>, Problem> {
+async fn read_entries(desk: &PageContext, id: DatasetId) -> Result<Option<(Vec<LedgerEntry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
     for _ in 0..PAGES {

@@ -4,11 +4,11 @@ use leptos::prelude::*;
 
 use super::overview::render_budgets;
 use super::render_empty;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the list.
 pub(crate) fn datasets() -> AnyView {
-    screen(Place::Datasets, async |desk| {
+    render_page(PagePlace::Datasets, async |desk| {
         let consortium = desk.consortium()?;
         let datasets = desk.backend.datasets(consortium.id).await?;
         let list = if datasets.is_empty() {
@@ -19,7 +19,7 @@ pub(crate) fn datasets() -> AnyView {
         } else {
             render_budgets(&datasets, consortium.id)
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Datasets",
             view! {
                 <p class="lead">"A budget is for life: it covers the dataset and all its later versions, across jobs and consortia."</p>

@@ -8,12 +8,12 @@ use undertone_api::problem::Problem;
 
 use crate::component::form::post;
 use crate::component::said::{ProblemBox, RelativeTime};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{kind, path, words};
 
 /// Renders the page.
 pub(crate) fn draft() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         let id: DraftId = desk.id("draft")?;
         let draft = desk.backend.draft(id).await?;
@@ -36,11 +36,11 @@ pub(crate) fn draft() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
-        Ok(Sheet::new(title, view! { {standing}{lacks}{actions}{about}{render_form(consortium, &draft)} }))
+        Ok(PageContent::new(title, view! { {standing}{lacks}{actions}{about}{render_form(consortium, &draft)} }))
     })
 }
 
-fn render_standing(desk: &Desk, draft: &JobDraft) -> AnyView {
+fn render_standing(desk: &PageContext, draft: &JobDraft) -> AnyView {
     let headline = if draft.violations.is_empty() { "Ready to propose" } else { "Not ready to propose" };
     let consortium = draft.consortium;
     let now = desk.now;

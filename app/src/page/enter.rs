@@ -12,7 +12,7 @@ use super::{provider, render_empty};
 use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
 use crate::component::passkey::{render_passkey_form, render_passkey_script};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer};
 
 pub(crate) use accept::accept;
@@ -21,7 +21,7 @@ pub(crate) use reset::reset;
 
 /// Redirects to the member's most likely destination.
 pub(crate) fn home() -> AnyView {
-    screen(Place::Nowhere, async |desk| {
+    render_page(PagePlace::Nowhere, async |desk| {
         if let [only] = desk.consortia.as_slice() {
             let to =
                 if viewer::only_annotates(desk.member()?) { path::questions(only.id) } else { path::overview(only.id) };
@@ -36,7 +36,7 @@ pub(crate) fn home() -> AnyView {
             } else {
                 "You are not in a consortium yet. Ask a consortium for an invitation link."
             };
-            return Ok(Sheet::new("Welcome", render_empty(text, begin)));
+            return Ok(PageContent::new("Welcome", render_empty(text, begin)));
         }
         let list = desk.consortia.iter().map(|consortium| {
             view! {
@@ -44,7 +44,7 @@ pub(crate) fn home() -> AnyView {
                     <p class="hint">{consortium.description.clone()}</p></li>
             }
         });
-        Ok(Sheet::new("Consortia", view! { <ul class="plain-list">{list.collect_view()}</ul>{begin} }))
+        Ok(PageContent::new("Consortia", view! { <ul class="plain-list">{list.collect_view()}</ul>{begin} }))
     })
 }
 
@@ -64,7 +64,7 @@ fn home_address() -> String {
 
 /// Renders the sign-in.
 pub(crate) fn sign_in() -> AnyView {
-    screen(Place::Outside, async |desk| {
+    render_page(PagePlace::Outside, async |desk| {
         let to = parse_destination(&desk.query);
         let provider = provider::render_sign_in(&desk, &to);
         let button = view! { <button type="submit">"Sign in with a passkey"</button> };
@@ -79,7 +79,7 @@ pub(crate) fn sign_in() -> AnyView {
                 <button type="submit" class="primary">"Sign in"</button>
             },
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Sign in",
             view! {
                 {provider::render_failure(&desk)}{form}{passkey}{provider}
@@ -91,7 +91,7 @@ pub(crate) fn sign_in() -> AnyView {
 
 /// Renders the form to found a consortium.
 pub(crate) fn new_consortium() -> AnyView {
-    screen(Place::Nowhere, async |desk| {
+    render_page(PagePlace::Nowhere, async |desk| {
         let member = desk.member()?;
         let mine = |organization: &Organization| {
             member.grants.iter().any(|grant| grant.scope == RoleScope::Organization(organization.id))
@@ -119,7 +119,7 @@ pub(crate) fn new_consortium() -> AnyView {
                 <button type="submit" class="primary">"Create the consortium"</button>
             },
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Create a consortium",
             view! {
                 <p class="lead">"Organizations plan jobs together in a consortium. Joining shares no data: every job needs the approval of each owner."</p>

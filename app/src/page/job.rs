@@ -20,13 +20,13 @@ use crate::component::gauge::Gauge;
 use crate::component::said::{Digest, ProblemBox, RelativeTime};
 use crate::live::LiveJob;
 use crate::live::part::in_the_clear;
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::standing::{Payment, Standing};
 use crate::{kind, viewer, words};
 
 /// Renders the page.
 pub(crate) fn job() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let id: JobId = desk.id("job")?;
@@ -49,7 +49,7 @@ pub(crate) fn job() -> AnyView {
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = render_certificate_link(consortium, &job);
         let summary = job.summary.clone();
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             summary.title,
             view! {
                 <LiveJob job=id first>
@@ -87,7 +87,7 @@ fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
 
 /// Renders the viewer's pending decisions.
 async fn render_decisions(
-    desk: &Desk,
+    desk: &PageContext,
     member: &Member,
     consortium: ConsortiumId,
     job: &Job,
@@ -117,7 +117,7 @@ async fn render_decisions(
 }
 
 fn render_approval<'a>(
-    desk: &Desk,
+    desk: &PageContext,
     consortium: ConsortiumId,
     job: &Job,
     party: &JobParticipant,

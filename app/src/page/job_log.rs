@@ -11,11 +11,11 @@ use super::render_empty;
 use crate::component::said::RelativeTime;
 use crate::live::follow::Follow;
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the page.
 pub(crate) fn job_log() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let job = desk.backend.job(id).await?;
@@ -35,7 +35,7 @@ pub(crate) fn job_log() -> AnyView {
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             format!("Log of {}", job.summary.title),
             view! {
                 <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>

@@ -8,12 +8,12 @@ use undertone_api::page::PageQuery;
 use super::render_empty;
 use crate::component::said::{RelativeTime, StateMark};
 use crate::live::follow::Follow;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer};
 
 /// Renders the list.
 pub(crate) fn jobs() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?;
         let member = desk.member()?;
         let query = crate::query::parse::<PageQuery>(&desk.query).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn jobs() -> AnyView {
         } else {
             ().into_any()
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Jobs",
             view! {
                 <Follow events=format!("/ui/events?consortium={}", consortium.id)/>

@@ -11,16 +11,16 @@ use crate::backend::SignInProvider;
 use crate::component::form::{Field, post};
 use crate::component::said::{Day, RelativeTime};
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the page.
 pub(crate) fn keys() -> AnyView {
-    screen(Place::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |desk| {
         let keys = desk.backend.api_keys().await?;
         let providers = desk.backend.providers();
         let linked = if providers.is_empty() { Vec::new() } else { desk.backend.identities().await? };
         let identities = providers.iter().map(|provider| render_identities(provider, &linked)).collect_view();
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "API keys",
             view! {
                 {render_tabs(path::KEYS)}

@@ -18,14 +18,14 @@ use undertone_privacy::Event;
 use super::period::parse_period;
 use super::render_empty;
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, words};
 
 pub(crate) use row::row as ledger_row;
 
 /// Renders the rows of one dataset, or the newest of all.
 pub(crate) fn ledger() -> AnyView {
-    screen(Place::Ledger, async |desk| {
+    render_page(PagePlace::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let query = crate::query::parse::<LedgerQuery>(&desk.query).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn ledger() -> AnyView {
         } else {
             render_rows(&entries, consortium, &title, desk.now)
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Ledger",
             view! {
                 <p class="lead">"Rows are never changed or deleted. Every charge includes the hash of a receipt that the site signed before the release left; every row includes the hash of all earlier rows."</p>
@@ -81,7 +81,7 @@ struct LedgerRows {
 
 /// Returns the rows of one dataset, from a cursor on.
 async fn read_dataset_rows(
-    desk: &Desk,
+    desk: &PageContext,
     datasets: &[Dataset],
     chosen: DatasetId,
     wanted: EntryFilter,
@@ -103,7 +103,7 @@ async fn read_dataset_rows(
 
 /// Returns the newest rows of all datasets.
 async fn read_newest_rows(
-    desk: &Desk,
+    desk: &PageContext,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     wanted: EntryFilter,

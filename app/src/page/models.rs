@@ -7,12 +7,12 @@ use undertone_api::page::PageQuery;
 use super::render_empty;
 use crate::call::native;
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, words};
 
 /// Renders the list.
 pub(crate) fn models() -> AnyView {
-    screen(Place::Models, async |desk| {
+    render_page(PagePlace::Models, async |desk| {
         let consortium = desk.consortium()?.id;
         let page = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
         let mut rows = Vec::new();
@@ -46,6 +46,6 @@ pub(crate) fn models() -> AnyView {
             }
             .into_any()
         };
-        Ok(Sheet::new("Models", body))
+        Ok(PageContent::new("Models", body))
     })
 }

@@ -9,11 +9,11 @@ use super::render_empty;
 use crate::component::form::post;
 use crate::component::said::RelativeTime;
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the page.
 pub(crate) fn notifications() -> AnyView {
-    screen(Place::Notifications, async |desk| {
+    render_page(PagePlace::Notifications, async |desk| {
         let query = parse_query(&desk.query);
         let page = desk.backend.notifications(query.clone()).await?;
         let unread = desk.backend.unread().await?;
@@ -33,7 +33,7 @@ pub(crate) fn notifications() -> AnyView {
         } else {
             render_items(&page.items, desk.now)
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Notifications",
             view! {
                 <p class="headline">{headline}</p>

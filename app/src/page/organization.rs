@@ -17,12 +17,12 @@ use crate::component::retire::{
     render_reconciliation, render_restore_form, render_retire_form, render_retirement, render_write_off_form,
 };
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer, words};
 
 /// Renders the page.
 pub(crate) fn organization() -> AnyView {
-    screen(Place::Organizations, async |desk| {
+    render_page(PagePlace::Organizations, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let id: OrganizationId = desk.id("organization")?;
@@ -59,7 +59,7 @@ pub(crate) fn organization() -> AnyView {
         }));
         let standing = viewer::admits(member, consortium).then(|| render_standing(&organization, consortium));
         let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now));
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             organization.name.clone(),
             view! {
                 {state}

@@ -8,12 +8,12 @@ use undertone_api::organization::InvitationPurpose;
 use super::organization::people;
 use crate::component::form::{Field, post};
 use crate::component::retire::render_retirement;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer, words};
 
 /// Renders the list.
 pub(crate) fn organizations() -> AnyView {
-    screen(Place::Organizations, async |desk| {
+    render_page(PagePlace::Organizations, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let organizations = desk.backend.organizations(consortium).await?;
@@ -59,7 +59,7 @@ pub(crate) fn organizations() -> AnyView {
             roles = Some(roles::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
         }
         let hidden = [("consortium", consortium.to_string())];
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Organizations",
             view! {
                 <table class="cards">

@@ -13,7 +13,7 @@ use super::{overlap, render_empty};
 use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::live::follow::Follow;
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, standing, viewer, words};
 
 /// The most datasets with drawings of their budgets over time.
@@ -21,12 +21,12 @@ const MULTIPLES: usize = 12;
 
 /// Renders the overview.
 pub(crate) fn overview() -> AnyView {
-    screen(Place::Overview, async |desk| {
+    render_page(PagePlace::Overview, async |desk| {
         let consortium = desk.consortium()?;
         let member = desk.member()?;
         if viewer::only_annotates(member) {
             leptos_axum::redirect(&path::questions(consortium.id));
-            return Ok(Sheet::new(consortium.name.clone(), ()));
+            return Ok(PageContent::new(consortium.name.clone(), ()));
         }
         let datasets = desk.backend.datasets(consortium.id).await?;
         let jobs = desk.backend.jobs(consortium.id, PageQuery::default()).await?.items;
@@ -81,7 +81,7 @@ pub(crate) fn overview() -> AnyView {
             viewer::attests(member, consortium.id),
             desk.now,
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             consortium.name.clone(),
             view! {
                 <Follow events=format!("/ui/events?consortium={}", consortium.id)/>
@@ -126,7 +126,7 @@ pub(crate) fn overview() -> AnyView {
 
 /// Renders the budgets over time, side by side, for the datasets with rows that the viewer may read.
 async fn render_histories(
-    desk: &Desk,
+    desk: &PageContext,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     jobs: &[JobSummary],

@@ -7,18 +7,18 @@ use undertone_api::problem::{Problem, Violation};
 use super::render_empty;
 use crate::kind::{OpenedDraft, PlannerData, can_begin, render_forms};
 use crate::path;
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 
 /// Renders the planner.
 pub(crate) fn plan() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let draft = find_draft(&desk).await?;
         let datasets = desk.backend.datasets(consortium).await?;
         if !can_begin(&datasets) {
             let link = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
-            return Ok(Sheet::new(
+            return Ok(PageContent::new(
                 "Plan a job",
                 render_empty(
                     "A job needs a public dataset as its lead, for warm start and evaluation, or recordings to transcribe. None is registered here.",
@@ -40,9 +40,9 @@ pub(crate) fn plan() -> AnyView {
         if let (Some(draft_page), true) = (draft_page, forms.is_empty()) {
             let link = view! { <p><a href=draft_page>"Back to the draft"</a></p> };
             let text = "The planner needs a public dataset of the draft’s kind, and none is registered here. You can edit the draft as JSON.";
-            return Ok(Sheet::new("Plan a job", render_empty(text, link)));
+            return Ok(PageContent::new("Plan a job", render_empty(text, link)));
         }
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Plan a job",
             view! {
                 <p class="lead">"The planner computes the remaining budget of each party with the code that admits jobs."</p>
@@ -53,7 +53,7 @@ pub(crate) fn plan() -> AnyView {
 }
 
 /// Returns the draft in the address, and the version that its reader has seen.
-async fn find_draft(desk: &Desk) -> Result<Option<OpenedDraft>, Problem> {
+async fn find_draft(desk: &PageContext) -> Result<Option<OpenedDraft>, Problem> {
     #[derive(Default, serde::Deserialize)]
     struct DraftQuery {
         draft: Option<String>,

@@ -9,15 +9,15 @@ use undertone_api::problem::{Code, Problem};
 use crate::backend::SignInProvider;
 use crate::component::said::ProblemBox;
 use crate::path;
-use crate::screen::Desk;
+use crate::screen::PageContext;
 
 /// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
-pub(super) fn render_sign_in(desk: &Desk, to: &str) -> Option<AnyView> {
+pub(super) fn render_sign_in(desk: &PageContext, to: &str) -> Option<AnyView> {
     render_buttons(desk, "to", to, "Sign in with")
 }
 
 /// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
-pub(super) fn render_acceptance(desk: &Desk, secret: &str) -> Option<AnyView> {
+pub(super) fn render_acceptance(desk: &PageContext, secret: &str) -> Option<AnyView> {
     if desk.member().is_ok() {
         return None;
     }
@@ -29,7 +29,7 @@ pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
     render_button(provider, "link", "true", format!("Link an identity of {}", provider.name))
 }
 
-fn render_buttons(desk: &Desk, name: &str, value: &str, says: &str) -> Option<AnyView> {
+fn render_buttons(desk: &PageContext, name: &str, value: &str, says: &str) -> Option<AnyView> {
     let providers = desk.backend.providers();
     if providers.is_empty() {
         return None;
@@ -51,7 +51,7 @@ fn render_button(provider: &SignInProvider, name: &str, value: &str, says: Strin
 }
 
 /// Renders the reason for a return without a session, by the word in the address.
-pub(super) fn render_failure(desk: &Desk) -> Option<AnyView> {
+pub(super) fn render_failure(desk: &PageContext) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
     struct ProviderQuery {
         provider: String,

@@ -14,15 +14,15 @@ use undertone_api::question::QuestionProgress;
 pub(crate) use answer::annotate;
 
 use super::render_empty;
-use crate::answer::part::{KAPPA, said_kappa};
+use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, viewer, words};
 
 /// Renders the list.
 pub(crate) fn questions() -> AnyView {
-    screen(Place::Questions, async |desk| {
+    render_page(PagePlace::Questions, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let asking = desk.backend.asking(consortium).await?;
@@ -37,11 +37,11 @@ pub(crate) fn questions() -> AnyView {
             render_table(&desk, member, consortium, &asking)
         };
         let events = format!("/ui/events?questions={consortium}");
-        Ok(Sheet::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
+        Ok(PageContent::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
     })
 }
 
-fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
+fn render_table(desk: &PageContext, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
     let answers = viewer::answers(member);
     let reads = viewer::reads_questions(member);
     let rows = asking.iter().map(|AskingJob { summary: job, asking }| {
@@ -66,7 +66,7 @@ fn render_table(desk: &Desk, member: &Member, consortium: ConsortiumId, asking: 
                     <span>{format!("{} of {}", words::count(asking.answered), words::count(asking.asked))}</span>
                 </td>
                 <td data-label="by">{describe_annotators(asking)}</td>
-                <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{said_kappa(kappa)} }.into_any())}</span></td>
+                <td data-label="agreement"><span>{asking.agreement.map_or_else(|| "–".into_any(), |kappa| view! { <abbr title=KAPPA>"κ"</abbr>" "{format_kappa(kappa)} }.into_any())}</span></td>
             </tr>
         }
     });

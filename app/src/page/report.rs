@@ -10,18 +10,18 @@ use undertone_api::report::ReportFile;
 use super::audit;
 use crate::component::form::post;
 use crate::component::said::StateMark;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{asset, kind, path, words};
 
 /// Renders the page.
 pub(crate) fn report() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let report = desk.backend.report(id).await?;
         let links =
             ReportLinks { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
-        Ok(Sheet::new("Report", render_report(&report, Some(&links))))
+        Ok(PageContent::new("Report", render_report(&report, Some(&links))))
     })
 }
 

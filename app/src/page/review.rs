@@ -6,12 +6,12 @@ use undertone_api::job::{Disclosure, DisclosureForm, JobReview};
 use undertone_api::problem::{Code, Problem};
 
 use crate::component::said::{Day, Digest};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{kind, path, words};
 
 /// Renders the page.
 pub(crate) fn review() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         let consortium = desk.consortium()?.id;
         let id: JobId = desk.id("job")?;
         let dataset: DatasetId = desk.id("dataset")?;
@@ -23,7 +23,7 @@ pub(crate) fn review() -> AnyView {
         let consent = kind::consent(&job.spec, dataset, party.charge.as_ref());
         let title = format!("Requested from {}", party.dataset_name);
         let back = path::job(consortium, id);
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             title,
             view! {
                 <p class="lead"><a href=back>{job.summary.title.clone()}</a>", proposed by "{job.summary.proposed_by.clone()}</p>

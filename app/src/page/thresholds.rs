@@ -7,7 +7,7 @@ use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
 use crate::component::chart::percent_encode;
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::words;
 
 /// The fields of the page's own form in its address.
@@ -23,7 +23,7 @@ struct ThresholdQuery {
 
 /// Renders the table.
 pub(crate) fn thresholds() -> AnyView {
-    screen(Place::Jobs, async |desk| {
+    render_page(PagePlace::Jobs, async |desk| {
         desk.member()?;
         let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
         let request = ThresholdRequest::parse(&query.epsilon, &query.delta, &query.rate);
@@ -32,7 +32,7 @@ pub(crate) fn thresholds() -> AnyView {
             Ok((request, lines)) => render_table(&request, &lines),
             Err(error) => view! { <p class="notice bad" role="alert">{format!("No table: {error}.")}</p> }.into_any(),
         };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Thresholds for private questions",
             view! {
                 <p class="lead">"The least count at which a text may be released so that no single row has a noticeable effect."</p>

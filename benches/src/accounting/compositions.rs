@@ -1,20 +1,20 @@
 //! ε of whole compositions, from Rényi curves and from loss distributions.
 
 use serde_json::json;
-use support::engine::Engine;
+use support::engine::BrowserEngine;
 use tokio::runtime::Runtime;
 use undertone_bits::work::{DELTA, compositions, event, renyi, tight};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::peer::Peer;
+use super::peer::AccountingPeer;
 use super::{compiled, time};
 use crate::report::{Outcome, Report};
 
 /// A method of accounting: its name, its export in the browser's module, and its function.
 type Method = (&'static str, &'static str, fn(&undertone_privacy::Event) -> f64);
 
-pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
-    let mut peer = Peer::start()?;
+pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &BrowserEngine) -> Outcome {
+    let mut peer = AccountingPeer::start()?;
     let versions = json!({
         "undertone-privacy": env!("CARGO_PKG_VERSION"), "evaluator": EVALUATOR_VERSION,
         "peer": peer.versions, "engine": runtime.block_on(engine.version())?,

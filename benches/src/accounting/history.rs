@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
-use support::engine::Engine;
+use support::engine::BrowserEngine;
 use tokio::runtime::Runtime;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
@@ -33,7 +33,7 @@ const AT_SITE: u128 = 21;
 /// history, so that repeated measurements do not change its length noticeably.
 const JOBS: u64 = 500;
 
-pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -> Outcome {
+pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &BrowserEngine) -> Outcome {
     for events in PURE {
         let mut past = Past::new(events);
         let (_, decision) = time(|| past.decide());
@@ -49,13 +49,13 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
         }))?;
     }
     for events in SITE {
-        let site = Site::new()?;
+        let site = LedgerSite::new()?;
         site.live(events)?;
-        let (decided, decision) = time(|| site.ledger.check(&under(u128::MAX), &site.limit));
+        let (decided, decision) = time(|| site.ledger.check(&release_context(u128::MAX), &site.limit));
         decided?;
         let (mut reserves, mut commits) = (Vec::new(), Vec::new());
         for number in 0..AT_SITE {
-            let under = under(u128::MAX - number);
+            let under = release_context(u128::MAX - number);
             let start = Instant::now();
             site.ledger.reserve(&under, &site.limit)?;
             reserves.push(start.elapsed().as_secs_f64());
@@ -73,13 +73,13 @@ pub(super) fn measure(report: &mut Report, runtime: &Runtime, engine: &Engine) -
 }
 
 /// A site with only a ledger.
-struct Site {
+struct LedgerSite {
     ledger: Ledger,
     limit: UnitLimits,
     folder: tempfile::TempDir,
 }
 
-impl Site {
+impl LedgerSite {
     fn new() -> Result<Self, Box<dyn Error>> {
         let temporary = tempfile::tempdir()?;
         let folder = Folder::new(temporary.path());
@@ -100,7 +100,7 @@ impl Site {
     /// Makes a history of so many events: jobs with a reservation, two releases and a settlement.
     fn live(&self, events: u64) -> Outcome {
         for job in 0..events.div_ceil(4) {
-            let under = under(u128::from(job));
+            let under = release_context(u128::from(job));
             self.ledger.reserve(&under, &self.limit)?;
             for round in 1..=2 {
                 self.ledger.commit(&under, &event(), &self.store(&under, round)?)?;
@@ -117,7 +117,7 @@ fn event() -> Event {
 }
 
 /// Returns one job's part.
-fn under(job: u128) -> ReleaseContext {
+fn release_context(job: u128) -> ReleaseContext {
     ReleaseContext {
         job: JobId(Uuid::from_u128(job)),
         dataset: DatasetId(Uuid::from_u128(2)),

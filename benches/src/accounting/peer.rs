@@ -12,7 +12,7 @@ use undertone_bits::work::{DELTA, Runs};
 const SCRIPT: &str = include_str!("../../peers/accounting.py");
 
 /// The running peer; it ends when its input does.
-pub(super) struct Peer {
+pub(super) struct AccountingPeer {
     child: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -21,12 +21,12 @@ pub(super) struct Peer {
 }
 
 /// Its result, and the median time in seconds.
-pub(super) struct Answer {
+pub(super) struct PeerAnswer {
     pub(super) epsilon: f64,
     pub(super) seconds: f64,
 }
 
-impl Peer {
+impl AccountingPeer {
     pub(super) fn start() -> Result<Self, Box<dyn Error>> {
         let python = env::var_os("UNDERTONE_PEER")
             .ok_or("UNDERTONE_PEER names no Python with dp_accounting: run `make bench NAME=accounting`")?;
@@ -39,12 +39,12 @@ impl Peer {
         Ok(peer)
     }
 
-    pub(super) fn ask(&mut self, method: &str, runs: &Runs) -> Result<Answer, Box<dyn Error>> {
+    pub(super) fn ask(&mut self, method: &str, runs: &Runs) -> Result<PeerAnswer, Box<dyn Error>> {
         let question = json!({ "method": method, "runs": runs, "delta": DELTA });
         writeln!(self.questions.as_mut().ok_or("the peer has no input")?, "{question}")?;
         let answer = self.answer()?;
         let number = |key: &str| answer[key].as_f64().ok_or_else(|| format!("the peer said {answer}"));
-        Ok(Answer { epsilon: number("epsilon")?, seconds: number("seconds")? })
+        Ok(PeerAnswer { epsilon: number("epsilon")?, seconds: number("seconds")? })
     }
 
     fn answer(&mut self) -> Result<Value, Box<dyn Error>> {
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for AccountingPeer {
     fn drop(&mut self) {
         // The peer reads until its input ends.
         drop(self.questions.take());

@@ -14,13 +14,13 @@ use undertone_worker::site::clearance::PublicProof;
 use undertone_worker::site::{gate, policy};
 
 /// Rows of the training sessions, and of the test sessions.
-pub(super) struct Log {
+pub(super) struct SessionLog {
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<Row>,
     pub(super) tests: Vec<(String, u16)>,
 }
 
-impl Log {
+impl SessionLog {
     /// Reads the data, with at most `most` rows of the log.
     pub(super) fn read(most: Option<usize>) -> Result<Self, Box<dyn Error>> {
         let folder = workspace::data().ok_or("no data folder: set UNDERTONE_DATA")?;
@@ -28,8 +28,8 @@ impl Log {
         let mut reader = csv::Reader::from_path(&path)?;
         let columns = reader.headers()?.clone();
         let column = |name: &str| {
-            let found = columns.iter().position(|column| column == name);
-            found.ok_or_else(|| format!("{} has no column `{name}`", path.display()))
+            let position = columns.iter().position(|column| column == name);
+            position.ok_or_else(|| format!("{} has no column `{name}`", path.display()))
         };
         let (session, text, intent) = (column("session")?, column("text")?, column("intent")?);
         let records = reader.into_records().collect::<Result<Vec<_>, _>>()?;

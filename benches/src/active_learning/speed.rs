@@ -29,7 +29,7 @@ pub(super) fn run(report: &mut Report, ground: &PublicLog<'_>, learner: &Learner
         .filter_map(|query| Some(Example::new(ground.visible(&query.text), query.label?)))
         .collect();
     let pool: Vec<Visible<'_>> = spread(POOL, 1).into_iter().map(|query| ground.visible(&query.text)).collect();
-    let known: Vec<Visible<'_>> = examples.iter().map(|example| example.text).collect();
+    let texts: Vec<Visible<'_>> = examples.iter().map(|example| example.text).collect();
     for encoder in [Encoder::Bag, Encoder::Lstm] {
         let settings = Settings { encoder, ..learner.settings };
         let began = Instant::now();
@@ -40,14 +40,14 @@ pub(super) fn run(report: &mut Report, ground: &PublicLog<'_>, learner: &Learner
         let ranking = seconds(began);
         let began = Instant::now();
         let choice = BatchPlan { acquisition: learner.acquisition, batch: 50, diversity: true, seed: learner.seed };
-        let chosen = choose(&classifier, &pool, &posteriors, &known, choice);
+        let questions = choose(&classifier, &pool, &posteriors, &texts, choice);
         let choosing = seconds(began);
         let began = Instant::now();
         let exam = classifier.examine(&ground.tests());
         report.line(json!({
             "figure": "speed", "encoder": encoder, "labels": ground.labels().len(), "labelled": examples.len(),
             "epochs": settings.epochs, "training_seconds": training, "pool": pool.len(), "passes": settings.passes,
-            "posterior_seconds": ranking, "chosen": chosen.len(), "diverse_choice_seconds": choosing,
+            "posterior_seconds": ranking, "chosen": questions.len(), "diverse_choice_seconds": choosing,
             "test_rows": exam.examples, "test_seconds": seconds(began), "accuracy": exam.accuracy(),
             "loss": exam.mean_loss(),
         }))?;

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::audit::MembershipAttack;
 use undertone_api::report::ReportFile;
 use undertone_privacy::PrivacyUnit;
@@ -18,7 +18,7 @@ use undertone_worker::speech::dataset::{Dataset, Split};
 use undertone_worker::speech::model::Model;
 use undertone_worker::speech::model::gradient::{Engine, Example};
 
-use super::scene::{PRIVATE, Scene};
+use super::scene::{ArmsConsortium, PRIVATE};
 use super::{percent, unit_word};
 
 /// The confidence of every interval.
@@ -27,7 +27,7 @@ const CONFIDENCE: f64 = 0.95;
 const AIMED: f64 = 0.001;
 
 /// One site, with non-members for comparison with its members.
-struct Target {
+struct AttackedSite {
     name: &'static str,
     members: Dataset,
     others: Dataset,
@@ -36,24 +36,24 @@ struct Target {
 }
 
 /// The attacker, with all the data and all the models.
-pub(super) struct Attacker {
+pub(super) struct MembershipAttacker {
     engine: Engine,
     start: Model,
     open: Model,
-    targets: Vec<Target>,
+    targets: Vec<AttackedSite>,
 }
 
-impl Attacker {
+impl MembershipAttacker {
     /// Makes the attacker with the two models that all cells share.
     ///
     /// # Errors
     /// When a dataset cannot be opened.
-    pub(super) fn new(scene: &Scene, start: Model, open: Model) -> Staged<Self> {
+    pub(super) fn new(scene: &ArmsConsortium, start: Model, open: Model) -> TestResult<Self> {
         let mut targets = Vec::new();
         for name in PRIVATE {
             let others = if name == "private-3" { "outlier-test" } else { "an4-test" };
             let (members, others) = (scene.dataset(name)?, scene.dataset(others)?);
-            targets.push(Target { name, members, others, start: HashMap::new() });
+            targets.push(AttackedSite { name, members, others, start: HashMap::new() });
         }
         Ok(Self { engine: Engine::new(), start, open, targets })
     }
@@ -66,11 +66,11 @@ impl Attacker {
     }
 
     /// Runs the attacks on the public and the open model, for records and for speakers.
-    pub(super) fn known(&mut self, cell: &str) -> Vec<Value> {
+    pub(super) fn attack_shared_models(&mut self, cell: &str) -> Vec<Value> {
         let mut lines = Vec::new();
         for unit in [PrivacyUnit::Record, PrivacyUnit::Speaker] {
             for index in 0..self.targets.len() {
-                let start = self.of_start(index, unit);
+                let start = self.start_losses(index, unit);
                 lines.push(self.line(cell, "public", index, unit, "loss", &start.each_ref().map(|losses| low(losses))));
             }
             let open = self.open.clone();
@@ -87,7 +87,7 @@ impl Attacker {
     fn on(&mut self, cell: &str, arm: &str, unit: PrivacyUnit, model: &Model) -> Vec<Value> {
         let mut lines = Vec::new();
         for index in 0..self.targets.len() {
-            let start = self.of_start(index, unit);
+            let start = self.start_losses(index, unit);
             let end = losses(&mut self.engine, model, &self.targets[index], unit);
             let fallen = |side: usize| start[side].iter().zip(&end[side]).map(|(start, end)| start - end).collect();
             lines.push(self.line(cell, arm, index, unit, "loss", &end.each_ref().map(|losses| low(losses))));
@@ -97,7 +97,7 @@ impl Attacker {
     }
 
     /// Returns the public model's losses on a site's members and on the others, computed once.
-    fn of_start(&mut self, index: usize, unit: PrivacyUnit) -> [Vec<f64>; 2] {
+    fn start_losses(&mut self, index: usize, unit: PrivacyUnit) -> [Vec<f64>; 2] {
         let Self { engine, start, targets, .. } = self;
         let target = &mut targets[index];
         if let Some(known) = target.start.get(unit_word(unit)) {
@@ -158,7 +158,7 @@ pub(super) fn on_canaries(cell: &str, file: &ReportFile) -> Vec<Value> {
 }
 
 /// Returns the mean loss of every unit: the site's members, then the others.
-fn losses(engine: &mut Engine, model: &Model, target: &Target, unit: PrivacyUnit) -> [Vec<f64>; 2] {
+fn losses(engine: &mut Engine, model: &Model, target: &AttackedSite, unit: PrivacyUnit) -> [Vec<f64>; 2] {
     let mut of = |dataset: &Dataset, split: Split| -> Vec<f64> {
         let mut one = |unit: &Vec<usize>| {
             let examples: Vec<Example<'_>> = unit

@@ -1,13 +1,13 @@
 //! The cells of the comparison, each a job.
 
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{AuditOptions, Noise as Hidden, Spec};
 use undertone_api::report::PartyCost;
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate, level};
 
-use super::recipe::Recipe;
-use super::scene::Scene;
+use super::recipe::TrainingRecipe;
+use super::scene::ArmsConsortium;
 use super::unit_word;
 
 /// The z of *Sotto Voce*: a step of ε 100 at δ 10⁻⁶ by itself. The report contains the cost of all steps, at the δ of
@@ -41,7 +41,7 @@ const TRIED: [&str; 18] = [
 
 /// The choice of the noise.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Noise {
+pub(super) enum NoiseChoice {
     /// The least noise with which all rounds together cost this ε, by the tight accountant.
     OfEpsilon(f64),
     /// A fixed noise multiplier, at any cost.
@@ -50,22 +50,22 @@ pub(super) enum Noise {
 
 /// A job.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
+pub(super) struct GridCell {
     pub(super) name: String,
     pub(super) unit: PrivacyUnit,
-    pub(super) noise: Noise,
+    pub(super) noise: NoiseChoice,
     pub(super) delta: f64,
-    pub(super) recipe: Recipe,
+    pub(super) recipe: TrainingRecipe,
     /// Whether it has all arms, canaries and the product's own attacks.
     pub(super) audited: bool,
 }
 
-impl Cell {
-    fn new(unit: PrivacyUnit, epsilon: f64, recipe: &Recipe) -> Self {
+impl GridCell {
+    fn new(unit: PrivacyUnit, epsilon: f64, recipe: &TrainingRecipe) -> Self {
         Self {
             name: format!("{}:{epsilon}", unit_word(unit)),
             unit,
-            noise: Noise::OfEpsilon(epsilon),
+            noise: NoiseChoice::OfEpsilon(epsilon),
             delta: if unit == PrivacyUnit::Record { 1e-5 } else { 1e-3 },
             recipe: recipe.clone(),
             audited: false,
@@ -76,11 +76,11 @@ impl Cell {
     ///
     /// # Errors
     /// When no noise gives the requested ε, or a number is out of range.
-    pub(super) async fn spec(&self, scene: &Scene) -> Staged<Spec> {
+    pub(super) async fn spec(&self, scene: &ArmsConsortium) -> TestResult<Spec> {
         let recipe = &self.recipe;
         let noise_multiplier = match self.noise {
-            Noise::Fixed(z) => NoiseMultiplier::new(z)?,
-            Noise::OfEpsilon(epsilon) => least_noise(epsilon, self.delta, recipe)?,
+            NoiseChoice::Fixed(z) => NoiseMultiplier::new(z)?,
+            NoiseChoice::OfEpsilon(epsilon) => least_noise(epsilon, self.delta, recipe)?,
         };
         let mut spec = recipe.spec(scene, self.unit).await?;
         spec.private = Some(recipe.private_rounds(scene)?);
@@ -99,25 +99,26 @@ impl Cell {
 ///
 /// # Errors
 /// When the selection contains an unknown cell.
-pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
-    let mut cells: Vec<Cell> = Vec::new();
+pub(super) fn select_cells(choice: &str, recipe: &TrainingRecipe) -> TestResult<Vec<GridCell>> {
+    let mut cells: Vec<GridCell> = Vec::new();
     for word in choice.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let some = match word {
             "grid" => {
                 let units = [PrivacyUnit::Record, PrivacyUnit::Speaker];
-                let grid = units.into_iter().flat_map(|unit| EPSILONS.map(|epsilon| Cell::new(unit, epsilon, recipe)));
+                let grid =
+                    units.into_iter().flat_map(|unit| EPSILONS.map(|epsilon| GridCell::new(unit, epsilon, recipe)));
                 grid.chain([paper(recipe)?]).collect()
             }
             "paper" => vec![paper(recipe)?],
             "audited" => {
-                let cell = Cell::new(PrivacyUnit::Record, 10.0, recipe);
-                vec![Cell { name: "audited".to_owned(), audited: true, ..cell }]
+                let cell = GridCell::new(PrivacyUnit::Record, 10.0, recipe);
+                vec![GridCell { name: "audited".to_owned(), audited: true, ..cell }]
             }
-            "ablation" => TRIED.into_iter().map(|changes| tried(changes, recipe)).collect::<Staged<_>>()?,
+            "ablation" => TRIED.into_iter().map(|changes| tried(changes, recipe)).collect::<TestResult<_>>()?,
             _ if word.starts_with("try:") => vec![tried(&word["try:".len()..].replace(';', ","), recipe)?],
             _ => match word.split_once(':').map(|(unit, epsilon)| (unit, epsilon.parse())) {
-                Some(("record", Ok(epsilon))) => vec![Cell::new(PrivacyUnit::Record, epsilon, recipe)],
-                Some(("speaker", Ok(epsilon))) => vec![Cell::new(PrivacyUnit::Speaker, epsilon, recipe)],
+                Some(("record", Ok(epsilon))) => vec![GridCell::new(PrivacyUnit::Record, epsilon, recipe)],
+                Some(("speaker", Ok(epsilon))) => vec![GridCell::new(PrivacyUnit::Speaker, epsilon, recipe)],
                 _ => return Err(format!("UNDERTONE_ARMS: there is no {word:?}").into()),
             },
         };
@@ -129,24 +130,24 @@ pub(super) fn chosen(choice: &str, recipe: &Recipe) -> Staged<Vec<Cell>> {
 }
 
 /// Returns the paper's own step: all units in every batch, so many passes, no amplification.
-fn paper(recipe: &Recipe) -> Staged<Cell> {
+fn paper(recipe: &TrainingRecipe) -> TestResult<GridCell> {
     let recipe = recipe.with(&format!("rate=1,rounds={PASSES},local=1"))?;
-    let cell = Cell::new(PrivacyUnit::Record, 100.0, &recipe);
-    Ok(Cell { name: "paper".to_owned(), noise: Noise::Fixed(PAPER), ..cell })
+    let cell = GridCell::new(PrivacyUnit::Record, 100.0, &recipe);
+    Ok(GridCell { name: "paper".to_owned(), noise: NoiseChoice::Fixed(PAPER), ..cell })
 }
 
-fn tried(changes: &str, recipe: &Recipe) -> Staged<Cell> {
-    let cell = Cell::new(PrivacyUnit::Record, 10.0, &recipe.with(changes)?);
+fn tried(changes: &str, recipe: &TrainingRecipe) -> TestResult<GridCell> {
+    let cell = GridCell::new(PrivacyUnit::Record, 10.0, &recipe.with(changes)?);
     let name = if changes.is_empty() { "as it is" } else { changes };
-    Ok(Cell { name: format!("tried {name}"), ..cell })
+    Ok(GridCell { name: format!("tried {name}"), ..cell })
 }
 
 /// Returns the least noise, to a part in two hundred, with which all releases of a party cost `epsilon` by the tight
 /// accountant. All parameters are fixed before the first release.
-fn least_noise(epsilon: f64, delta: f64, recipe: &Recipe) -> Staged<NoiseMultiplier> {
+fn least_noise(epsilon: f64, delta: f64, recipe: &TrainingRecipe) -> TestResult<NoiseMultiplier> {
     let (rate, delta) = (SamplingRate::new(recipe.rate)?, Delta::new(delta)?);
     let steps = u64::from(recipe.rounds) * u64::from(recipe.local);
-    let enough = |z: f64| -> Staged<bool> {
+    let enough = |z: f64| -> TestResult<bool> {
         let event = undertone_privacy::Event::PoissonSampledGaussian {
             sampling_rate: rate,
             noise_multiplier: NoiseMultiplier::new(z)?,

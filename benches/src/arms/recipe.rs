@@ -17,18 +17,18 @@
 //! | `cell` | `lstm`, `gru` | `layers`, `bidirectional`, `normalize`, `context` | the model |
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{
     AcousticModel, AverageWeights, Clipping, Ema, ModelPart, ModelParts, Optimizer, Party, Precision, RateSchedule,
     RecurrentCell, Rounds, Spec, TestSet, VectorExchange, WarmStart,
 };
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
-use super::scene::{Scene, TESTS, parties};
+use super::scene::{ArmsConsortium, TESTS, parties};
 
 /// The parameters of training.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
+pub(super) struct TrainingRecipe {
     pub(super) model: AcousticModel,
     pub(super) warm: u32,
     warm_lr: f64,
@@ -53,7 +53,7 @@ pub(super) struct Recipe {
     changes: Vec<String>,
 }
 
-impl Default for Recipe {
+impl Default for TrainingRecipe {
     fn default() -> Self {
         Self {
             model: AcousticModel::lstm(200, None),
@@ -81,12 +81,12 @@ impl Default for Recipe {
     }
 }
 
-impl Recipe {
+impl TrainingRecipe {
     /// Returns the default with the changes in `UNDERTONE_ARMS_RECIPE`.
     ///
     /// # Errors
     /// When a change is not in the list.
-    pub(super) fn from_environment() -> Staged<Self> {
+    pub(super) fn from_environment() -> TestResult<Self> {
         Self::default().with(&std::env::var("UNDERTONE_ARMS_RECIPE").unwrap_or_default())
     }
 
@@ -94,7 +94,7 @@ impl Recipe {
     ///
     /// # Errors
     /// When a change is not in the list.
-    pub(super) fn with(&self, changes: &str) -> Staged<Self> {
+    pub(super) fn with(&self, changes: &str) -> TestResult<Self> {
         let mut changed = self.clone();
         for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
             let (key, value) = change.split_once('=').ok_or_else(|| format!("{change:?} is not `key=value`"))?;
@@ -104,7 +104,7 @@ impl Recipe {
         Ok(changed)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Staged<()> {
+    fn set(&mut self, key: &str, value: &str) -> TestResult<()> {
         match key {
             "hidden" => self.model.hidden = value.parse()?,
             "cell" => self.model.cell = word::<RecurrentCell>(value)?,
@@ -128,7 +128,7 @@ impl Recipe {
             "ema" => self.ema = value.parse()?,
             "train" if value == "all" => self.train = None,
             "train" => {
-                let parts = value.split('+').map(word).collect::<Staged<Vec<ModelPart>>>()?;
+                let parts = value.split('+').map(word).collect::<TestResult<Vec<ModelPart>>>()?;
                 self.train = Some(parts.into_iter().collect());
             }
             "local" => self.local = value.parse()?,
@@ -148,7 +148,7 @@ impl Recipe {
     }
 
     /// Returns the parameters and the changes for the report.
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({ "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
             "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
@@ -159,7 +159,7 @@ impl Recipe {
     ///
     /// # Errors
     /// When a dataset is missing or a number is out of range.
-    pub(super) async fn shared(&self, scene: &Scene) -> Staged<Spec> {
+    pub(super) async fn shared(&self, scene: &ArmsConsortium) -> TestResult<Spec> {
         let mut spec = self.spec(scene, PrivacyUnit::Record).await?;
         for party in &mut spec.participants {
             party.sampling_rate = SamplingRate::new(self.open_rate)?;
@@ -171,8 +171,8 @@ impl Recipe {
     /// Returns a job with private parties that have no noise yet.
     ///
     /// # Errors
-    /// The errors of [`Recipe::shared`].
-    pub(super) async fn spec(&self, scene: &Scene, unit: PrivacyUnit) -> Staged<Spec> {
+    /// The errors of [`TrainingRecipe::shared`].
+    pub(super) async fn spec(&self, scene: &ArmsConsortium, unit: PrivacyUnit) -> TestResult<Spec> {
         let mut participants = Vec::new();
         for (name, rate) in parties(self.lead_rate, self.rate) {
             let dataset = scene.stage.dataset(name).await?.id;
@@ -199,7 +199,7 @@ impl Recipe {
     }
 
     /// Returns the rounds of open pooling.
-    pub(super) fn open_rounds(&self, scene: &Scene) -> Rounds {
+    pub(super) fn open_rounds(&self, scene: &ArmsConsortium) -> Rounds {
         let rounds = Rounds::new(self.open, Optimizer::Adam { learning_rate: self.open_lr });
         Rounds { evaluate_every: 10, quorum: scene.everybody(), ..rounds }
     }
@@ -208,7 +208,7 @@ impl Recipe {
     ///
     /// # Errors
     /// For an unknown optimizer.
-    pub(super) fn private_rounds(&self, scene: &Scene) -> Staged<Rounds> {
+    pub(super) fn private_rounds(&self, scene: &ArmsConsortium) -> TestResult<Rounds> {
         let learning_rate = self.lr;
         let optimizer = match self.optimizer.as_str() {
             "adam" => Optimizer::Adam { learning_rate },
@@ -230,6 +230,6 @@ impl Recipe {
 }
 
 /// Parses a word of the contract.
-fn word<T: serde::de::DeserializeOwned>(value: &str) -> Staged<T> {
+fn word<T: serde::de::DeserializeOwned>(value: &str) -> TestResult<T> {
     Ok(serde_json::from_value(Value::String(value.to_owned()))?)
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use support::stage::{Corpus, Database, Holding, Stage, Staged};
+use support::stage::{SiteDataset, SpeechCorpus, TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::{Arm, Spec};
@@ -29,7 +29,7 @@ pub(super) fn parties(lead: f64, others: f64) -> impl Iterator<Item = (&'static 
 }
 
 /// Returns the names in a folder, sorted.
-fn names(folder: &Path) -> Staged<Vec<String>> {
+fn names(folder: &Path) -> TestResult<Vec<String>> {
     let entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let mut names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
@@ -37,7 +37,7 @@ fn names(folder: &Path) -> Staged<Vec<String>> {
 }
 
 /// Returns the ids of a reader's recordings, sorted.
-fn utterances(reader: &Path) -> Staged<Vec<String>> {
+fn utterances(reader: &Path) -> TestResult<Vec<String>> {
     let mut ids = Vec::new();
     for chapter in names(reader)? {
         let files = names(&reader.join(&chapter))?;
@@ -50,35 +50,36 @@ fn utterances(reader: &Path) -> Staged<Vec<String>> {
 }
 
 /// The consortium.
-pub(super) struct Scene {
-    pub(super) stage: Stage,
+pub(super) struct ArmsConsortium {
+    pub(super) stage: TestConsortium,
     /// The lead's checkpoint after the warm start.
     pub(super) warm: Option<Vec<u8>>,
 }
 
-impl Scene {
+impl ArmsConsortium {
     /// Sets up the sites, their data and policies for a measurement.
     ///
     /// # Errors
     /// Any step that does not work as documented, or missing data.
-    pub(super) async fn set() -> Staged<Self> {
-        let Some(corpus) = Corpus::real() else {
+    pub(super) async fn set() -> TestResult<Self> {
+        let Some(corpus) = SpeechCorpus::real() else {
             return Err("the speech data are not there: set UNDERTONE_DATA to the folder that holds `speech/`".into());
         };
         let mut stage =
-            Stage::set(Database::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"]).await?;
+            TestConsortium::set(TestDatabase::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"])
+                .await?;
         // By name: positions in a list depend on all its elements, so private data accept neither --speaker-range nor
         // --first.
         let speakers = names(&corpus.folder().join("an4-train"))?;
         let an4 = |name: &str, visibility, range: Range<usize>| {
             let speakers = speakers.get(range).ok_or("an4-train has 74 speakers")?.join(",");
             let choice = ["--subset", "an4-train", "--speakers", &speakers, "--classes", CLASSES];
-            Staged::Ok(Holding::new(name, visibility, &choice))
+            TestResult::Ok(SiteDataset::new(name, visibility, &choice))
         };
         let readings = utterances(&corpus.folder().join("librispeech-test-other").join(OUTLIER))?;
         let first = readings.get(..6).ok_or("the outlier has read more than six utterances")?.join(",");
         let reader = |name: &str, visibility, more: &[&str]| {
-            let mut holding = Holding::new(
+            let mut holding = SiteDataset::new(
                 name,
                 visibility,
                 &["--subset", "librispeech-test-other", "--speakers", OUTLIER, "--classes", CLASSES],
@@ -87,7 +88,7 @@ impl Scene {
             holding
         };
         let test =
-            Holding::new("an4-test", "public", &["--subset", "an4-test", "--hold-out", "1", "--classes", CLASSES]);
+            SiteDataset::new("an4-test", "public", &["--subset", "an4-test", "--hold-out", "1", "--classes", CLASSES]);
         let plans = [
             vec![
                 an4("public", "public", 0..20)?,
@@ -126,7 +127,7 @@ impl Scene {
     ///
     /// # Errors
     /// When the server rejects a budget.
-    pub(super) async fn budget(&self, unit: PrivacyUnit, delta: f64) -> Staged<()> {
+    pub(super) async fn budget(&self, unit: PrivacyUnit, delta: f64) -> TestResult<()> {
         for (index, name) in PRIVATE.into_iter().enumerate() {
             let dataset = self.stage.dataset(name).await?;
             if dataset.accounts.iter().any(|account| account.unit == unit) {
@@ -148,7 +149,7 @@ impl Scene {
     ///
     /// # Errors
     /// When the job is refused.
-    pub(super) async fn launch(&self, title: &str, spec: Spec, warm: Option<Vec<u8>>) -> Staged<JobId> {
+    pub(super) async fn launch(&self, title: &str, spec: Spec, warm: Option<Vec<u8>>) -> TestResult<JobId> {
         let new = NewJob { title: title.to_owned(), spec: AnySpec::DpSgd(spec) };
         let job = self.stage.sites[0].client.propose(self.stage.consortium, &new).await?.summary.id;
         if let Some(warm) = warm {
@@ -167,7 +168,7 @@ impl Scene {
     ///
     /// # Errors
     /// When the lead's dataset does not exist.
-    pub(super) async fn lead_folder(&self, job: JobId) -> Staged<PathBuf> {
+    pub(super) async fn lead_folder(&self, job: JobId) -> TestResult<PathBuf> {
         let dataset = self.stage.dataset("public").await?.id;
         Ok(Folder::new(self.stage.sites[0].folder()).work(job, dataset))
     }
@@ -176,7 +177,7 @@ impl Scene {
     ///
     /// # Errors
     /// When it is not among the job's files.
-    pub(super) async fn model(&self, job: &Job, arm: Arm) -> Staged<Model> {
+    pub(super) async fn model(&self, job: &Job, arm: Arm) -> TestResult<Model> {
         let name = format!("model-{}.safetensors", arm.series());
         let client = &self.stage.sites[0].client;
         let files = client.artifacts(job.summary.id).await?;
@@ -188,7 +189,7 @@ impl Scene {
     ///
     /// # Errors
     /// When it does not exist.
-    pub(super) fn dataset(&self, name: &str) -> Staged<Dataset> {
+    pub(super) fn dataset(&self, name: &str) -> TestResult<Dataset> {
         let holder = self.stage.sites.iter().find(|site| site.holdings.iter().any(|holding| holding.name == name));
         let holder = holder.ok_or_else(|| format!("no site holds {name}"))?;
         Ok(Dataset::open(&Folder::new(holder.folder()).dataset(name)?)?)

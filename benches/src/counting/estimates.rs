@@ -44,10 +44,10 @@ pub(super) fn run(report: &mut Report) -> Outcome {
         for text in &texts {
             sketch.add(text);
         }
-        let found = sketch.estimate();
+        let estimate = sketch.estimate();
         report.line(json!({
             "distinct": { "asked_error": error, "standard_error": sketch.relative_error(), "exact": exact.len(),
-                "estimate": found, "relative_error": found / exact.len() as f64 - 1.0 },
+                "estimate": estimate, "relative_error": estimate / exact.len() as f64 - 1.0 },
         }))?;
     }
     for columns in COLUMNS {
@@ -94,9 +94,9 @@ fn table(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>, colu
         let decided: Vec<_> = THRESHOLDS
             .iter()
             .map(|k| {
-                let shown = |text: &&str| estimate(text) >= *k as f64;
+                let passes = |text: &&str| estimate(text) >= *k as f64;
                 let of = |wanted: bool, shows: bool| {
-                    exact.iter().filter(|(text, count)| (**count >= *k) == wanted && shown(text) == shows).count()
+                    exact.iter().filter(|(text, count)| (**count >= *k) == wanted && passes(text) == shows).count()
                 };
                 json!({ "k": k, "shown_below_k": of(false, true), "missed": of(true, false),
                     "truly_k": exact.values().filter(|count| **count >= *k).count() })
@@ -131,11 +131,11 @@ fn gates(report: &mut Report, texts: &[String], exact: &HashMap<&str, u64>) -> O
             let wrong = bench::wrong(&survivors, exact, k, rate >= 1.0);
             violations += wrong;
             let truly = exact.values().filter(|count| **count >= k).count() as u64;
-            let (shown, _) = bench::sums(&survivors);
-            report.line(json!({ "gate": { "sampling_rate": rate, "k": k }, "shown": shown, "violations": wrong, "truly_k": truly }))?;
-            if rate >= 1.0 && shown != truly {
+            let (passes, _) = bench::sums(&survivors);
+            report.line(json!({ "gate": { "sampling_rate": rate, "k": k }, "shown": passes, "violations": wrong, "truly_k": truly }))?;
+            if rate >= 1.0 && passes != truly {
                 return Err(
-                    format!("of all rows, the gate shows {shown} queries with {k} occurrences, not {truly}").into()
+                    format!("of all rows, the gate shows {passes} queries with {k} occurrences, not {truly}").into()
                 );
             }
         }

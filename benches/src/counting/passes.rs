@@ -17,7 +17,7 @@ use undertone_worker::queries::dataset::Row;
 use undertone_worker::queries::gate::Gate;
 use undertone_worker::queries::sketch::{CountMin, Nominator, SketchKey, TableSize, UpdateRule};
 
-use super::stream::Stream;
+use super::stream::QueryStream;
 use super::{MEMORY_MIB, THRESHOLD};
 
 /// The stream as a file, in the folder of a size.
@@ -27,7 +27,7 @@ const HASHES: u32 = 4;
 
 /// One pass over the stream. They run in this order: the file is written before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum StreamPass {
     /// Generates and drops the rows: a part of every other time.
     Nothing,
     /// Writes the file for the passes that read one.
@@ -40,7 +40,7 @@ pub(super) enum Pass {
     Nominate,
     /// The product's count-min with conservative update, and Apache's: tables of the same size.
     CountMin,
-    /// See [`Pass::CountMin`].
+    /// See [`StreamPass::CountMin`].
     ApacheCountMin,
     /// Apache's frequent items (Misra-Gries).
     ApacheFrequent,
@@ -48,7 +48,7 @@ pub(super) enum Pass {
     Exact,
 }
 
-impl Pass {
+impl StreamPass {
     pub(super) const ALL: [Self; 9] = [
         Self::Nothing,
         Self::Write,
@@ -77,7 +77,7 @@ impl Pass {
 
     /// Runs the pass over a stream of so many rows.
     pub(super) fn run(self, rows: u64, folder: &Path) -> Result<Value, Box<dyn Error>> {
-        let mut stream = Stream::new(rows);
+        let mut stream = QueryStream::new(rows);
         // As many columns as the nominator uses for this k, so that all tables have the same size.
         let columns = u32::try_from((4 * rows / u64::from(THRESHOLD)).max(1 << 10))?;
         Ok(match self {
@@ -104,7 +104,7 @@ impl Pass {
                 while let Some(text) = stream.next() {
                     nominator.add(text, 1);
                 }
-                json!({ "names_the_first": nominator.names(Stream::new(rows).next().unwrap_or_default()) })
+                json!({ "names_the_first": nominator.names(QueryStream::new(rows).next().unwrap_or_default()) })
             }
             Self::CountMin => {
                 let mut sketch =
@@ -147,7 +147,7 @@ impl Pass {
 }
 
 /// Runs the gate, with its own sampling, over the stream.
-fn gate(mut stream: Stream, rows: u64, rate: f64, folder: &Path) -> Result<Value, Box<dyn Error>> {
+fn gate(mut stream: QueryStream, rows: u64, rate: f64, folder: &Path) -> Result<Value, Box<dyn Error>> {
     let settings = serde_json::from_value(json!({ "sampling_rate": rate, "threshold": THRESHOLD, "epsilon": 1.0 }))?;
     let queries = Queries { memory_mib: MEMORY_MIB, ..Queries::default() };
     let rows_of_stream = std::iter::from_fn(|| {

@@ -12,29 +12,29 @@ const SCRIPT: &str = include_str!("../../peers/counting.py");
 
 /// A mode of the script.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mode {
+pub(super) struct PeerMode {
     pub(super) name: &'static str,
     argument: &'static str,
     /// Whether Python calls the library for every row.
     pub(super) once_a_row: bool,
 }
 
-pub(super) const MODES: [Mode; 2] = [
-    Mode { name: "exact counts of the file, DuckDB", argument: "duckdb", once_a_row: false },
-    Mode {
+pub(super) const MODES: [PeerMode; 2] = [
+    PeerMode { name: "exact counts of the file, DuckDB", argument: "duckdb", once_a_row: false },
+    PeerMode {
         name: "count-min, Apache DataSketches (C++, called from Python)",
         argument: "datasketches",
         once_a_row: true,
     },
 ];
 
-pub(super) struct Peer {
+pub(super) struct CountingPeer {
     python: PathBuf,
     /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
-impl Peer {
+impl CountingPeer {
     pub(super) fn find() -> Result<Self, Box<dyn Error>> {
         let python = std::env::var_os("UNDERTONE_PEER")
             .ok_or("UNDERTONE_PEER names no Python with duckdb: run `make bench NAME=counting`")?;
@@ -44,7 +44,7 @@ impl Peer {
     }
 
     /// Runs a mode over the file of so many rows.
-    pub(super) fn measure(&self, mode: Mode, file: &Path, rows: u64) -> Result<Value, Box<dyn Error>> {
+    pub(super) fn measure(&self, mode: PeerMode, file: &Path, rows: u64) -> Result<Value, Box<dyn Error>> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let numbers = [rows, THRESHOLD.into(), MEMORY_MIB.into(), threads as u64].map(|number| number.to_string());
         self.ask(&[&[mode.argument.to_owned(), file.display().to_string()], numbers.as_slice()].concat())

@@ -8,7 +8,7 @@ const EXPONENT: f64 = 1.05;
 
 /// Ranks in 1..=n with probability proportional to rank^−[`EXPONENT`], by rejection-inversion (Hörmann and Derflinger
 /// 1996), which needs no table.
-pub(super) struct Zipf {
+pub(super) struct ZipfRanks {
     n: f64,
     first: f64,
     last: f64,
@@ -16,7 +16,7 @@ pub(super) struct Zipf {
     state: u64,
 }
 
-impl Zipf {
+impl ZipfRanks {
     pub(super) fn new(n: u64, seed: u64) -> Self {
         let n = n as f64;
         let shortcut = 2.0 - inverse(integral(2.5) - density(2.0));
@@ -60,15 +60,15 @@ fn mix(mut bits: u64) -> u64 {
 }
 
 /// The stream: `rows` queries, with at most a tenth as many distinct ones.
-pub(super) struct Stream {
-    zipf: Zipf,
+pub(super) struct QueryStream {
+    zipf: ZipfRanks,
     left: u64,
     text: String,
 }
 
-impl Stream {
+impl QueryStream {
     pub(super) fn new(rows: u64) -> Self {
-        Self { zipf: Zipf::new((rows / 10).max(10), 1), left: rows, text: String::new() }
+        Self { zipf: ZipfRanks::new((rows / 10).max(10), 1), left: rows, text: String::new() }
     }
 
     /// Returns the next query, some 25 bytes.

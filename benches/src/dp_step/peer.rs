@@ -12,13 +12,13 @@ use super::SHAPE;
 pub(super) const MODES: [&str; 3] = ["pytorch", "opacus hooks", "opacus ghost"];
 const SCRIPT: &str = include_str!("../../peers/training.py");
 
-pub(super) struct Peer {
+pub(super) struct TrainingPeer {
     python: PathBuf,
     /// The versions of its components, by name.
     pub(super) versions: Value,
 }
 
-impl Peer {
+impl TrainingPeer {
     pub(super) fn find() -> Result<Self, Box<dyn Error>> {
         let python = std::env::var_os("UNDERTONE_PEER")
             .ok_or("UNDERTONE_PEER names no Python with torch and opacus: run `make bench NAME=dp_step`")?;

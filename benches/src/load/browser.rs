@@ -5,10 +5,10 @@
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, header};
-use support::stage::{PASSWORD, Staged};
+use support::stage::{PASSWORD, TestResult};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
 
-use super::record::Record;
+use super::record::RequestRecord;
 
 /// The time that a user stays on a page, at least and at most.
 pub(super) const LEAST_THOUGHT: Duration = Duration::from_secs(3);
@@ -19,15 +19,15 @@ const RETRY: Duration = Duration::from_secs(2);
 const SIGNED_IN: &str = "/ui/sign-out";
 
 /// A browser that has signed in.
-pub(super) struct Browser {
+pub(super) struct SimulatedBrowser {
     http: Client,
     base: String,
-    record: Record,
+    record: RequestRecord,
 }
 
 /// The pages of a user.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Walk {
+pub(super) struct PageWalk {
     pub(super) consortium: ConsortiumId,
     pub(super) organization: OrganizationId,
     /// The job of the page that stays open.
@@ -37,7 +37,7 @@ pub(super) struct Walk {
     pub(super) number: usize,
 }
 
-impl Walk {
+impl PageWalk {
     /// Returns the pages, by kind and address.
     fn pages(&self) -> [(&'static str, String); 10] {
         let home = format!("/c/{}", self.consortium);
@@ -56,18 +56,18 @@ impl Walk {
     }
 
     /// Returns the time that the user stays on the page of this step.
-    fn thought(&self, step: usize) -> Duration {
+    fn think_time(&self, step: usize) -> Duration {
         let part = (self.number * 7 + step * 3) % 11;
         LEAST_THOUGHT + MOST_THOUGHT.saturating_sub(LEAST_THOUGHT).mul_f64(part as f64 / 10.0)
     }
 }
 
-impl Browser {
+impl SimulatedBrowser {
     /// Signs in at the server `base` with the page's form.
     ///
     /// # Errors
     /// When the server rejects it.
-    pub(super) async fn open(base: &str, email: &str, record: Record) -> Staged<Self> {
+    pub(super) async fn open(base: &str, email: &str, record: RequestRecord) -> TestResult<Self> {
         let http = Client::builder().cookie_store(true).build()?;
         let form = url::form_urlencoded::Serializer::new(String::new())
             .append_pair("email", email)
@@ -86,7 +86,7 @@ impl Browser {
     }
 
     /// Uses both tabs until dropped.
-    pub(super) async fn use_dashboard(self, walk: Walk) {
+    pub(super) async fn use_dashboard(self, walk: PageWalk) {
         tokio::join!(self.stay(&walk), self.go(&walk));
     }
 
@@ -102,12 +102,12 @@ impl Browser {
     }
 
     /// Visits one page after another.
-    async fn go(&self, walk: &Walk) {
+    async fn go(&self, walk: &PageWalk) {
         let pages = walk.pages();
         let mut step = walk.number;
         loop {
             // The first requests are spread over time.
-            tokio::time::sleep(walk.thought(step)).await;
+            tokio::time::sleep(walk.think_time(step)).await;
             let (kind, address) = &pages[step % pages.len()];
             self.load(kind, address, "text/html").await;
             step += 1;
@@ -115,7 +115,7 @@ impl Browser {
     }
 
     /// Stays on the job's page, live.
-    async fn stay(&self, walk: &Walk) {
+    async fn stay(&self, walk: &PageWalk) {
         self.load("page: job", &format!("/c/{}/jobs/{}", walk.consortium, walk.job), "text/html").await;
         loop {
             if let Err(error) = self.listen(walk.job).await {
@@ -126,7 +126,7 @@ impl Browser {
     }
 
     /// Follows the events until the connection ends; requests changes at every event.
-    async fn listen(&self, job: JobId) -> Staged<()> {
+    async fn listen(&self, job: JobId) -> TestResult<()> {
         let began = Instant::now();
         let request = self.http.get(format!("{}/ui/events?job={job}", self.base));
         let mut stream = request.header(header::ACCEPT, "text/event-stream").send().await?.error_for_status()?;

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use reqwest::header;
 use serde_json::{Value, json};
-use support::client::Client;
-use support::stage::{Database, PASSWORD, Plan, Rounds, Stage, Staged};
+use support::client::TestClient;
+use support::stage::{ArmRounds, JobPlan, PASSWORD, TestConsortium, TestDatabase, TestResult};
 use tokio::task::JoinSet;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
@@ -30,9 +30,9 @@ use undertone_worker::config::ServerEndpoint;
 use uuid::Uuid;
 
 use self::led_job::LedJob;
-use super::progress::Progress;
-use super::record::{Record, Summary};
-use super::worker::Worker;
+use super::progress::SceneProgress;
+use super::record::{RecordSummary, RequestRecord};
+use super::worker::SimulatedWorker;
 use super::{one, tell};
 use crate::report::{Outcome, Report};
 
@@ -79,7 +79,7 @@ impl CallKind {
 }
 
 /// One of the concurrent callers of an organization.
-struct Caller {
+struct ConcurrentCaller {
     number: usize,
     /// The name of its dataset and of its file.
     name: String,
@@ -87,16 +87,16 @@ struct Caller {
     lineage: LineageId,
 }
 
-impl Caller {
+impl ConcurrentCaller {
     fn new(number: usize, name: String) -> Self {
         Self { number, name, lineage: LineageId(Uuid::now_v7()) }
     }
 }
 
 /// A member and a worker of an organization.
-struct Party {
-    worker: Worker,
-    client: Client,
+struct FairnessParty {
+    worker: SimulatedWorker,
+    client: TestClient,
     http: reqwest::Client,
     events: String,
     token: String,
@@ -112,7 +112,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
+async fn measure(report: &mut Report) -> TestResult<()> {
     let callers: usize = one("UNDERTONE_FAIRNESS_CALLERS", 200)?;
     let time = Duration::from_secs(one("UNDERTONE_FAIRNESS_SECONDS", 15)?);
     for writes_a_minute in ["6000", "0"] {
@@ -122,8 +122,8 @@ async fn measure(report: &mut Report) -> Staged<()> {
 }
 
 /// Measures the honest organizations alone, and under each kind of greedy load.
-async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> Staged<()> {
-    let progress = Progress::of("fairness");
+async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> TestResult<()> {
+    let progress = SceneProgress::begin("fairness");
     let set = [
         ("UNDERTONE_RATES__BY_ADDRESS", "0"),
         ("UNDERTONE_RATES__BY_CALLER", "0"),
@@ -132,10 +132,10 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     ];
     let names: Vec<String> = (0..ORGANIZATIONS).map(|number| format!("Party {number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let stage = Stage::set_with(Database::Sqlite, &names, &set).await?;
+    let stage = TestConsortium::set_with(TestDatabase::Sqlite, &names, &set).await?;
     let parties = Box::pin(come(&stage)).await?;
     progress.say(format!("{} organizations are there", parties.len()));
-    let record = Record::default();
+    let record = RequestRecord::default();
     let mut renewals = JoinSet::new();
     for party in &parties {
         let party = Arc::clone(party);
@@ -172,16 +172,17 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     Ok(())
 }
 
-async fn summary_of(record: &Record, time: Duration) -> Summary {
+async fn summary_of(record: &RequestRecord, time: Duration) -> RecordSummary {
     record.begin();
     tokio::time::sleep(time).await;
     record.end()
 }
 
 /// Returns the figures of each kind of honest request, in seconds.
-fn compare(alone: &Summary, beside: &Summary) -> Value {
+fn compare(alone: &RecordSummary, beside: &RecordSummary) -> Value {
     let figures = CallKind::ALL.into_iter().map(|kind| {
-        let seconds = |summary: &Summary| summary.latency(kind.name()).map(|took| (took.median / 1e3, took.p99 / 1e3));
+        let seconds =
+            |summary: &RecordSummary| summary.latency(kind.name()).map(|took| (took.median / 1e3, took.p99 / 1e3));
         let (alone, beside) = (seconds(alone), seconds(beside));
         let ratio =
             alone.zip(beside).map(|(alone, beside)| json!({ "p50": beside.0 / alone.0, "p99": beside.1 / alone.1 }));
@@ -194,12 +195,12 @@ fn compare(alone: &Summary, beside: &Summary) -> Value {
 
 /// Registers every organization's dataset by its worker, sets the budgets of the private ones, and starts the job that
 /// each organization leads.
-async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
+async fn come(stage: &TestConsortium) -> TestResult<Vec<Arc<FairnessParty>>> {
     let server = ServerEndpoint::new(&format!("http://{}", stage.gateway()), None)?;
     let mut workers = Vec::new();
     for (number, site) in stage.sites.iter().enumerate() {
         let name = dataset_name(number);
-        workers.push(Worker::open(site.folder(), &server, site.client.clone(), &name, number == 0).await?);
+        workers.push(SimulatedWorker::open(site.folder(), &server, site.client.clone(), &name, number == 0).await?);
     }
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
     let lead = stage.dataset(&dataset_name(0)).await?;
@@ -212,7 +213,7 @@ async fn come(stage: &Stage) -> Staged<Vec<Arc<Party>>> {
         let name = format!("questions-{number:02}");
         let led = Box::pin(LedJob::start(stage.consortium, &worker, &site.client, &name)).await?;
         let email = if number == 0 { "operator".to_owned() } else { site.name.to_lowercase().replace(' ', "-") };
-        parties.push(Arc::new(Party {
+        parties.push(Arc::new(FairnessParty {
             worker,
             client: site.client.clone(),
             http: reqwest::Client::new(),
@@ -232,7 +233,7 @@ fn dataset_name(number: usize) -> String {
 }
 
 /// Returns an access token of a member.
-async fn sign_in(stage: &Stage, email: &str) -> Staged<String> {
+async fn sign_in(stage: &TestConsortium, email: &str) -> TestResult<String> {
     let body = json!({ "email": email, "password": PASSWORD });
     let answer = reqwest::Client::new().post(format!("{}/api/v1/session", stage.address())).json(&body).send();
     let session: Value = answer.await?.error_for_status()?.json().await?;
@@ -241,8 +242,8 @@ async fn sign_in(stage: &Stage, email: &str) -> Staged<String> {
 }
 
 /// Makes calls repeatedly with pauses, and records their durations.
-async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record: Record) {
-    let caller = Caller::new(number, "honest".to_owned());
+async fn call_honestly(party: Arc<FairnessParty>, kind: CallKind, number: usize, record: RequestRecord) {
+    let caller = ConcurrentCaller::new(number, "honest".to_owned());
     for turn in number.. {
         let call = async {
             tokio::time::timeout(PATIENCE, Box::pin(party.call(kind, &caller, turn)))
@@ -256,8 +257,8 @@ async fn call_honestly(party: Arc<Party>, kind: CallKind, number: usize, record:
 }
 
 /// Makes calls repeatedly without a pause, until dropped.
-async fn call_greedily(party: Arc<Party>, kind: CallKind, number: usize) {
-    let caller = Caller::new(number, format!("greedy-{number}"));
+async fn call_greedily(party: Arc<FairnessParty>, kind: CallKind, number: usize) {
+    let caller = ConcurrentCaller::new(number, format!("greedy-{number}"));
     for turn in 0.. {
         if Box::pin(party.call(kind, &caller, turn)).await.is_err() {
             tokio::time::sleep(AFTER_REFUSAL).await;
@@ -265,8 +266,8 @@ async fn call_greedily(party: Arc<Party>, kind: CallKind, number: usize) {
     }
 }
 
-impl Party {
-    async fn call(&self, kind: CallKind, caller: &Caller, turn: usize) -> Staged<()> {
+impl FairnessParty {
+    async fn call(&self, kind: CallKind, caller: &ConcurrentCaller, turn: usize) -> TestResult<()> {
         match kind {
             CallKind::Register => {
                 // Changed facts each time.
@@ -294,10 +295,11 @@ impl Party {
     }
 
     /// Returns a plan of the party's own dataset; it changes each turn, so that no result is cached.
-    fn plan(&self, turn: usize) -> Staged<NewPlan> {
-        let rounds = Rounds { rounds: 100, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 60, quorum: 1 };
+    fn plan(&self, turn: usize) -> TestResult<NewPlan> {
+        let rounds =
+            ArmRounds { rounds: 100, learning_rate: 1e-3, evaluate_every: 10, deadline_seconds: 60, quorum: 1 };
         let noise = 1.0 + (turn % 10_000) as f64 / 1e4;
-        let mut plan = Plan::new("fairness", PrivacyUnit::Record, 8, &self.lead, 1)?;
+        let mut plan = JobPlan::new("fairness", PrivacyUnit::Record, 8, &self.lead, 1)?;
         if self.own.id != self.lead.id {
             plan = plan.party(self.own.id, 0.05, noise, 1.0)?;
         }
@@ -306,7 +308,7 @@ impl Party {
     }
 }
 
-fn registration(caller: &Caller, records: SizeClass) -> DatasetRegistration {
+fn registration(caller: &ConcurrentCaller, records: SizeClass) -> DatasetRegistration {
     DatasetRegistration {
         name: caller.name.clone(),
         lineage: caller.lineage,

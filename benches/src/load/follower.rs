@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder};
-use support::stage::{PASSWORD, Staged};
+use support::stage::{PASSWORD, TestResult};
 use time::OffsetDateTime;
 use undertone_api::event::JobEvent;
 use undertone_api::id::JobId;
 use undertone_api::session::{Session, SignIn};
 
-use super::record::Record;
+use super::record::RequestRecord;
 use super::worker::now;
 
 /// The interval between two requests for the job.
@@ -24,20 +24,20 @@ const EMAIL: &str = "operator@example.org";
 pub(super) const MOST_FOLLOWERS: usize = 10;
 
 /// A program that has signed in.
-pub(super) struct Follower {
+pub(super) struct EventFollower {
     http: Client,
     base: String,
     token: String,
     job: JobId,
-    record: Record,
+    record: RequestRecord,
 }
 
-impl Follower {
+impl EventFollower {
     /// Signs in at the server `base` to follow a job.
     ///
     /// # Errors
     /// When the server rejects it.
-    pub(super) async fn open(base: &str, job: JobId, record: Record) -> Staged<Self> {
+    pub(super) async fn open(base: &str, job: JobId, record: RequestRecord) -> TestResult<Self> {
         let http = Client::builder().build()?;
         let token = sign_in(&http, base).await?;
         Ok(Self { http, base: base.to_owned(), token, job, record })
@@ -67,7 +67,7 @@ impl Follower {
     }
 
     /// Requests the job repeatedly.
-    async fn ask(&self) -> Staged<()> {
+    async fn ask(&self) -> TestResult<()> {
         loop {
             tokio::time::sleep(EVERY).await;
             let request = self.get(&format!("/jobs/{}", self.job));
@@ -77,7 +77,7 @@ impl Follower {
     }
 
     /// Reads events until the stream ends.
-    async fn listen(&self) -> Staged<()> {
+    async fn listen(&self) -> TestResult<()> {
         let request = self.get(&format!("/jobs/{}/events", self.job)).header("accept", "text/event-stream");
         let mut stream = request.send().await?.error_for_status()?;
         let mut text = String::new();
@@ -102,15 +102,15 @@ impl Follower {
 }
 
 /// Returns an access token.
-async fn sign_in(http: &Client, base: &str) -> Staged<String> {
+async fn sign_in(http: &Client, base: &str) -> TestResult<String> {
     let credentials = SignIn { email: EMAIL.to_owned(), password: PASSWORD.to_owned() };
     let answer = http.post(format!("{base}/api/v1/session")).json(&credentials).send().await?.error_for_status()?;
     Ok(answer.json::<Session>().await?.tokens.access_token)
 }
 
 /// Returns the last closed round in an event, with its closing time.
-fn newest_closed(event: &str) -> Staged<Option<(u32, OffsetDateTime)>> {
+fn newest_closed(event: &str) -> TestResult<Option<(u32, OffsetDateTime)>> {
     let Some(data) = event.lines().find_map(|line| line.strip_prefix("data:")) else { return Ok(None) };
-    let told: JobEvent = serde_json::from_str(data.trim_start())?;
-    Ok(told.progress.rounds.iter().find_map(|round| Some((round.round, round.closed_at?))))
+    let event: JobEvent = serde_json::from_str(data.trim_start())?;
+    Ok(event.progress.rounds.iter().find_map(|round| Some((round.round, round.closed_at?))))
 }

@@ -20,16 +20,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::client::Client;
-use support::stage::{Database, ServerLaunch, Staged};
+use support::client::TestClient;
+use support::stage::{ServerLaunch, TestDatabase, TestResult};
 use tokio::task::JoinSet;
 use undertone_api::member::Role;
 
-use self::attack::{Attack, Target};
-use self::confinement::Confinement;
-use super::progress::Progress;
-use super::record::{Record, Summary};
-use super::{Ground, LONGEST_SET_UP, Sizes, account, one, set_up, tell, usage};
+use self::attack::{HostileAttack, TargetServer};
+use self::confinement::ServerConfinement;
+use super::progress::SceneProgress;
+use super::record::{RecordSummary, RequestRecord};
+use super::{LONGEST_SET_UP, LoadSizes, LoadedConsortium, account, one, set_up, tell, usage};
 use crate::report::{Outcome, Report};
 
 /// The number of honest browsers, and of honest workers.
@@ -50,23 +50,23 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
     runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> Staged<()> {
+async fn measure(report: &mut Report) -> TestResult<()> {
     let divisor: usize = one("UNDERTONE_HOSTILE_DIVISOR", 1)?;
     let divisor = divisor.max(1);
     let time = Duration::from_secs(one("UNDERTONE_HOSTILE_SECONDS", 15)?);
     let honest = (HONEST / divisor).max(FEWEST);
-    let attacks = Attack::ALL.len() as u32;
+    let attacks = HostileAttack::ALL.len() as u32;
     // For so long the jobs have rounds.
     let seconds = attacks * (time + 2 * MOST_RECOVERY).as_secs() as u32;
-    let sizes = Sizes { workers: honest, browsers: honest, seconds };
-    let progress = Progress::of("hostile");
+    let sizes = LoadSizes { workers: honest, browsers: honest, seconds };
+    let progress = SceneProgress::begin("hostile");
     // Dropped after the server, whose limits it holds.
-    let confinement = Confinement::new()?;
+    let confinement = ServerConfinement::new()?;
     let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").filter(|program| !program.is_empty()).map(Into::into);
     let launch = ServerLaunch { program, wrapper: confinement.wrapper() };
     let path = launch.path()?;
     // The server's own rates are in force: the attacks meet them too.
-    let ground = Ground::lay(launch, Database::Sqlite, 1, &[]).await?;
+    let ground = LoadedConsortium::lay(launch, TestDatabase::Sqlite, 1, &[]).await?;
     let process = ground.stage.server()?.id();
     tell(
         report,
@@ -76,18 +76,18 @@ async fn measure(report: &mut Report) -> Staged<()> {
             "divisor": divisor, "seconds": time.as_secs(),
         }),
     )?;
-    let record = Record::default();
+    let record = RequestRecord::default();
     let mut everybody = JoinSet::new();
     let coming = set_up(&ground, sizes, &mut everybody, &record, progress);
     tokio::time::timeout(LONGEST_SET_UP, coming).await.map_err(|_| "the scene was not set up in time")??;
-    let mut target = Target::new(&ground, divisor).await?;
+    let mut target = TargetServer::new(&ground, divisor).await?;
     progress.say("the attackers have their accounts");
     everybody.spawn(probe::connect_again_and_again(target.health(), record.clone()));
-    let stranger = Client::new(ground.address());
+    let stranger = TestClient::new(ground.address());
     let (email, _) = account(&stranger, &ground.stage.sites[0], "honest".to_owned(), &[Role::Researcher]).await?;
     everybody.spawn(probe::sign_in_again_and_again(target.sessions(), email, record.clone()));
     let mut missed = Vec::new();
-    for attack in Attack::ALL {
+    for attack in HostileAttack::ALL {
         progress.say(format!("{}: {} s", attack.name(), time.as_secs()));
         if attack.needs_sessions() {
             target.sign_in().await?;
@@ -111,7 +111,7 @@ fn profile_of(program: &Path) -> String {
 /// What was measured during an attack.
 #[derive(Debug)]
 struct AttackFigures {
-    summary: Summary,
+    summary: RecordSummary,
     memory_mib: u64,
     recovery: Option<Duration>,
 }
@@ -139,7 +139,7 @@ impl AttackFigures {
         targets.into_iter().filter(|(_, is_met)| !is_met).map(|(name, _)| name).collect()
     }
 
-    fn line(&self, attack: Attack, divisor: usize) -> Value {
+    fn line(&self, attack: HostileAttack, divisor: usize) -> Value {
         let sign_ins = self.summary.latency(probe::SIGN_IN);
         let missed = self.missed();
         json!({
@@ -156,25 +156,25 @@ impl AttackFigures {
 
 /// Runs one attack, and returns its figures.
 async fn one_attack(
-    attack: Attack,
-    target: &Target,
+    attack: HostileAttack,
+    target: &TargetServer,
     divisor: usize,
     time: Duration,
     process: u32,
-    record: &Record,
-) -> Staged<AttackFigures> {
-    let gone = |_| format!("{}: the server's process has ended", attack.name());
+    record: &RequestRecord,
+) -> TestResult<AttackFigures> {
+    let to_error = |_| format!("{}: the server's process has ended", attack.name());
     record.begin();
     let mut attackers = attack.begin(target, divisor);
     let (ends, mut memory_mib) = (Instant::now() + time, 0);
     while Instant::now() < ends {
-        memory_mib = memory_mib.max(usage::Memory::of(process).map_err(gone)?.resident_mib());
+        memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
         tokio::time::sleep(EVERY).await;
     }
     let summary = record.end();
     attackers.shutdown().await;
     let recovery = probe::recovery(&target.health(), 2 * MOST_RECOVERY).await;
-    memory_mib = memory_mib.max(usage::Memory::of(process).map_err(gone)?.resident_mib());
+    memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
     Ok(AttackFigures { summary, memory_mib, recovery })
 }
 
@@ -182,11 +182,11 @@ async fn one_attack(
 mod tests {
     use std::time::Duration;
 
-    use super::super::record::Record;
+    use super::super::record::RequestRecord;
     use super::AttackFigures;
 
     fn figures(took: Duration, memory_mib: u64, recovery: Option<u64>) -> AttackFigures {
-        let record = Record::default();
+        let record = RequestRecord::default();
         record.begin();
         record.took("page", took);
         AttackFigures { summary: record.end(), memory_mib, recovery: recovery.map(Duration::from_secs) }
@@ -197,7 +197,7 @@ mod tests {
         assert!(figures(Duration::from_secs(1), 1024, Some(10)).missed().is_empty(), "each at its value");
         let slow = figures(Duration::from_millis(1001), 1025, None);
         assert_eq!(slow.missed(), ["honest_p99_seconds", "memory_mib", "recovery_seconds"]);
-        let record = Record::default();
+        let record = RequestRecord::default();
         record.begin();
         record.failed("page", &"no answer");
         let failed = AttackFigures { summary: record.end(), memory_mib: 0, recovery: Some(Duration::ZERO) };

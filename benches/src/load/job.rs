@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use support::stage::{PATIENCE, Plan, Rounds, Stage, Staged};
+use support::stage::{ArmRounds, JobPlan, PATIENCE, TestConsortium, TestResult};
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId};
@@ -12,7 +12,7 @@ use undertone_api::job::log::{LogEvent, LogLine};
 use undertone_api::page::Page;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::worker::Worker;
+use super::worker::SimulatedWorker;
 
 /// Participants of a job; the first is public and leads.
 pub(super) const PARTIES: usize = 4;
@@ -47,11 +47,11 @@ pub(super) fn leads(number: usize, jobs: usize) -> bool {
 }
 
 /// The participants of one job.
-pub(super) struct Team(Vec<Arc<Worker>>);
+pub(super) struct JobTeam(Vec<Arc<SimulatedWorker>>);
 
-impl Team {
+impl JobTeam {
     /// Returns the teams of the first workers, one for each job.
-    pub(super) fn of(workers: &[Arc<Worker>], jobs: usize) -> Vec<Self> {
+    pub(super) fn split_workers(workers: &[Arc<SimulatedWorker>], jobs: usize) -> Vec<Self> {
         workers.chunks_exact(PARTIES).take(jobs).map(|team| Self(team.to_vec())).collect()
     }
 }
@@ -60,10 +60,10 @@ impl Team {
 ///
 /// # Errors
 /// When the server rejects a valid call.
-pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u32) -> Staged<JobId> {
+pub(super) async fn launch(stage: &TestConsortium, number: usize, team: &JobTeam, seconds: u32) -> TestResult<JobId> {
     let [lead, others @ ..] = &*team.0 else { return Err("a job has participants".into()) };
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(EPSILON)?, delta: Delta::new(DELTA)? };
-    let rounds = Rounds {
+    let rounds = ArmRounds {
         rounds: seconds.saturating_add(BEFORE),
         learning_rate: 1e-3,
         evaluate_every: 1,
@@ -71,7 +71,7 @@ pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u
         quorum: QUORUM,
     };
     let first = dataset(stage, lead.dataset()).await?;
-    let mut plan = Plan::new(&format!("Load {number}"), PrivacyUnit::Record, HIDDEN, &first, 1)?;
+    let mut plan = JobPlan::new(&format!("Load {number}"), PrivacyUnit::Record, HIDDEN, &first, 1)?;
     for other in others {
         other.steward().set_budget(other.dataset(), &budget).await?;
         plan = plan.party(other.dataset(), SAMPLING_RATE, NOISE_MULTIPLIER, 1.0)?;
@@ -85,7 +85,7 @@ pub(super) async fn launch(stage: &Stage, number: usize, team: &Team, seconds: u
 }
 
 /// Returns the dataset with this id, from all pages of the list.
-async fn dataset(stage: &Stage, id: DatasetId) -> Staged<Dataset> {
+async fn dataset(stage: &TestConsortium, id: DatasetId) -> TestResult<Dataset> {
     let mut cursor = String::new();
     loop {
         let path = format!("/consortia/{}/datasets?limit=200{cursor}", stage.consortium);
@@ -101,7 +101,7 @@ async fn dataset(stage: &Stage, id: DatasetId) -> Staged<Dataset> {
 ///
 /// # Errors
 /// When a job does not.
-pub(super) async fn have_begun(stage: &Stage, jobs: &[JobId]) -> Staged<()> {
+pub(super) async fn have_begun(stage: &TestConsortium, jobs: &[JobId]) -> TestResult<()> {
     for job in jobs {
         stage.wait_until(*job, PATIENCE, |job| job.summary.rounds_done > 0).await?;
     }
@@ -112,7 +112,7 @@ pub(super) async fn have_begun(stage: &Stage, jobs: &[JobId]) -> Staged<()> {
 ///
 /// # Errors
 /// When the server does not answer.
-pub(super) async fn rounds_done(stage: &Stage, jobs: &[JobId]) -> Staged<u32> {
+pub(super) async fn rounds_done(stage: &TestConsortium, jobs: &[JobId]) -> TestResult<u32> {
     let mut rounds = 0;
     for job in jobs {
         rounds += stage.operator.job(*job).await?.summary.rounds_done;
@@ -122,7 +122,7 @@ pub(super) async fn rounds_done(stage: &Stage, jobs: &[JobId]) -> Staged<u32> {
 
 /// The outcomes of rounds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Deadlines {
+pub(super) struct RoundOutcomes {
     /// The number of closed rounds.
     pub(super) rounds: u32,
     /// The number of participants missing at the close of a round.
@@ -133,21 +133,21 @@ pub(super) struct Deadlines {
 ///
 /// # Errors
 /// When the server does not answer.
-pub(super) async fn deadlines(stage: &Stage, jobs: &[JobId]) -> Staged<Deadlines> {
-    let mut found = Deadlines::default();
+pub(super) async fn deadlines(stage: &TestConsortium, jobs: &[JobId]) -> TestResult<RoundOutcomes> {
+    let mut outcomes = RoundOutcomes::default();
     for job in jobs {
         let mut cursor = String::new();
         loop {
             let page: Page<LogLine> = stage.operator.get(&format!("/jobs/{job}/log?limit=200{cursor}")).await?;
             for line in &page.items {
                 if let LogEvent::Closed { contributors, of, .. } = line.event {
-                    found.rounds += 1;
-                    found.missed += of.saturating_sub(contributors);
+                    outcomes.rounds += 1;
+                    outcomes.missed += of.saturating_sub(contributors);
                 }
             }
             let Some(next) = page.next else { break };
             cursor = format!("&cursor={next}");
         }
     }
-    Ok(found)
+    Ok(outcomes)
 }

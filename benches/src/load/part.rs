@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::stage::Staged;
+use support::stage::TestResult;
 use tokio::task::block_in_place;
 use undertone_api::id::JobId;
 use undertone_api::job::Spec;
@@ -24,8 +24,8 @@ use undertone_worker::gateway::{AverageQuery, Download, OfferedWork};
 use undertone_worker::site::clearance::Clearance;
 
 use super::job;
-use super::record::Record;
-use super::worker::{self, UTTERANCES, Worker, answered, now};
+use super::record::RequestRecord;
+use super::worker::{self, SimulatedWorker, UTTERANCES, now, wait_for_answer};
 
 /// The pause in place of a round's training.
 pub(super) const TRAINING: Duration = Duration::from_secs(2);
@@ -33,10 +33,10 @@ pub(super) const TRAINING: Duration = Duration::from_secs(2);
 const SERIES: &str = "private";
 
 /// A part under its lease.
-struct Part {
-    worker: Arc<Worker>,
+struct LeasedPart {
+    worker: Arc<SimulatedWorker>,
     work: OfferedWork,
-    record: Record,
+    record: RequestRecord,
     job: JobId,
     precision: Precision,
     /// The number of the last line in the job's log.
@@ -44,7 +44,7 @@ struct Part {
 }
 
 /// Works on a part until it ends, or is dropped.
-pub(super) async fn run(worker: Arc<Worker>, work: OfferedWork, record: Record) {
+pub(super) async fn run(worker: Arc<SimulatedWorker>, work: OfferedWork, record: RequestRecord) {
     let ended = tokio::select! {
         ended = rounds(&worker, &work, &record) => ended,
         ended = keep(&worker, &work, &record) => ended,
@@ -55,20 +55,20 @@ pub(super) async fn run(worker: Arc<Worker>, work: OfferedWork, record: Record) 
 }
 
 /// Renews the lease at every third of its duration.
-async fn keep(worker: &Worker, work: &OfferedWork, record: &Record) -> Staged<()> {
+async fn keep(worker: &SimulatedWorker, work: &OfferedWork, record: &RequestRecord) -> TestResult<()> {
     loop {
         tokio::time::sleep(work.lease_time / 3).await;
-        let renewal = answered(record, "Renew", || worker.gateway().renew(&work.lease)).await?;
+        let renewal = wait_for_answer(record, "Renew", || worker.gateway().renew(&work.lease)).await?;
         if !renewal.is_active {
             return Err(renewal.reason.into());
         }
     }
 }
 
-async fn rounds(worker: &Arc<Worker>, work: &OfferedWork, record: &Record) -> Staged<()> {
+async fn rounds(worker: &Arc<SimulatedWorker>, work: &OfferedWork, record: &RequestRecord) -> TestResult<()> {
     let mut session = block_in_place(|| take_up(worker, work))?;
     let all = session.examined().rounds(SERIES).unwrap_or(0);
-    let mut part = Part {
+    let mut part = LeasedPart {
         worker: Arc::clone(worker),
         work: work.clone(),
         record: record.clone(),
@@ -89,7 +89,7 @@ async fn rounds(worker: &Arc<Worker>, work: &OfferedWork, record: &Record) -> St
 }
 
 /// Examines offered work, and takes it up.
-fn take_up(worker: &Worker, work: &OfferedWork) -> Staged<PartSession> {
+fn take_up(worker: &SimulatedWorker, work: &OfferedWork) -> TestResult<PartSession> {
     let job = work.manifest.open::<Manifest>(&worker.config().server_key)?.job;
     match daemon::examine_work(worker.site(), work, job)? {
         WorkExamination::Ready(examined) => {
@@ -105,7 +105,7 @@ fn take_up(worker: &Worker, work: &OfferedWork) -> Staged<PartSession> {
 }
 
 /// Makes a vector as a run does, stores it on the disk, and pays for it.
-fn release(worker: &Worker, session: &mut PartSession, round: u32) -> Staged<()> {
+fn release(worker: &SimulatedWorker, session: &mut PartSession, round: u32) -> TestResult<()> {
     let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
         return Err("it is of another kind".into());
     };
@@ -124,26 +124,26 @@ fn release(worker: &Worker, session: &mut PartSession, round: u32) -> Staged<()>
     Ok(session.pay_vector(worker.site(), SERIES, round, &vector)?)
 }
 
-impl Part {
-    async fn is_closed(&self, round: u32) -> Staged<bool> {
+impl LeasedPart {
+    async fn is_closed(&self, round: u32) -> TestResult<bool> {
         let (gateway, lease, download) = (self.worker.gateway(), &self.work.lease, &Download::default());
         let query = AverageQuery { series: SERIES, round, precision: self.precision, wait: Duration::ZERO };
         let ask = || gateway.average(lease, query, download);
-        Ok(answered(&self.record, "Average without waiting", ask).await?.is_some())
+        Ok(wait_for_answer(&self.record, "Average without waiting", ask).await?.is_some())
     }
 
     /// Sends the stored vector of a round.
-    async fn send(&mut self, session: &PartSession, round: u32) -> Staged<()> {
+    async fn send(&mut self, session: &PartSession, round: u32) -> TestResult<()> {
         let (gateway, lease) = (self.worker.gateway(), &self.work.lease);
         if let Some(asked) = block_in_place(|| session.charge(self.worker.site(), SERIES, round))? {
             let countersign = || gateway.countersign(lease, &asked.receipts);
-            let answer = answered(&self.record, "Countersign", countersign).await?;
+            let answer = wait_for_answer(&self.record, "Countersign", countersign).await?;
             block_in_place(|| session.store_countersignatures(self.worker.site(), &asked, &answer))?;
         }
         let letter = block_in_place(|| session.submission(self.worker.site(), SERIES, round))?;
         self.record.sets_out(self.job, round);
         let submit = || gateway.submit(lease, SERIES, round, &letter.parcel, &letter.receipts);
-        let (countersignatures, event) = match answered(&self.record, "Submit", submit).await {
+        let (countersignatures, event) = match wait_for_answer(&self.record, "Submit", submit).await {
             Ok(sent) => (sent.countersignatures, SiteEvent::Sent { series: 0, round, repeated: sent.is_repeated }),
             // The release stays paid.
             Err(error) if error.code() == Some(Code::RoundClosed) => {
@@ -158,7 +158,7 @@ impl Part {
     }
 
     /// Waits for a round to close, and fetches its mean.
-    async fn fetch(&mut self, round: u32) -> Staged<()> {
+    async fn fetch(&mut self, round: u32) -> TestResult<()> {
         let download = Download::default();
         loop {
             let (gateway, lease) = (self.worker.gateway(), &self.work.lease);

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 /// Prints the progress of a scene, with the seconds since its beginning.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct SceneProgress {
     scene: &'static str,
     began: Instant,
 }
 
-impl Progress {
+impl SceneProgress {
     /// Begins the scene with this name.
-    pub(super) fn of(scene: &'static str) -> Self {
+    pub(super) fn begin(scene: &'static str) -> Self {
         Self { scene, began: Instant::now() }
     }
 

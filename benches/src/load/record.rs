@@ -11,10 +11,10 @@ use undertone_api::id::JobId;
 
 /// The shared record of all requests. Cheap to clone; entries before its beginning are dropped.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Record(Arc<Mutex<Book>>);
+pub(super) struct RequestRecord(Arc<Mutex<RecordBook>>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct RecordBook {
     began: Option<Instant>,
     requests: BTreeMap<&'static str, Vec<f64>>,
     waits: BTreeMap<&'static str, Vec<f64>>,
@@ -27,39 +27,39 @@ struct Book {
 
 /// The records of a measurement; every list is sorted.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
+pub(super) struct RecordSummary {
     /// The duration of the measurement, seconds.
     pub(super) seconds: f64,
-    book: Book,
+    book: RecordBook,
 }
 
 /// The latency of one kind of request, milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Latency {
+pub(super) struct RequestLatency {
     pub(super) count: usize,
     pub(super) median: f64,
     pub(super) p99: f64,
     pub(super) most: f64,
 }
 
-impl Record {
-    fn book(&self) -> MutexGuard<'_, Book> {
+impl RequestRecord {
+    fn book(&self) -> MutexGuard<'_, RecordBook> {
         // Every entry is written as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins the measurement.
     pub(super) fn begin(&self) {
-        *self.book() = Book { began: Some(Instant::now()), ..Book::default() };
+        *self.book() = RecordBook { began: Some(Instant::now()), ..RecordBook::default() };
     }
 
     /// Ends the measurement, and returns its records.
-    pub(super) fn end(&self) -> Summary {
+    pub(super) fn end(&self) -> RecordSummary {
         let mut book = std::mem::take(&mut *self.book());
         for list in book.requests.values_mut().chain(book.waits.values_mut()) {
             list.sort_by(f64::total_cmp);
         }
-        Summary { seconds: book.began.map_or(0.0, |began| began.elapsed().as_secs_f64()), book }
+        RecordSummary { seconds: book.began.map_or(0.0, |began| began.elapsed().as_secs_f64()), book }
     }
 
     /// Makes a request and records its duration.
@@ -107,7 +107,7 @@ impl Record {
     }
 }
 
-impl Record {
+impl RequestRecord {
     /// Records the sending of a round's vector.
     pub(super) fn sets_out(&self, job: JobId, round: u32) {
         self.book().sent.insert((job, round), Instant::now());
@@ -115,9 +115,9 @@ impl Record {
 
     /// Records the arrival of a round's mean at one of its participants.
     pub(super) fn arrives(&self, job: JobId, round: u32) {
-        let sent = self.book().sent.get(&(job, round)).copied();
-        if let Some(sent) = sent {
-            self.waited("the mean of a round, after its last vector set out", sent.elapsed());
+        let start = self.book().sent.get(&(job, round)).copied();
+        if let Some(start) = start {
+            self.waited("the mean of a round, after its last vector set out", start.elapsed());
         }
     }
 }
@@ -126,11 +126,11 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-impl Latency {
+impl RequestLatency {
     /// Computes the latency of a sorted list; `None` when it is empty.
-    fn of(sorted: &[f64]) -> Option<Self> {
+    fn from_sorted(sorted: &[f64]) -> Option<Self> {
         let most = *sorted.last()?;
-        Some(Self { count: sorted.len(), median: at(sorted, 50)?, p99: at(sorted, 99)?, most })
+        Some(Self { count: sorted.len(), median: percentile(sorted, 50)?, p99: percentile(sorted, 99)?, most })
     }
 
     fn figures(&self) -> Value {
@@ -139,12 +139,12 @@ impl Latency {
 }
 
 /// Returns the percentile by nearest rank: the least value that at least `percent` percent of the values do not exceed.
-fn at(sorted: &[f64], percent: usize) -> Option<f64> {
+fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
 }
 
-impl Summary {
+impl RecordSummary {
     /// Returns the number of answered requests.
     pub(super) fn requests(&self) -> usize {
         self.book.requests.values().map(Vec::len).sum()
@@ -166,20 +166,20 @@ impl Summary {
     }
 
     /// Returns every kind of answered request.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, Latency)> {
-        self.book.requests.iter().filter_map(|(kind, list)| Some((*kind, Latency::of(list)?)))
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, RequestLatency)> {
+        self.book.requests.iter().filter_map(|(kind, list)| Some((*kind, RequestLatency::from_sorted(list)?)))
     }
 
     /// Returns the latency of one kind, if there were any requests.
-    pub(super) fn latency(&self, kind: &str) -> Option<Latency> {
-        Latency::of(self.book.requests.get(kind)?)
+    pub(super) fn latency(&self, kind: &str) -> Option<RequestLatency> {
+        RequestLatency::from_sorted(self.book.requests.get(kind)?)
     }
 
     /// Returns the latencies of all kinds of requests, and of all together under `all`.
     pub(super) fn latencies(&self) -> Value {
         let mut together: Vec<f64> = self.book.requests.values().flatten().copied().collect();
         together.sort_by(f64::total_cmp);
-        let all = Latency::of(&together).map(|all| ("all".to_owned(), all.figures()));
+        let all = RequestLatency::from_sorted(&together).map(|all| ("all".to_owned(), all.figures()));
         let kinds = self.kinds().map(|(kind, latency)| (kind.to_owned(), latency.figures()));
         Value::Object(all.into_iter().chain(kinds).collect())
     }
@@ -188,7 +188,9 @@ impl Summary {
     pub(super) fn waits(&self) -> Value {
         let kinds = self.book.waits.iter();
         Value::Object(
-            kinds.filter_map(|(kind, list)| Some(((*kind).to_owned(), Latency::of(list)?.figures()))).collect(),
+            kinds
+                .filter_map(|(kind, list)| Some(((*kind).to_owned(), RequestLatency::from_sorted(list)?.figures())))
+                .collect(),
         )
     }
 }
@@ -197,18 +199,18 @@ impl Summary {
 mod tests {
     use std::time::Duration;
 
-    use super::{Record, at};
+    use super::{RequestRecord, percentile};
 
     #[test]
     fn a_percentile_is_one_of_the_values() {
         let all: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!((at(&all, 50), at(&all, 99)), (Some(100.0), Some(198.0)));
-        assert_eq!((at(&[7.0], 50), at(&[7.0], 99), at(&[], 50)), (Some(7.0), Some(7.0), None));
+        assert_eq!((percentile(&all, 50), percentile(&all, 99)), (Some(100.0), Some(198.0)));
+        assert_eq!((percentile(&[7.0], 50), percentile(&[7.0], 99), percentile(&[], 50)), (Some(7.0), Some(7.0), None));
     }
 
     #[test]
     fn what_comes_before_the_measurement_is_forgotten() {
-        let record = Record::default();
+        let record = RequestRecord::default();
         record.took("one", Duration::from_secs(9));
         record.failed("one", &"early");
         record.begin();

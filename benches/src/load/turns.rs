@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 
 /// The transactions of all servers until a moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Turns(BTreeMap<String, Turn>);
+pub(super) struct WriterTurns(BTreeMap<String, TransactionTotals>);
 
 /// All transactions of one name together.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Turn {
+struct TransactionTotals {
     count: f64,
     statements: f64,
     /// Seconds before their turns.
@@ -22,12 +22,12 @@ struct Turn {
     held: f64,
 }
 
-impl Turns {
+impl WriterTurns {
     /// Reads the counts of the servers at these ports.
     ///
     /// # Errors
     /// When a server does not answer.
-    pub(super) async fn now(ports: &[u16]) -> Staged<Self> {
+    pub(super) async fn now(ports: &[u16]) -> TestResult<Self> {
         let mut all = Self::default();
         for port in ports {
             let answer = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await?.error_for_status()?;
@@ -59,9 +59,9 @@ impl Turns {
 
     /// Returns the transactions since an earlier moment.
     pub(super) fn since(&self, earlier: &Self) -> Self {
-        let since = |(name, now): (&String, &Turn)| {
+        let since = |(name, now): (&String, &TransactionTotals)| {
             let then = earlier.0.get(name).copied().unwrap_or_default();
-            let turn = Turn {
+            let turn = TransactionTotals {
                 count: now.count - then.count,
                 statements: now.statements - then.statements,
                 waited: now.waited - then.waited,
@@ -76,7 +76,7 @@ impl Turns {
     pub(super) fn figures(&self, within: f64) -> Value {
         let mut turns: Vec<_> = self.0.iter().collect();
         turns.sort_by(|(_, one), (_, other)| other.held.total_cmp(&one.held));
-        let figures = |(name, turn): (&String, &Turn)| {
+        let figures = |(name, turn): (&String, &TransactionTotals)| {
             json!({
                 "name": name, "count": turn.count, "per_second": turn.count / within, "share_of_time": turn.held / within,
                 "statements": turn.statements / turn.count, "waited_milliseconds": 1000.0 * turn.waited / turn.count,
@@ -89,7 +89,7 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
-    use super::Turns;
+    use super::WriterTurns;
 
     const BEFORE: &str = "# TYPE undertone_transaction_wait_seconds histogram\n\
         undertone_transaction_wait_seconds_sum{name=\"renew lease\"} 0.5\n\
@@ -105,8 +105,8 @@ mod tests {
         undertone_rounds_open 7\n# EOF\n";
 
     #[test]
-    fn transactions_are_told_by_name_since_a_moment_and_the_longest_first() {
-        let (mut before, mut after) = (Turns::default(), Turns::default());
+    fn transaction_totals_since_start_are_sorted_by_time() {
+        let (mut before, mut after) = (WriterTurns::default(), WriterTurns::default());
         before.add(BEFORE);
         after.add(AFTER);
         let figures = after.since(&before).figures(2.0);
@@ -118,6 +118,6 @@ mod tests {
         let of = |what: &str| renewals[what].as_f64();
         assert_eq!((of("count"), of("statements"), of("share_of_time")), (Some(2.0), Some(2.0), Some(0.25)));
         assert_eq!((of("waited_milliseconds"), of("held_milliseconds")), (Some(125.0), Some(250.0)));
-        assert_eq!(after.since(&after), Turns::default());
+        assert_eq!(after.since(&after), WriterTurns::default());
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 
 /// The clock ticks per second, as Linux reports them to every program.
 const TICKS: f64 = 100.0;
@@ -14,19 +14,19 @@ const USER: usize = 11;
 
 /// The memory of a process, bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Memory {
+pub(super) struct ProcessMemory {
     /// The peak resident size.
     most: u64,
     /// The present resident size.
     now: u64,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// Reads the memory of a running process.
     ///
     /// # Errors
     /// When it has ended, or the system does not report it.
-    pub(super) fn of(process: u32) -> Staged<Self> {
+    pub(super) fn read(process: u32) -> TestResult<Self> {
         let text = fs::read_to_string(format!("/proc/{process}/status"))?;
         Ok(Self { most: kilobytes(&text, "VmHWM:")? * 1024, now: kilobytes(&text, "VmRSS:")? * 1024 })
     }
@@ -41,7 +41,7 @@ impl Memory {
     }
 }
 
-fn kilobytes(text: &str, name: &str) -> Staged<u64> {
+fn kilobytes(text: &str, name: &str) -> TestResult<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next()).ok_or_else(|| format!("no {name} in status"))?;
     Ok(number.parse()?)
@@ -49,18 +49,18 @@ fn kilobytes(text: &str, name: &str) -> Staged<u64> {
 
 /// Processor time used until a moment, seconds.
 #[derive(Debug, Clone)]
-pub(super) struct Processors {
+pub(super) struct ProcessorTime {
     servers: Vec<f64>,
     generator: f64,
 }
 
-impl Processors {
+impl ProcessorTime {
     /// Reads the processor time of these servers, and of this process.
     ///
     /// # Errors
     /// When one has ended, or the system does not report it.
-    pub(super) fn now(servers: &[u32]) -> Staged<Self> {
-        let servers = servers.iter().map(|process| seconds(&process.to_string())).collect::<Staged<Vec<_>>>()?;
+    pub(super) fn now(servers: &[u32]) -> TestResult<Self> {
+        let servers = servers.iter().map(|process| seconds(&process.to_string())).collect::<TestResult<Vec<_>>>()?;
         Ok(Self { servers, generator: seconds("self")? })
     }
 
@@ -82,7 +82,7 @@ impl Processors {
     }
 }
 
-fn seconds(process: &str) -> Staged<f64> {
+fn seconds(process: &str) -> TestResult<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The program's name is in parentheses and may contain any character.
     let (_, rest) = text.rsplit_once(')').ok_or("no name in stat")?;
@@ -93,16 +93,19 @@ fn seconds(process: &str) -> Staged<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Memory, Processors};
+    use super::{ProcessMemory, ProcessorTime};
 
     #[test]
     fn a_process_has_memory_and_its_time_does_not_go_backwards() {
         let own = std::process::id();
-        let memory = Memory::of(own).expect("this process runs");
+        let memory = ProcessMemory::read(own).expect("this process runs");
         assert!(memory.most >= memory.now && memory.now > 0, "{memory:?}");
-        let before = Processors::now(&[own]).expect("this process runs");
-        let spent = Processors::now(&[own]).expect("this process runs").since(&before);
+        let before = ProcessorTime::now(&[own]).expect("this process runs");
+        let spent = ProcessorTime::now(&[own]).expect("this process runs").since(&before);
         assert!(spent.generator >= 0.0 && spent.servers.len() == 1, "{spent:?}");
-        assert!(Memory::of(u32::MAX).is_err() && Processors::now(&[u32::MAX]).is_err(), "nobody has this number");
+        assert!(
+            ProcessMemory::read(u32::MAX).is_err() && ProcessorTime::now(&[u32::MAX]).is_err(),
+            "nobody has this number"
+        );
     }
 }

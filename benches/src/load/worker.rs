@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::client::Client;
-use support::stage::Staged;
+use support::client::TestClient;
+use support::stage::TestResult;
 use time::OffsetDateTime;
 use tokio::task::{JoinSet, block_in_place};
 use undertone_api::dataset::{Visibility, usual_units};
@@ -28,7 +28,7 @@ use undertone_worker::site::witness::{WitnessVerdict, judge, question, record_co
 use undertone_worker::speech::dataset::layout::VERSION;
 use undertone_worker::speech::dataset::{Meta, SplitCounts};
 
-use super::record::Record;
+use super::record::RequestRecord;
 use super::{job, part};
 
 /// The time that the server may wait for an offer, as in the daemon.
@@ -39,11 +39,11 @@ pub(super) const AGAIN: Duration = Duration::from_millis(200);
 pub(super) const UTTERANCES: usize = 480;
 
 /// A simulated worker. Dropping it leaves its site as a crash would.
-pub(super) struct Worker {
+pub(super) struct SimulatedWorker {
     site: Site,
     gateway: Gateway,
     config: Config,
-    steward: Client,
+    steward: TestClient,
     dataset: DatasetId,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Worker {
 ///
 /// # Errors
 /// When the server rejects it, or the disk fails.
-pub(super) async fn enrol(root: &Path, token: &str) -> Staged<()> {
+pub(super) async fn enrol(root: &Path, token: &str) -> TestResult<()> {
     let folder = Folder::new(root);
     cli::enroll(&folder, token).await?;
     // The server is measured, so stewards sign nothing, and the sites trust its statements.
@@ -62,7 +62,7 @@ pub(super) async fn enrol(root: &Path, token: &str) -> Staged<()> {
     Ok(())
 }
 
-impl Worker {
+impl SimulatedWorker {
     /// Opens the enrolled site at `root`, connects it to its server by way of `server`, and registers a dataset of this
     /// name; `steward` decides about it.
     ///
@@ -71,10 +71,10 @@ impl Worker {
     pub(super) async fn open(
         root: &Path,
         server: &ServerEndpoint,
-        steward: Client,
+        steward: TestClient,
         name: &str,
         public: bool,
-    ) -> Staged<Self> {
+    ) -> TestResult<Self> {
         let folder = Folder::new(root);
         let config = Config { server: server.clone(), ..Config::load(&folder)? };
         describe(&folder.dataset(name)?, name)?;
@@ -83,8 +83,8 @@ impl Worker {
         }
         let gateway = Gateway::for_site(&config, &folder, SiteKey::load(&folder.key())?)?;
         let site = Site::open(folder, &config, clock::system())?;
-        let found = site.find_datasets()?;
-        let [local] = &*found else { return Err("a simulated site has one dataset".into()) };
+        let datasets = site.find_datasets()?;
+        let [local] = &*datasets else { return Err("a simulated site has one dataset".into()) };
         let dataset = gateway.register(&local.registration()).await?;
         note_registered(site.store(), &local.name, dataset)?;
         // Read again, now with its id.
@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Returns the client of the dataset's steward.
-    pub(super) const fn steward(&self) -> &Client {
+    pub(super) const fn steward(&self) -> &TestClient {
         &self.steward
     }
 
@@ -119,7 +119,7 @@ impl Worker {
 
     /// Runs as a daemon until dropped: requests proofs from the server's log, waits for offers, answers them, and takes
     /// part.
-    pub(super) async fn live(self: Arc<Self>, record: Record) {
+    pub(super) async fn live(self: Arc<Self>, record: RequestRecord) {
         // Its parts end with it.
         let mut parts = JoinSet::new();
         let (mut known, mut leases) = (HashSet::<String>::new(), Vec::<String>::new());
@@ -129,7 +129,7 @@ impl Worker {
         loop {
             let decided: Vec<String> = known.iter().cloned().collect();
             let began = Instant::now();
-            let seen: Staged<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
+            let outcome: TestResult<()> = match self.gateway.next_offer(WAIT, &decided, &leases).await {
                 Ok(ServerOffer::Nothing) => {
                     let late = began.elapsed().saturating_sub(WAIT);
                     record.waited("NextOffer without an offer, beyond the wait asked for", late);
@@ -146,7 +146,7 @@ impl Worker {
                 }
                 Err(error) => Err(error.into()),
             };
-            if let Err(error) = seen {
+            if let Err(error) = outcome {
                 record.failed("an offer", &error);
                 tokio::time::sleep(AGAIN).await;
             }
@@ -155,16 +155,16 @@ impl Worker {
     }
 
     /// Makes the daemon's requests before its first offer.
-    async fn arrive(&self, record: &Record) -> Staged<()> {
-        answered(record, "Receipts", || self.gateway.receipts(0)).await?;
+    async fn arrive(&self, record: &RequestRecord) -> TestResult<()> {
+        wait_for_answer(record, "Receipts", || self.gateway.receipts(0)).await?;
         self.prove(record).await
     }
 
     /// Considers a proposal by policy and ledger, and sends the decision.
-    async fn answer(&self, record: &Record, manifest: &Signed, dataset: DatasetId) -> Staged<()> {
+    async fn answer(&self, record: &RequestRecord, manifest: &Signed, dataset: DatasetId) -> TestResult<()> {
         block_in_place(|| daemon::consider(&self.site, manifest, dataset))?;
         for (decided, signed) in block_in_place(|| daemon::pending_decisions(&self.site))? {
-            answered(record, "Decide", || self.gateway.decide(&signed)).await?;
+            wait_for_answer(record, "Decide", || self.gateway.decide(&signed)).await?;
             block_in_place(|| daemon::acknowledge(&self.site, &decided))?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Worker {
     ///
     /// # Errors
     /// When the server contradicts itself or the disk fails.
-    pub(super) async fn attest(&self, record: &Record, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
+    pub(super) async fn attest(&self, record: &RequestRecord, receipts: &[Signed], said: &[Signed]) -> TestResult<()> {
         let (store, key) = (self.site.store(), &self.config.server_key);
         if let Some(contradiction) = block_in_place(|| record_countersignatures(store, key, receipts, said, now()))? {
             return Err(contradiction.into());
@@ -183,13 +183,13 @@ impl Worker {
     }
 
     /// Requests proofs until every receipt at the server is proved.
-    async fn prove(&self, record: &Record) -> Staged<()> {
+    async fn prove(&self, record: &RequestRecord) -> TestResult<()> {
         let (store, key) = (self.site.store(), &self.config.server_key);
         loop {
-            let asked = block_in_place(|| question(store))?;
-            let (head, numbers) = (asked.known.as_ref(), asked.numbers());
-            let answer = answered(record, "Witness", || self.gateway.witness(head, &numbers, None)).await?;
-            match block_in_place(|| judge(store, key, &asked, &answer, now()))? {
+            let request = block_in_place(|| question(store))?;
+            let (head, numbers) = (request.known.as_ref(), request.numbers());
+            let answer = wait_for_answer(record, "Witness", || self.gateway.witness(head, &numbers, None)).await?;
+            match block_in_place(|| judge(store, key, &request, &answer, now()))? {
                 WitnessVerdict::Holds(proved) if proved < MOST_RECEIPTS => return Ok(()),
                 WitnessVerdict::Holds(_) => {}
                 WitnessVerdict::Contradicts(contradiction) => return Err(contradiction.into()),
@@ -207,8 +207,8 @@ pub(super) fn now() -> OffsetDateTime {
 ///
 /// # Errors
 /// The first error that no further attempt can resolve.
-pub(super) async fn answered<T, F: Future<Output = Result<T, GatewayError>>>(
-    record: &Record,
+pub(super) async fn wait_for_answer<T, F: Future<Output = Result<T, GatewayError>>>(
+    record: &RequestRecord,
     kind: &'static str,
     call: impl Fn() -> F,
 ) -> Result<T, GatewayError> {
@@ -221,7 +221,7 @@ pub(super) async fn answered<T, F: Future<Output = Result<T, GatewayError>>>(
 }
 
 /// Writes a description, which is all that a site's own modules read of a dataset.
-fn describe(at: &Path, name: &str) -> Staged<()> {
+fn describe(at: &Path, name: &str) -> TestResult<()> {
     fs::create_dir_all(at)?;
     let counts = SplitCounts { utterances: UTTERANCES, speakers: 48, frames: UTTERANCES as u64, users: 0 };
     let meta = Meta {

@@ -21,12 +21,12 @@ pub(super) fn seconds(clients: usize, bytes: usize, rounds: usize) -> io::Result
         lines.push((near, far));
     }
     let payload = vec![7; bytes];
-    let mut taken: Vec<Vec<u8>> = vec![vec![0; bytes]; clients];
+    let mut buffers: Vec<Vec<u8>> = vec![vec![0; bytes]; clients];
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         let began = Instant::now();
-        carry(lines.iter().map(|(near, far)| (near, far)), &payload, &mut taken)?;
-        carry(lines.iter().map(|(near, far)| (far, near)), &payload, &mut taken)?;
+        carry(lines.iter().map(|(near, far)| (near, far)), &payload, &mut buffers)?;
+        carry(lines.iter().map(|(near, far)| (far, near)), &payload, &mut buffers)?;
         times.push(began.elapsed().as_secs_f64());
     }
     Ok(times)

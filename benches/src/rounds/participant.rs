@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::stage::{self, Staged};
+use support::stage::{self, TestResult};
 use tokio::runtime::Handle;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// An open site with one dataset.
-pub(super) struct Opened {
+pub(super) struct OpenSite {
     site: Site,
     gateway: Gateway,
     config: Config,
@@ -43,15 +43,15 @@ pub(super) struct Opened {
 }
 
 /// A site with a running job.
-pub(super) struct Participant {
-    opened: Opened,
+pub(super) struct RoundParticipant {
+    opened: OpenSite,
     session: PartSession,
     lease: String,
 }
 
 /// The times of the steps of a participant's round, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Steps {
+pub(super) struct StepTimes {
     pub(super) ask: f64,
     pub(super) clear: f64,
     pub(super) pay: f64,
@@ -62,15 +62,15 @@ pub(super) struct Steps {
 }
 
 /// The result of a participant's round.
-pub(super) struct Done {
-    pub(super) steps: Steps,
+pub(super) struct RoundResult {
+    pub(super) steps: StepTimes,
     pub(super) average: RoundAverage,
     pub(super) sent_bytes: usize,
 }
 
-impl Opened {
+impl OpenSite {
     /// Opens an enrolled site, writes a description of a dataset, and registers it; only the description is read here.
-    pub(super) async fn open(enrolled: &stage::Site, name: &str, visibility: Visibility) -> Staged<Self> {
+    pub(super) async fn open(enrolled: &stage::TestSite, name: &str, visibility: Visibility) -> TestResult<Self> {
         let folder = Folder::new(enrolled.folder());
         let at = folder.dataset(name)?;
         std::fs::create_dir_all(&at)?;
@@ -89,7 +89,7 @@ impl Opened {
     }
 
     /// Waits for the site's part in the job, and takes it up.
-    pub(super) async fn take_up(self, job: JobId) -> Staged<Participant> {
+    pub(super) async fn take_up(self, job: JobId) -> TestResult<RoundParticipant> {
         let deadline = Instant::now() + PATIENCE;
         let mut decided = Vec::new();
         while Instant::now() < deadline {
@@ -109,7 +109,7 @@ impl Opened {
         Err("the server offers no work".into())
     }
 
-    fn begin(self, job: JobId, work: OfferedWork) -> Staged<Participant> {
+    fn begin(self, job: JobId, work: OfferedWork) -> TestResult<RoundParticipant> {
         let examined = match daemon::examine_work(&self.site, &work, job)? {
             WorkExamination::Ready(examined) => examined,
             WorkExamination::Refused(reason) | WorkExamination::Foreign(reason) => return Err(reason.into()),
@@ -119,13 +119,13 @@ impl Opened {
             return Err(format!("the site does not take the work up: {outcome:?}").into());
         }
         let session = PartSession::new(&self.site, *examined)?;
-        Ok(Participant { opened: self, session, lease: work.lease })
+        Ok(RoundParticipant { opened: self, session, lease: work.lease })
     }
 }
 
-impl Participant {
+impl RoundParticipant {
     /// Renews its lease.
-    pub(super) async fn renew(&self) -> Staged<()> {
+    pub(super) async fn renew(&self) -> TestResult<()> {
         if self.opened.gateway.renew(&self.lease).await?.is_active {
             Ok(())
         } else {
@@ -134,10 +134,10 @@ impl Participant {
     }
 
     /// Runs one round, on a thread of its own as a run does.
-    pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> Staged<Done> {
+    pub(super) fn round(&mut self, handle: &Handle, round: u32, vector: Vec<f32>) -> TestResult<RoundResult> {
         let Self { opened, session, lease } = self;
-        let Opened { site, gateway, .. } = &*opened;
-        let mut watch = Watch(Instant::now());
+        let OpenSite { site, gateway, .. } = &*opened;
+        let mut watch = LapTimer(Instant::now());
         if session.past(site, SERIES, round)? != RoundProgress::Untouched {
             return Err(format!("round {round} was played before").into());
         }
@@ -152,9 +152,9 @@ impl Participant {
         let clear = watch.lap();
         session.pay_vector(site, SERIES, round, &Outgoing::exact(vector, clearance)?)?;
         let pay = watch.lap();
-        if let Some(asked) = session.charge(site, SERIES, round)? {
-            let answer = handle.block_on(gateway.countersign(lease, &asked.receipts))?;
-            session.store_countersignatures(site, &asked, &answer)?;
+        if let Some(request) = session.charge(site, SERIES, round)? {
+            let answer = handle.block_on(gateway.countersign(lease, &request.receipts))?;
+            session.store_countersignatures(site, &request, &answer)?;
         }
         let countersign = watch.lap();
         let letter = session.submission(site, SERIES, round)?;
@@ -173,14 +173,14 @@ impl Participant {
                 return Err(format!("round {round} is not closed").into());
             }
         };
-        let steps = Steps { ask, clear, pay, countersign, send, note, fetch: watch.lap() };
-        Ok(Done { steps, average, sent_bytes: letter.parcel.bytes.len() })
+        let steps = StepTimes { ask, clear, pay, countersign, send, note, fetch: watch.lap() };
+        Ok(RoundResult { steps, average, sent_bytes: letter.parcel.bytes.len() })
     }
 }
 
-impl Opened {
+impl OpenSite {
     /// Stores the server's countersignatures, and requests proofs that the receipts are in its log.
-    fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> Staged<()> {
+    fn hold_to_its_log(&self, handle: &Handle, receipts: &[Signed], said: &[Signed]) -> TestResult<()> {
         let (store, key, now) = (self.site.store(), &self.config.server_key, || (self.clock)());
         if let Some(wrong) = witness::record_countersignatures(store, key, receipts, said, now())? {
             return Err(wrong.into());
@@ -195,9 +195,9 @@ impl Opened {
 }
 
 /// Returns the seconds since its last call.
-struct Watch(Instant);
+struct LapTimer(Instant);
 
-impl Watch {
+impl LapTimer {
     fn lap(&mut self) -> f64 {
         let now = Instant::now();
         let seconds = (now - self.0).as_secs_f64();

@@ -8,11 +8,11 @@ use serde_json::Value;
 use support::port;
 use tempfile::TempDir;
 
-use super::Round;
+use super::RoundTime;
 
 const SCRIPT: &str = include_str!("../../peers/rounds.py");
 
-pub(super) struct Peer {
+pub(super) struct RoundPeer {
     python: PathBuf,
     /// The folder of the script, which its server starts again for every client.
     folder: TempDir,
@@ -20,7 +20,7 @@ pub(super) struct Peer {
     pub(super) versions: Value,
 }
 
-impl Peer {
+impl RoundPeer {
     pub(super) fn find() -> Result<Self, Box<dyn Error>> {
         let python = std::env::var_os("UNDERTONE_PEER")
             .ok_or("UNDERTONE_PEER names no Python with flwr: run `make bench NAME=rounds`")?;
@@ -31,7 +31,12 @@ impl Peer {
     }
 
     /// Runs so many rounds of so many clients, after one round that is not measured.
-    pub(super) fn measure(&self, clients: usize, numbers: usize, rounds: usize) -> Result<Vec<Round>, Box<dyn Error>> {
+    pub(super) fn measure(
+        &self,
+        clients: usize,
+        numbers: usize,
+        rounds: usize,
+    ) -> Result<Vec<RoundTime>, Box<dyn Error>> {
         let settings = [usize::from(port::free()?), clients, numbers, rounds + 1].map(|number| number.to_string());
         let answer = self.ask(&[&["serve".to_owned()], settings.as_slice()].concat())?;
         let played = answer["rounds"].as_array().ok_or_else(|| format!("the peer said {answer}"))?;
@@ -42,8 +47,8 @@ impl Peer {
         played
             .iter()
             .skip(1)
-            .map(|round| -> Result<Round, Box<dyn Error>> {
-                Ok(Round { wall: number(round, "seconds")?, computing: number(round, "computing")? })
+            .map(|round| -> Result<RoundTime, Box<dyn Error>> {
+                Ok(RoundTime { wall: number(round, "seconds")?, computing: number(round, "computing")? })
             })
             .collect()
     }

@@ -4,50 +4,50 @@
 use std::thread;
 use std::time::Instant;
 
-use support::stage::{Database, Plan, Rounds, Stage, Staged};
+use support::stage::{ArmRounds, JobPlan, TestConsortium, TestDatabase, TestResult};
 use tokio::runtime::Runtime;
 use undertone_api::dataset::Visibility;
 use undertone_privacy::PrivacyUnit;
 
-use super::participant::{Done, Opened, Participant, Steps};
+use super::participant::{OpenSite, RoundParticipant, RoundResult, StepTimes};
 use super::{HIDDEN, NUMBERS};
 
 /// The time that a round waits for all participants: longer than any round lasts.
 const DEADLINE_SECONDS: u32 = 3600;
 
 /// The server, the sites, and their vector.
-pub(super) struct Scene {
-    participants: Vec<Participant>,
+pub(super) struct RoundScene {
+    participants: Vec<RoundParticipant>,
     vector: Vec<f32>,
     // Dropped after the participants, which use its folders and server.
-    _stage: Stage,
+    _stage: TestConsortium,
     runtime: Runtime,
 }
 
 /// The measurement of a round.
-pub(super) struct Played {
+pub(super) struct RoundMeasurement {
     /// From the beginning until all participants have the mean.
     pub(super) seconds: f64,
     /// The mean of all participants' steps.
-    pub(super) steps: Steps,
+    pub(super) steps: StepTimes,
     /// The bytes that one of them sent, without receipts.
     pub(super) sent_bytes: usize,
 }
 
-impl Scene {
+impl RoundScene {
     /// Sets up so many participants on a job of so many rounds and one more, which stays open, because otherwise the
     /// job would end.
     ///
     /// # Errors
     /// Any step that does not work as documented.
-    pub(super) fn set(participants: usize, rounds: usize) -> Staged<Self> {
+    pub(super) fn set(participants: usize, rounds: usize) -> TestResult<Self> {
         let runtime = Runtime::new()?;
         let names: Vec<String> = (1..=participants).map(|number| format!("Site {number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (stage, participants) = runtime.block_on(async {
-            let stage = Stage::set(Database::Sqlite, &names).await?;
-            let participants = Box::pin(at_work(&stage, u32::try_from(rounds)? + 1)).await?;
-            Staged::Ok((stage, participants))
+            let stage = TestConsortium::set(TestDatabase::Sqlite, &names).await?;
+            let participants = Box::pin(start_participants(&stage, u32::try_from(rounds)? + 1)).await?;
+            TestResult::Ok((stage, participants))
         })?;
         Ok(Self { participants, vector: noise(NUMBERS), _stage: stage, runtime })
     }
@@ -56,32 +56,35 @@ impl Scene {
     ///
     /// # Errors
     /// When a participant fails, or the mean differs from the sent vectors' mean.
-    pub(super) fn round(&mut self, number: u32) -> Staged<Played> {
+    pub(super) fn round(&mut self, number: u32) -> TestResult<RoundMeasurement> {
         self.runtime.block_on(async {
             for participant in &self.participants {
                 participant.renew().await?;
             }
-            Staged::Ok(())
+            TestResult::Ok(())
         })?;
         let vectors = vec![self.vector.clone(); self.participants.len()];
         let handle = self.runtime.handle();
         let began = Instant::now();
-        let done = thread::scope(|scope| {
+        let results = thread::scope(|scope| {
             let runs: Vec<_> = self
                 .participants
                 .iter_mut()
                 .zip(vectors)
                 .map(|(participant, vector)| scope.spawn(move || participant.round(handle, number, vector)))
                 .collect();
-            let ended = runs.into_iter().map(|run| -> Staged<Done> { run.join().map_err(|_| "a participant died")? });
-            ended.collect::<Staged<Vec<_>>>()
+            let ended = runs
+                .into_iter()
+                .map(|run| -> TestResult<RoundResult> { run.join().map_err(|_| "a participant died")? });
+            ended.collect::<TestResult<Vec<_>>>()
         })?;
         let seconds = began.elapsed().as_secs_f64();
-        for one in &done {
-            self.check(one, done.len())?;
+        for one in &results {
+            self.check(one, results.len())?;
         }
-        let mean = |of: fn(&Steps) -> f64| done.iter().map(|one| of(&one.steps)).sum::<f64>() / done.len() as f64;
-        let steps = Steps {
+        let mean =
+            |of: fn(&StepTimes) -> f64| results.iter().map(|one| of(&one.steps)).sum::<f64>() / results.len() as f64;
+        let steps = StepTimes {
             ask: mean(|steps| steps.ask),
             clear: mean(|steps| steps.clear),
             pay: mean(|steps| steps.pay),
@@ -90,13 +93,13 @@ impl Scene {
             note: mean(|steps| steps.note),
             fetch: mean(|steps| steps.fetch),
         };
-        let sent_bytes = done.first().map_or(0, |one| one.sent_bytes);
-        Ok(Played { seconds, steps, sent_bytes })
+        let sent_bytes = results.first().map_or(0, |one| one.sent_bytes);
+        Ok(RoundMeasurement { seconds, steps, sent_bytes })
     }
 
     /// Checks the mean: all have sent the same vector, so the mean equals it.
-    fn check(&self, done: &Done, participants: usize) -> Staged<()> {
-        let (mean, contributors) = (&done.average.mean, done.average.contributors);
+    fn check(&self, result: &RoundResult, participants: usize) -> TestResult<()> {
+        let (mean, contributors) = (&result.average.mean, result.average.contributors);
         let near = |(mean, sent): (&f32, &f32)| (mean - sent).abs() <= 1e-5;
         if contributors as usize != participants || mean.len() != NUMBERS || !mean.iter().zip(&self.vector).all(near) {
             return Err(format!("the mean of {contributors} is not that of what {participants} sent").into());
@@ -106,22 +109,23 @@ impl Scene {
 }
 
 /// Opens every site, proposes the job, approves it, and takes it up everywhere.
-async fn at_work(stage: &Stage, rounds: u32) -> Staged<Vec<Participant>> {
+async fn start_participants(stage: &TestConsortium, rounds: u32) -> TestResult<Vec<RoundParticipant>> {
     let mut opened = Vec::new();
     for (number, site) in stage.sites.iter().enumerate() {
         let (name, visibility) = match number {
             0 => ("lead".to_owned(), Visibility::Public),
             _ => (format!("open-{number}"), Visibility::Open),
         };
-        opened.push(Opened::open(site, &name, visibility).await?);
+        opened.push(OpenSite::open(site, &name, visibility).await?);
     }
     let lead = stage.dataset("lead").await?;
-    let mut plan = Plan::new("Rounds", PrivacyUnit::Record, u32::try_from(HIDDEN)?, &lead, 1)?.test("lead", lead.id);
+    let mut plan = JobPlan::new("Rounds", PrivacyUnit::Record, u32::try_from(HIDDEN)?, &lead, 1)?.test("lead", lead.id);
     for site in opened.iter().skip(1) {
         plan = plan.public_party(site.dataset, 0.1)?;
     }
     let quorum = u32::try_from(opened.len())?;
-    let rounds = Rounds { rounds, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: DEADLINE_SECONDS, quorum };
+    let rounds =
+        ArmRounds { rounds, learning_rate: 1e-3, evaluate_every: 1, deadline_seconds: DEADLINE_SECONDS, quorum };
     let job = stage.operator.propose(stage.consortium, &plan.open(rounds).job()).await?.summary.id;
     for (site, opened) in stage.sites.iter().zip(&opened).skip(1) {
         site.client.approve(job, opened.dataset).await?;

@@ -3,23 +3,23 @@
 /// Guesses for every round whether the speaker was drawn, by the threshold that is best for the rounds of the other
 /// parity.
 pub(super) fn guesses(times: &[f64], drawn: &[bool]) -> Vec<bool> {
-    let rules: Vec<Rule> =
-        [0, 1].map(|parity| Rule::learn(&of_parity(times, parity), &of_parity(drawn, parity))).into();
+    let rules: Vec<ThresholdRule> =
+        [0, 1].map(|parity| ThresholdRule::learn(&select_parity(times, parity), &select_parity(drawn, parity))).into();
     times.iter().enumerate().map(|(round, time)| rules[(round + 1) % 2].guess(*time)).collect()
 }
 
-fn of_parity<T: Copy>(all: &[T], parity: usize) -> Vec<T> {
+fn select_parity<T: Copy>(all: &[T], parity: usize) -> Vec<T> {
     all.iter().copied().skip(parity).step_by(2).collect()
 }
 
 /// A rule: times of at least `threshold` mean `above`, others the opposite.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Rule {
+struct ThresholdRule {
     threshold: f64,
     above: bool,
 }
 
-impl Rule {
+impl ThresholdRule {
     /// Returns the rule with the most correct guesses.
     fn learn(times: &[f64], drawn: &[bool]) -> Self {
         let mut best = (0, Self { threshold: f64::NEG_INFINITY, above: true });

@@ -50,7 +50,7 @@ pub(super) struct PlayedRound {
 }
 
 /// A completed job.
-pub(super) struct Played {
+pub(super) struct TimedJob {
     pub(super) rounds: Vec<PlayedRound>,
     /// From the opening of the first round to the last mean, seconds.
     pub(super) seconds: f64,
@@ -63,7 +63,7 @@ pub(super) struct Played {
 }
 
 /// The participant.
-pub(super) struct Participant {
+pub(super) struct TimedParticipant {
     manifest: Manifest,
     folder: PathBuf,
     data: PathBuf,
@@ -81,7 +81,7 @@ pub(super) struct Participant {
     measuring: Duration,
 }
 
-impl Participant {
+impl TimedParticipant {
     pub(super) fn new(
         folder: &Path,
         data: &Path,
@@ -116,11 +116,11 @@ impl Participant {
     }
 
     /// Runs all rounds.
-    pub(super) fn play(mut self) -> Result<Played, Box<dyn std::error::Error>> {
+    pub(super) fn play(mut self) -> Result<TimedJob, Box<dyn std::error::Error>> {
         let AnySpec::DpSgd(spec) = self.manifest.spec.clone() else { return Err("the job is of another kind".into()) };
         dp_sgd::run(&spec, &mut self)?;
         let period = self.clock.as_ref().and_then(ReleaseClock::period);
-        Ok(Played {
+        Ok(TimedJob {
             seconds: self.began.elapsed().as_secs_f64(),
             period_seconds: period.map(ReleasePeriod::as_seconds),
             late: self.clock.as_ref().map_or(0, |clock| clock.record().late),
@@ -130,7 +130,7 @@ impl Participant {
     }
 }
 
-impl RunContext for Participant {
+impl RunContext for TimedParticipant {
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -187,7 +187,7 @@ impl RunContext for Participant {
     }
 }
 
-impl Averaging for Participant {
+impl Averaging for TimedParticipant {
     fn longest_unit(&self, _: PrivacyUnit) -> Option<usize> {
         UnitLength::try_from(LONGEST_SECONDS).ok().map(UnitLength::frames)
     }
@@ -232,7 +232,7 @@ impl Averaging for Participant {
     }
 }
 
-impl Artifacts for Participant {
+impl Artifacts for TimedParticipant {
     fn put_file(&mut self, _: &str, _: Vec<u8>) -> Result<(), RunError> {
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::json;
-use support::clouds::{Cloud, Ear, KEY, Received};
-use support::stage::Staged;
+use support::clouds::{CloudRequest, Ear, FakeCloud, KEY};
+use support::stage::TestResult;
 use tokio_util::sync::CancellationToken;
 use undertone_worker::site::clearance::{Clearance, DepartureProof, PublicProof};
 use undertone_worker::site::clock::system;
@@ -28,35 +28,35 @@ const POLICY: &str = "[jobs]\nkinds = [\"transcription\"]\nleast_noise_multiplie
 ///
 /// # Errors
 /// When a thread fails.
-pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> Staged<Vec<Recognition>> {
+pub(super) async fn hear(ear: &Ear, files: &[Vec<u8>], at_once: usize) -> TestResult<Vec<Recognition>> {
     let hearing = files.iter().cloned().map(|file| {
         let ear = Arc::clone(ear);
         tokio::task::spawn_blocking(move || ear(&file))
     });
     let words = |(text, start, end)| TimedWord { text, start, end, confidence: None };
-    let heard = stream::iter(hearing)
+    let recognitions = stream::iter(hearing)
         .buffered(at_once)
         .map_ok(|told| Recognition { words: told.into_iter().map(words).collect() });
-    Ok(heard.try_collect().await?)
+    Ok(recognitions.try_collect().await?)
 }
 
 /// The result of a batch.
-pub(super) struct Sent {
+pub(super) struct BatchResult {
     /// Provider, place, words.
     pub(super) answers: Vec<(u32, u32, Recognition)>,
     /// The requests that each cloud recorded.
-    pub(super) received: Vec<Vec<Received>>,
+    pub(super) received: Vec<Vec<CloudRequest>>,
 }
 
 /// Sends `files` (by provider, in the order of the plan) to as many clouds, each of which recognizes with `ear`.
 ///
 /// # Errors
 /// When a batch is not answered completely.
-pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once: usize) -> Staged<Sent> {
+pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once: usize) -> TestResult<BatchResult> {
     let folder = tempfile::tempdir()?;
     let (mut clouds, mut lines) = (Vec::new(), Vec::new());
     for (provider, _) in files.iter().enumerate() {
-        let cloud = Cloud::start(Arc::clone(ear)).await?;
+        let cloud = FakeCloud::start(Arc::clone(ear)).await?;
         let settings: ProviderSettings = serde_json::from_value(json!({
             "name": format!("cloud-{provider}"), "protocol": PROTOCOLS[provider % PROTOCOLS.len()], "url": cloud.url(),
             "key_variable": "KEY", "concurrency": at_once.min(64), "requests_per_minute": 60_000, "seconds": 600,
@@ -76,11 +76,11 @@ pub(super) async fn send(plan: &Plan, files: &[Vec<Vec<u8>>], ear: &Ear, at_once
     for (provider, line) in (0..).zip(&lines) {
         whole(&deliver(&sealed, provider, line, &stop, &departure).await?, line)?;
     }
-    let received = clouds.iter().map(Cloud::received).collect();
-    Ok(Sent { answers: sealed.answers(), received })
+    let received = clouds.iter().map(FakeCloud::received).collect();
+    Ok(BatchResult { answers: sealed.answers(), received })
 }
 
-fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, line: &ProviderLine) -> Staged<()> {
+fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, line: &ProviderLine) -> TestResult<()> {
     if done.left == 0 {
         Ok(())
     } else {
@@ -89,13 +89,13 @@ fn whole(done: &undertone_worker::speech::transcribe::outbound::DeliveryResult, 
 }
 
 /// Returns the proof that the documents are public.
-fn public(folder: &Path) -> Staged<PublicProof> {
+fn public(folder: &Path) -> TestResult<PublicProof> {
     let path = folder.join("policy.toml");
     std::fs::write(&path, POLICY)?;
     Ok(prove_public(&Policy::load(&path)?.rules("documents"))?)
 }
 
 /// Returns the permission for the plan's release.
-fn permit(plan: &Plan, folder: &Path) -> Staged<BatchPermit> {
+fn permit(plan: &Plan, folder: &Path) -> TestResult<BatchPermit> {
     Ok(BatchPermit::new(Clearance::Public(public(folder)?), &plan.event()?)?)
 }

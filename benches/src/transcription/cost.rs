@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_api::job::transcription::window::SOUND;
 use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
@@ -11,7 +11,7 @@ use undertone_worker::speech::audio::RATE;
 use undertone_worker::speech::transcribe::noise::{CollusionPromise, DummyMechanism};
 use undertone_worker::speech::transcribe::provider::cost::Price;
 
-use super::sizes::Sizes;
+use super::sizes::TranscriptionSizes;
 use super::{rounded, say};
 use crate::report::Report;
 
@@ -25,7 +25,7 @@ const VOCABULARIES: [u32; 4] = [50, 200, 1_000, 5_000];
 
 /// # Errors
 /// When the output is closed, or there is no noise.
-pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestResult<()> {
     let (epsilon, distance, providers, words) = MIDDLE;
     for value in EPSILONS {
         say(report, row("epsilon", sizes, (value, distance, providers, words))?)?;
@@ -42,7 +42,11 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
     Ok(())
 }
 
-fn row(table: &str, sizes: &Sizes, (epsilon, distance, providers, words): (f64, u32, u32, u32)) -> Staged<Value> {
+fn row(
+    table: &str,
+    sizes: &TranscriptionSizes,
+    (epsilon, distance, providers, words): (f64, u32, u32, u32),
+) -> TestResult<Value> {
     let count = |count: u32| NonZeroU32::new(count).ok_or("a count is at least 1");
     let partition = Partition::new(count(providers)?, NonZeroU32::MIN)?;
     let mechanism =

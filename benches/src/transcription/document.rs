@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use support::stage::Staged;
+use support::stage::TestResult;
 use support::workspace;
 use undertone_worker::speech::audio;
 use undertone_worker::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _, USUAL_RATE};
 use undertone_worker::speech::transcribe::transcript::wer::normalized;
 
-use super::sizes::Sizes;
+use super::sizes::TranscriptionSizes;
 
 /// Silence between utterances, samples.
 const PAUSE: usize = 9_600;
@@ -22,7 +22,7 @@ const BREATH: usize = 12;
 const VOICE: &str = "slt";
 
 /// A recording with known words.
-pub(super) struct Document {
+pub(super) struct SpokenDocument {
     pub(super) name: String,
     /// `read` by people, or `spoken` by an engine.
     pub(super) kind: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Document {
     pub(super) reference: String,
 }
 
-impl Document {
+impl SpokenDocument {
     pub(super) fn seconds(&self) -> f64 {
         self.samples.len() as f64 / f64::from(audio::RATE)
     }
@@ -44,7 +44,7 @@ impl Document {
 }
 
 /// One utterance of a speaker.
-pub(super) struct Utterance {
+pub(super) struct SpeakerUtterance {
     pub(super) path: PathBuf,
     pub(super) words: String,
 }
@@ -53,9 +53,9 @@ pub(super) struct Utterance {
 ///
 /// # Errors
 /// When the data or an engine are missing.
-pub(super) fn all(sizes: &Sizes) -> Staged<Vec<Document>> {
+pub(super) fn all(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
     let mut documents = read(sizes)?;
-    documents.extend(spoken(sizes)?);
+    documents.extend(synthesize_documents(sizes)?);
     Ok(documents)
 }
 
@@ -63,23 +63,24 @@ pub(super) fn all(sizes: &Sizes) -> Staged<Vec<Document>> {
 ///
 /// # Errors
 /// When the data are missing.
-pub(super) fn read(sizes: &Sizes) -> Staged<Vec<Document>> {
+pub(super) fn read(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
     let readers = folders(&data()?.join("speech/librispeech-test-other"))?;
-    readers.iter().take(sizes.readers).map(|reader| spoken_by(reader, sizes.seconds)).collect()
+    readers.iter().take(sizes.readers).map(|reader| read_speaker(reader, sizes.seconds)).collect()
 }
 
 /// Returns speakers of another corpus, as public speech.
 ///
 /// # Errors
 /// When the data are missing.
-pub(super) fn corpus(sizes: &Sizes) -> Staged<Vec<Document>> {
+pub(super) fn corpus(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
     let speakers = folders(&data()?.join("speech/an4-train"))?;
-    speakers.iter().take(sizes.corpus).map(|speaker| spoken_by(speaker, sizes.seconds)).collect()
+    speakers.iter().take(sizes.corpus).map(|speaker| read_speaker(speaker, sizes.seconds)).collect()
 }
 
 /// Returns the utterances of a speaker in order, at least one and no more than so many seconds.
-fn spoken_by(speaker: &Path, seconds: f64) -> Staged<Document> {
-    let mut document = Document { name: named(speaker), kind: "read", samples: Vec::new(), reference: String::new() };
+fn read_speaker(speaker: &Path, seconds: f64) -> TestResult<SpokenDocument> {
+    let mut document =
+        SpokenDocument { name: file_name(speaker), kind: "read", samples: Vec::new(), reference: String::new() };
     for utterance in utterances(speaker)? {
         let samples = audio::read(&utterance.path, LONGEST)?.samples;
         let more = samples.len() as f64 / f64::from(audio::RATE);
@@ -95,13 +96,13 @@ fn spoken_by(speaker: &Path, seconds: f64) -> Staged<Document> {
 ///
 /// # Errors
 /// When it cannot be read, or an utterance has no words.
-pub(super) fn utterances(speaker: &Path) -> Staged<Vec<Utterance>> {
+pub(super) fn utterances(speaker: &Path) -> TestResult<Vec<SpeakerUtterance>> {
     let mut utterances = Vec::new();
     for chapter in folders(speaker)? {
         let texts = files(&chapter, "txt")?.pop().ok_or("a chapter without its transcripts")?;
         for line in fs::read_to_string(texts)?.lines() {
             let (id, words) = line.split_once(' ').ok_or("a transcript without words")?;
-            utterances.push(Utterance { path: chapter.join(format!("{id}.flac")), words: words.to_owned() });
+            utterances.push(SpeakerUtterance { path: chapter.join(format!("{id}.flac")), words: words.to_owned() });
         }
     }
     Ok(utterances)
@@ -111,7 +112,7 @@ pub(super) fn utterances(speaker: &Path) -> Staged<Vec<Utterance>> {
 ///
 /// # Errors
 /// When the data are missing.
-pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
+pub(super) fn speakers() -> TestResult<Vec<(&'static str, PathBuf)>> {
     let mut all = Vec::new();
     for subset in ["an4-train", "an4-test", "librispeech-test-other"] {
         // Speakers are compared within one corpus, because microphones distinguish corpora.
@@ -121,7 +122,7 @@ pub(super) fn speakers() -> Staged<Vec<(&'static str, PathBuf)>> {
     Ok(all)
 }
 
-fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
+fn synthesize_documents(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
     let docs = data()?.join("docs");
     let mut texts = files(&docs.join("ami_meetings"), "txt")?;
     // Meetings and calls alternately.
@@ -133,7 +134,7 @@ fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
     for text in texts.into_iter().take(sizes.spoken) {
         let words = words_of(&fs::read_to_string(&text)?, sizes.spoken_words);
         let mut document =
-            Document { name: named(&text), kind: "spoken", samples: Vec::new(), reference: String::new() };
+            SpokenDocument { name: file_name(&text), kind: "spoken", samples: Vec::new(), reference: String::new() };
         for breath in words.chunks(BREATH).map(|words| words.join(" ")) {
             document.add(&engine.speak(&breath, USUAL_RATE)?, &breath);
         }
@@ -145,8 +146,8 @@ fn spoken(sizes: &Sizes) -> Staged<Vec<Document>> {
 /// Returns the first words of a text, without speaker names, and without lines that contain digits, which have several
 /// readings.
 fn words_of(text: &str, most: usize) -> Vec<String> {
-    let spoken = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, spoken)| spoken));
-    let plain = spoken.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
+    let lines = text.lines().map(|line| line.split_once(": ").map_or(line, |(_, rest)| rest));
+    let plain = lines.filter(|line| !line.contains(|sign: char| sign.is_ascii_digit()));
     plain.flat_map(normalized).take(most).collect()
 }
 
@@ -154,30 +155,30 @@ fn words_of(text: &str, most: usize) -> Vec<String> {
 ///
 /// # Errors
 /// When it does not exist.
-pub(super) fn data() -> Staged<PathBuf> {
+pub(super) fn data() -> TestResult<PathBuf> {
     workspace::data().ok_or_else(|| "no data: set UNDERTONE_DATA to the folder that holds `speech/` and `docs/`".into())
 }
 
-fn named(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn folders(folder: &Path) -> Staged<Vec<PathBuf>> {
+fn folders(folder: &Path) -> TestResult<Vec<PathBuf>> {
     entries(folder, Path::is_dir)
 }
 
-fn files(folder: &Path, ending: &str) -> Staged<Vec<PathBuf>> {
+fn files(folder: &Path, ending: &str) -> TestResult<Vec<PathBuf>> {
     entries(folder, |path| path.extension().is_some_and(|found| found == ending))
 }
 
-fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Staged<Vec<PathBuf>> {
-    let mut found = Vec::new();
+fn entries(folder: &Path, wanted: impl Fn(&Path) -> bool) -> TestResult<Vec<PathBuf>> {
+    let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if wanted(&path) {
-            found.push(path);
+            paths.push(path);
         }
     }
-    found.sort();
-    Ok(found)
+    paths.sort();
+    Ok(paths)
 }

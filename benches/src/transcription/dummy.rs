@@ -7,7 +7,7 @@
 //! His features and his learner are the product's own: [`undertone_worker::speech::transcribe::attack`].
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_worker::speech::mfcc::Mfcc;
 use undertone_worker::speech::transcribe::attack::{
     AttackKnowledge, AttackLearner, AttackScores, FOLDS, ReceivedSound, feature, true_or_dummy,
@@ -16,14 +16,14 @@ use undertone_worker::speech::transcribe::plan::{CrowdedPieces, Plan, PlanRandom
 use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::wav;
 
-use super::site::{self, Noise, Prepared, Spoke, Tools};
-use super::sizes::Sizes;
-use super::stages::Stages;
+use super::site::{self, MeasuredVoice, PreparedRecording, SiteTools, SoundNoise};
+use super::sizes::TranscriptionSizes;
+use super::stages::StageTimes;
 use super::{CONFIDENCE, SEED, cloud, document, recorded, rounded, say};
 use crate::report::Report;
 
 /// The sounds of a document, before voice conversion.
-pub(super) struct Made {
+pub(super) struct DocumentSounds {
     pub(super) pieces: Vec<Vec<f32>>,
     pub(super) dummies: Vec<Vec<f32>>,
     /// The same dummies in imitations of the document's voice.
@@ -32,8 +32,12 @@ pub(super) struct Made {
 
 /// # Errors
 /// When a module fails.
-pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
-    let tools = Tools::start(sizes)?;
+pub(super) async fn measure(
+    report: &mut Report,
+    sizes: &TranscriptionSizes,
+    stages: &mut StageTimes,
+) -> TestResult<()> {
+    let tools = SiteTools::start(sizes)?;
     // Dummies of an engine with an engine's document would be an attack on engines.
     let documents = document::read(sizes)?;
     let each = sizes.sounds.div_ceil(documents.len().max(1));
@@ -55,7 +59,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
         };
         let dummies = spread(site::dummies(&tools, &plan, usize::MAX, stages)?);
         let imitations = spread(site::imitations(&tools, &prepared, &plan, usize::MAX, stages)?);
-        made.push(Made { pieces: leaving(&prepared, each)?, dummies, imitations });
+        made.push(DocumentSounds { pieces: leaving(&prepared, each)?, dummies, imitations });
         all.push(prepared);
     }
     tell(report, sizes, &tools, &made, "spoken by an engine", stages).await?;
@@ -66,7 +70,7 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
 ///
 /// # Errors
 /// When a piece does not exist.
-pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>> {
+pub(super) fn leaving(prepared: &PreparedRecording, most: usize) -> TestResult<Vec<Vec<f32>>> {
     let leaves = prepared.candidates.iter().filter(|(_, held)| *held != PieceWords::Several);
     leaves.take(most).map(|(id, _)| Ok(prepared.piece(*id)?.audio.clone())).collect()
 }
@@ -77,12 +81,12 @@ pub(super) fn leaving(prepared: &Prepared, most: usize) -> Staged<Vec<Vec<f32>>>
 /// When a module fails.
 pub(super) async fn tell(
     report: &mut Report,
-    sizes: &Sizes,
-    tools: &Tools,
-    made: &[Made],
+    sizes: &TranscriptionSizes,
+    tools: &SiteTools,
+    made: &[DocumentSounds],
     source: &str,
-    stages: &mut Stages,
-) -> Staged<()> {
+    stages: &mut StageTimes,
+) -> TestResult<()> {
     let imitated = made.iter().any(|made| !made.imitations.is_empty());
     for voice in site::voices(sizes)?.iter().filter(|voice| imitated || !voice.clones) {
         let sounds = received(tools, made, voice, stages).await?;
@@ -96,21 +100,26 @@ pub(super) async fn tell(
     Ok(())
 }
 
-async fn received(tools: &Tools, made: &[Made], voice: &Spoke, stages: &mut Stages) -> Staged<Vec<ReceivedSound>> {
+async fn received(
+    tools: &SiteTools,
+    made: &[DocumentSounds],
+    voice: &MeasuredVoice,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<ReceivedSound>> {
     let mut all = Vec::new();
-    for (number, Made { pieces, dummies, imitations }) in made.iter().enumerate() {
+    for (number, DocumentSounds { pieces, dummies, imitations }) in made.iter().enumerate() {
         let dummies = if voice.clones { imitations } else { dummies };
         // Independent noise for every sound of every document.
-        let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
+        let mut sounds: Vec<(SoundNoise, &[f32])> = Vec::new();
         for (place, sound) in pieces.iter().chain(dummies).enumerate() {
-            sounds.push((Noise::Dummy((number << 32) | place), sound));
+            sounds.push((SoundNoise::Dummy((number << 32) | place), sound));
         }
         let files = voice.leaving(&sounds, stages)?;
-        let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+        let recognitions = cloud::hear(&tools.ear, &files, tools.at_once).await?;
         let mut mfcc = Mfcc::new();
-        for (place, (file, heard)) in files.iter().zip(&heard).enumerate() {
+        for (place, (file, recognition)) in files.iter().zip(&recognitions).enumerate() {
             let samples = wav::read(file)?;
-            let words = feature::words(&tools.vocabulary, heard, wav::seconds(file));
+            let words = feature::words(&tools.vocabulary, recognition, wav::seconds(file));
             let fold = if made.len() > 1 { number } else { place % FOLDS };
             let sound = feature::sound(&mut mfcc, &samples);
             all.push(ReceivedSound { fold, dummy: place >= pieces.len(), sound, words });

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_privacy::histogram::TruncatedLaplace;
 use undertone_privacy::special::{binomial_pmf, normal_tail};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 use undertone_worker::speech::transcribe::plan::{BatchItem, Candidate, CrowdedPieces, Plan, PlanRandomness};
 use undertone_worker::speech::transcribe::vocabulary::{PieceWords, WordDisclosure};
 
-use super::sizes::Sizes;
+use super::sizes::TranscriptionSizes;
 use super::{rounded, say};
 use crate::report::Report;
 
@@ -27,10 +27,10 @@ const PIECES: u32 = 240;
 
 /// # Errors
 /// When the received sounds do not follow the mechanism, or the test does not reject another one.
-pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestResult<()> {
     let (mechanism, words) = (sizes.mechanism()?, u32::try_from(sizes.vocabulary)?);
-    let candidates = made_up(words);
-    let plans = (0..sizes.draws).map(|_| draw(mechanism, words, &candidates)).collect::<Staged<Vec<_>>>()?;
+    let candidates = example_candidates(words);
+    let plans = (0..sizes.draws).map(|_| draw(mechanism, words, &candidates)).collect::<TestResult<Vec<_>>>()?;
     let all = received(&plans, &candidates, words);
     let noise = mechanism.noise();
     let other = TruncatedLaplace::new(undertone_privacy::Epsilon::new(noise.rate())?, noise.shift() + 1)?;
@@ -66,7 +66,7 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
 ///
 /// # Errors
 /// When there is no plan.
-pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usize) -> Staged<f64> {
+pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usize) -> TestResult<f64> {
     let mechanism = *plan.mechanism();
     let distance = |plan: &Plan| {
         let counts = counts(candidates, words);
@@ -90,7 +90,7 @@ pub(super) fn rank(plan: &Plan, candidates: &[Candidate], words: u32, draws: usi
     Ok((1 + farther) as f64 / (1 + draws) as f64)
 }
 
-fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Staged<Plan> {
+fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> TestResult<Plan> {
     Ok(Plan::draw(
         mechanism,
         words,
@@ -103,8 +103,8 @@ fn draw(mechanism: DummyMechanism, words: u32, candidates: &[Candidate]) -> Stag
 
 /// Returns the word that a piece counts as, if it is sent: pieces without a word of the vocabulary count as the last
 /// one.
-fn word(held: PieceWords, words: u32) -> Option<usize> {
-    match held {
+fn word(piece_words: PieceWords, words: u32) -> Option<usize> {
+    match piece_words {
         PieceWords::Nothing => Some(words as usize),
         PieceWords::One(word) => Some(word as usize),
         PieceWords::Several => None,
@@ -113,7 +113,7 @@ fn word(held: PieceWords, words: u32) -> Option<usize> {
 
 fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
     let mut counts = vec![0; words as usize + 1];
-    for word in candidates.iter().filter_map(|(_, held)| word(*held, words)) {
+    for word in candidates.iter().filter_map(|(_, piece_words)| word(*piece_words, words)) {
         counts[word] += 1;
     }
     counts
@@ -121,8 +121,10 @@ fn counts(candidates: &[Candidate], words: u32) -> Vec<u64> {
 
 /// Returns the received counts of each plan, by provider and word.
 fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec<u64>>> {
-    let held: BTreeMap<u32, usize> =
-        candidates.iter().filter_map(|(piece, held)| word(*held, words).map(|word| (*piece, word))).collect();
+    let word_of_piece: BTreeMap<u32, usize> = candidates
+        .iter()
+        .filter_map(|(piece, piece_words)| word(*piece_words, words).map(|word| (*piece, word)))
+        .collect();
     let providers = plans.first().map_or(0, Plan::providers) as usize;
     let mut all = vec![vec![vec![0; plans.len()]; words as usize + 1]; providers];
     for (place, plan) in plans.iter().enumerate() {
@@ -132,7 +134,7 @@ fn received(plans: &[Plan], candidates: &[Candidate], words: u32) -> Vec<Vec<Vec
         for (provider, seen) in (0..plan.providers()).zip(&mut all) {
             for item in plan.batch(provider) {
                 if let BatchItem::Piece(piece) = item
-                    && let Some(word) = held.get(piece)
+                    && let Some(word) = word_of_piece.get(piece)
                 {
                     seen[*word][place] += 1;
                 }
@@ -197,11 +199,11 @@ fn p_value(sum: f64, freedom: f64) -> f64 {
 }
 
 /// Returns pieces with one word, none and several; the first words are the most frequent.
-fn made_up(words: u32) -> Vec<Candidate> {
-    let held = |piece: u32| match piece % 8 {
+fn example_candidates(words: u32) -> Vec<Candidate> {
+    let piece_words = |piece: u32| match piece % 8 {
         0 => PieceWords::Several,
         1 | 2 => PieceWords::Nothing,
         _ => PieceWords::One((piece * piece / 64) % (1 + piece % words.max(1))),
     };
-    (0..PIECES).map(|piece| (piece, held(piece))).collect()
+    (0..PIECES).map(|piece| (piece, piece_words(piece))).collect()
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_worker::speech::audio::{RATE, Stream};
 use undertone_worker::speech::transcribe::outbound::BatchDraft;
 use undertone_worker::speech::transcribe::piece::Piece;
@@ -17,7 +17,7 @@ use undertone_worker::speech::transcribe::segment::{SegmentLimits, segment};
 use undertone_worker::speech::transcribe::voice::VoiceConfig;
 use undertone_worker::speech::transcribe::wav;
 
-use super::sizes::Sizes;
+use super::sizes::TranscriptionSizes;
 use super::{document, rounded, say};
 use crate::dp_step::peak;
 use crate::report::Report;
@@ -32,7 +32,7 @@ const VOWEL: f64 = 140.0;
 
 /// # Errors
 /// When the longer recording takes more memory.
-pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestResult<()> {
     let folder = tempfile::tempdir()?;
     let speech = speech(sizes)?;
     let mut peaks = Vec::new();
@@ -46,10 +46,10 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
         let text = String::from_utf8(output.stdout)?;
         let line: Value = serde_json::from_str(text.lines().last().ok_or("nothing was measured")?)?;
         peaks.push(line["measured"]["peak_mebibytes"].as_f64().ok_or("the system does not tell the peak")?);
-        let mut told = line["measured"].clone();
-        told["memory"] = json!("one recording");
-        told["seconds"] = json!(seconds);
-        say(report, told)?;
+        let mut row = line["measured"].clone();
+        row["memory"] = json!("one recording");
+        row["seconds"] = json!(seconds);
+        say(report, row)?;
     }
     let [short, long] = peaks[..] else { return Err("two recordings".into()) };
     say(report, json!({ "memory": "ten times as long", "ratio": rounded(long / short), "most": MOST }))?;
@@ -60,7 +60,7 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
 ///
 /// # Errors
 /// When the file is not a recording.
-pub(super) fn alone(report: &mut Report) -> Staged<()> {
+pub(super) fn alone(report: &mut Report) -> TestResult<()> {
     let path = std::env::args().nth(3).ok_or("usage: transcription memory FILE")?;
     let path = Path::new(&path);
     let began = Instant::now();
@@ -85,9 +85,9 @@ pub(super) fn alone(report: &mut Report) -> Staged<()> {
 }
 
 /// Returns some speech: real where there are data, otherwise a synthetic vowel with pauses.
-fn speech(sizes: &Sizes) -> Staged<Vec<f32>> {
+fn speech(sizes: &TranscriptionSizes) -> TestResult<Vec<f32>> {
     if document::data().is_ok() {
-        let documents = document::read(&Sizes { readers: 1, seconds: 60.0, ..sizes.clone() })?;
+        let documents = document::read(&TranscriptionSizes { readers: 1, seconds: 60.0, ..sizes.clone() })?;
         return Ok(documents.into_iter().flat_map(|document| document.samples).collect());
     }
     let period = (f64::from(RATE) / VOWEL) as usize;
@@ -99,7 +99,7 @@ fn speech(sizes: &Sizes) -> Staged<Vec<f32>> {
 }
 
 /// Writes a recording of so many seconds in pieces, so that this process does not grow either.
-fn recording(path: &Path, speech: &[f32], seconds: u32) -> Staged<()> {
+fn recording(path: &Path, speech: &[f32], seconds: u32) -> TestResult<()> {
     let data = 2 * seconds * RATE;
     let once = wav::write(speech);
     let (mut header, samples) = (once[..wav::HEADER].to_vec(), &once[wav::HEADER..]);
@@ -107,11 +107,11 @@ fn recording(path: &Path, speech: &[f32], seconds: u32) -> Staged<()> {
     header[wav::HEADER - 4..].copy_from_slice(&data.to_le_bytes());
     let mut file = File::create(path)?;
     file.write_all(&header)?;
-    let mut left = data as usize;
-    while left > 0 {
-        let now = left.min(samples.len());
+    let mut remaining = data as usize;
+    while remaining > 0 {
+        let now = remaining.min(samples.len());
         file.write_all(&samples[..now])?;
-        left -= now;
+        remaining -= now;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use support::clouds::Ear;
 use support::ear;
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::audio::{RATE, Stream};
@@ -36,15 +36,15 @@ use undertone_worker::speech::transcribe::vocabulary::{self, Vocabulary, WordLis
 use undertone_worker::speech::transcribe::voice::{OneVoice, VoiceConfig};
 use undertone_worker::speech::transcribe::wav;
 
-use super::document::{self, Document};
-use super::sizes::Sizes;
-use super::stages::Stages;
+use super::document::{self, SpokenDocument};
+use super::sizes::TranscriptionSizes;
+use super::stages::StageTimes;
 
 /// The longest recording, seconds.
 const LONGEST: f64 = 36_000.0;
 
 /// The tools of the site.
-pub(super) struct Tools {
+pub(super) struct SiteTools {
     pub(super) recognizer: PocketSphinxPool,
     /// The clouds' ear: the same program, in processes of its own.
     pub(super) ear: Ear,
@@ -58,12 +58,12 @@ pub(super) struct Tools {
     pub(super) at_once: usize,
 }
 
-impl Tools {
+impl SiteTools {
     /// Starts the recognizers. Requires a runtime, on a thread that may block.
     ///
     /// # Errors
     /// When a required program is missing.
-    pub(super) fn start(sizes: &Sizes) -> Staged<Self> {
+    pub(super) fn start(sizes: &TranscriptionSizes) -> TestResult<Self> {
         let at_once = cores();
         let python = std::env::var_os("UNDERTONE_ALIGNER").filter(|python| !python.is_empty());
         let python = python.ok_or("no PocketSphinx: UNDERTONE_ALIGNER names no Python that has it (.ci/aligner.sh)")?;
@@ -85,7 +85,7 @@ impl Tools {
     }
 }
 
-fn cloner(sizes: &Sizes) -> Staged<Option<SpeechEngine>> {
+fn cloner(sizes: &TranscriptionSizes) -> TestResult<Option<SpeechEngine>> {
     if sizes.cloner.is_empty() {
         return Ok(None);
     }
@@ -95,16 +95,16 @@ fn cloner(sizes: &Sizes) -> Staged<Option<SpeechEngine>> {
 }
 
 /// Returns the most frequent words of books without stop words: a list that is older than the data.
-fn public(language: StemmingLanguage, words: usize) -> Staged<WordList> {
+fn public(language: StemmingLanguage, words: usize) -> TestResult<WordList> {
     let table = std::fs::read_to_string(document::data()?.join("docs/librispeech_word_counts.tsv"))?;
     let stops = language.stop_words();
     let all = table.lines().skip(1).filter_map(|line| line.split('\t').next());
-    let chosen = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
-    Ok(WordList::parse(&chosen.take(words).collect::<Vec<_>>().join("\n"))?)
+    let accepted = all.filter(|word| normal(word).is_some_and(|word| !stops.contains(&word)));
+    Ok(WordList::parse(&accepted.take(words).collect::<Vec<_>>().join("\n"))?)
 }
 
 /// A recording, cut and recognized at the site.
-pub(super) struct Prepared {
+pub(super) struct PreparedRecording {
     pub(super) pieces: Vec<SpokenPiece>,
     /// The first transcript.
     pub(super) words: Vec<TimedWord>,
@@ -116,12 +116,12 @@ pub(super) struct Prepared {
     pub(super) kept: BTreeMap<String, usize>,
 }
 
-impl Prepared {
+impl PreparedRecording {
     /// Returns a piece by its number.
     ///
     /// # Errors
     /// When there is none.
-    pub(super) fn piece(&self, id: u32) -> Staged<&SpokenPiece> {
+    pub(super) fn piece(&self, id: u32) -> TestResult<&SpokenPiece> {
         self.pieces.get(id as usize).ok_or_else(|| format!("no piece {id}").into())
     }
 
@@ -135,40 +135,45 @@ impl Prepared {
 ///
 /// # Errors
 /// When a module fails.
-pub(super) async fn prepare(tools: &Tools, document: &Document, stages: &mut Stages) -> Staged<Prepared> {
+pub(super) async fn prepare(
+    tools: &SiteTools,
+    document: &SpokenDocument,
+    stages: &mut StageTimes,
+) -> TestResult<PreparedRecording> {
     let began = Instant::now();
-    let pieces = by_ear(document, SegmentLimits::default())?;
+    let pieces = segment_document(document, SegmentLimits::default())?;
     stages.add("segment", document.seconds(), began);
 
     let began = Instant::now();
-    let heard = offline(tools, &pieces).await?;
+    let recognitions = offline(tools, &pieces).await?;
     stages.add("first transcript", document.seconds(), began);
 
     let began = Instant::now();
-    let heard = pieces.iter().zip(heard).map(|(spoken, heard)| {
-        let words = heard.words.iter().map(|word| word.later(spoken.piece.start())).collect();
+    let recognitions = pieces.iter().zip(recognitions).map(|(spoken, recognition)| {
+        let words = recognition.words.iter().map(|word| word.later(spoken.piece.start())).collect();
         (spoken.piece.clone(), Recognition { words })
     });
-    let heard: Vec<(Piece, Recognition)> = heard.collect();
-    let words: Vec<TimedWord> = heard.iter().flat_map(|(_, heard)| heard.words.iter().cloned()).collect();
+    let recognitions: Vec<(Piece, Recognition)> = recognitions.collect();
+    let words: Vec<TimedWord> =
+        recognitions.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect();
     let places: Vec<Piece> = pieces.iter().map(|spoken| spoken.piece.clone()).collect();
     // Counted over the whole document; the search in a piece and its neighbours gives nearly the same.
-    let mut kept: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for kind in sensitive::select_local_pieces(&places, &words, &tools.finder.find(&words)).values().flatten() {
-        *kept.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
+        *counts.entry(format!("{kind:?}").to_lowercase()).or_default() += 1;
     }
-    let parts = parts(heard, &tools.finder);
+    let parts = parts(recognitions, &tools.finder);
     let may = parts.iter().filter(|part| part.stays.is_none());
     let candidates = may.map(|part| (part.piece.id, tools.vocabulary.classify(&part.offline.words))).collect();
     stages.add("sensitive words, vocabulary", document.seconds(), began);
-    Ok(Prepared { pieces, words, parts, candidates, kept })
+    Ok(PreparedRecording { pieces, words, parts, candidates, kept: counts })
 }
 
 /// Cuts a document into pieces, read from a file as recordings are.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn by_ear(document: &Document, limits: SegmentLimits) -> Staged<Vec<SpokenPiece>> {
+pub(super) fn segment_document(document: &SpokenDocument, limits: SegmentLimits) -> TestResult<Vec<SpokenPiece>> {
     let folder = tempfile::tempdir()?;
     let path: PathBuf = folder.path().join("recording.wav");
     std::fs::write(&path, wav::write(&document.samples))?;
@@ -176,7 +181,7 @@ pub(super) fn by_ear(document: &Document, limits: SegmentLimits) -> Staged<Vec<S
 }
 
 /// Recognizes pieces with the site's own recognizer.
-async fn offline(tools: &Tools, pieces: &[SpokenPiece]) -> Staged<Vec<Recognition>> {
+async fn offline(tools: &SiteTools, pieces: &[SpokenPiece]) -> TestResult<Vec<Recognition>> {
     let hearing = pieces.iter().map(|spoken| tools.recognizer.transcribe(&spoken.audio));
     Ok(stream::iter(hearing).buffered(tools.at_once).try_collect().await?)
 }
@@ -185,8 +190,13 @@ async fn offline(tools: &Tools, pieces: &[SpokenPiece]) -> Staged<Vec<Recognitio
 ///
 /// # Errors
 /// When a module fails.
-pub(super) fn dummies(tools: &Tools, plan: &Plan, most: usize, stages: &mut Stages) -> Staged<Vec<Vec<f32>>> {
-    spoken(tools, &tools.engine, plan, most, stages)
+pub(super) fn dummies(
+    tools: &SiteTools,
+    plan: &Plan,
+    most: usize,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<Vec<f32>>> {
+    synthesize_dummies(tools, &tools.engine, plan, most, stages)
 }
 
 /// Returns the same dummies in imitations of the document's voice; none without a program that imitates.
@@ -194,12 +204,12 @@ pub(super) fn dummies(tools: &Tools, plan: &Plan, most: usize, stages: &mut Stag
 /// # Errors
 /// When a module fails.
 pub(super) fn imitations(
-    tools: &Tools,
-    prepared: &Prepared,
+    tools: &SiteTools,
+    prepared: &PreparedRecording,
     plan: &Plan,
     most: usize,
-    stages: &mut Stages,
-) -> Staged<Vec<Vec<f32>>> {
+    stages: &mut StageTimes,
+) -> TestResult<Vec<Vec<f32>>> {
     let Some(cloner) = &tools.cloner else { return Ok(Vec::new()) };
     let mut reference = VoiceReference::default();
     for (id, _) in &prepared.candidates {
@@ -209,40 +219,40 @@ pub(super) fn imitations(
     let references = ReferenceFolder::begin(&folder.path().join("voices"))?;
     references.keep(0, &reference.sound())?;
     let path = references.path(0);
-    spoken(tools, &cloner.imitating(&path), plan, most, stages)
+    synthesize_dummies(tools, &cloner.imitating(&path), plan, most, stages)
 }
 
-fn spoken(
-    tools: &Tools,
+fn synthesize_dummies(
+    tools: &SiteTools,
     speaker: &dyn SpeechSynthesizer,
     plan: &Plan,
     most: usize,
-    stages: &mut Stages,
-) -> Staged<Vec<Vec<f32>>> {
+    stages: &mut StageTimes,
+) -> TestResult<Vec<Vec<f32>>> {
     let began = Instant::now();
     let randomness = Randomness::from_os(Purpose::Dummies);
     let texts = dummy::write(plan, &tools.vocabulary, &tools.corpus, &PhraseLengths::public(), &randomness)?;
     let mut rng = ChaCha20Rng::from_seed(entropy()?);
     let manners: Vec<SpeakingManner> = (0..texts.len().min(most)).map(|_| SpeakingManner::draw(&mut rng)).collect();
-    let asked: Vec<(String, f64)> =
+    let requests: Vec<(String, f64)> =
         texts.into_iter().zip(&manners).map(|(text, manner)| (text.text, manner.rate)).collect();
-    let spoken = Mutex::new(vec![Vec::new(); asked.len()]);
-    let keep = |place: usize, sound: Vec<f32>| -> Staged<()> {
-        spoken.lock().map_err(|_| "a thread gave up")?[place] = sound;
+    let sounds = Mutex::new(vec![Vec::new(); requests.len()]);
+    let keep = |place: usize, sound: Vec<f32>| -> TestResult<()> {
+        sounds.lock().map_err(|_| "a thread gave up")?[place] = sound;
         Ok(())
     };
-    speak::all(speaker, &asked, tools.at_once, &keep)?;
-    let spoken = spoken.into_inner().map_err(|_| "a thread gave up")?;
-    stages.add("dummies: text and speech", seconds(&spoken), began);
+    speak::all(speaker, &requests, tools.at_once, &keep)?;
+    let sounds = sounds.into_inner().map_err(|_| "a thread gave up")?;
+    stages.add("dummies: text and speech", seconds(&sounds), began);
 
     let began = Instant::now();
     let mut engine = MeanSpectrum::default();
-    for sound in &spoken {
+    for sound in &sounds {
         engine.add(sound);
     }
     let shaping = SpectrumShaping::new(&engine);
     let shaped: Vec<Vec<f32>> =
-        spoken.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
+        sounds.iter().zip(&manners).map(|(sound, manner)| shaping.shape(sound, manner.lead)).collect();
     stages.add("dummies: mean spectrum", seconds(&shaped), began);
     Ok(shaped)
 }
@@ -253,7 +263,7 @@ pub(super) fn seconds(sounds: &[Vec<f32>]) -> f64 {
 }
 
 /// A measured voice.
-pub(super) struct Spoke {
+pub(super) struct MeasuredVoice {
     pub(super) name: String,
     /// Whether dummies are spoken in imitations of the document's voice.
     pub(super) clones: bool,
@@ -264,8 +274,8 @@ pub(super) struct Spoke {
 ///
 /// # Errors
 /// When a voice cannot be made.
-pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
-    let mut voices = vec![Spoke { name: "as recorded".to_owned(), clones: false, voice: None }];
+pub(super) fn voices(sizes: &TranscriptionSizes) -> TestResult<Vec<MeasuredVoice>> {
+    let mut voices = vec![MeasuredVoice { name: "as recorded".to_owned(), clones: false, voice: None }];
     let mut all: Vec<VoiceConfig> = sizes.alphas.iter().map(|alpha| VoiceConfig::Mcadams { alpha: *alpha }).collect();
     all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail }));
     if !sizes.converter.is_empty() {
@@ -273,22 +283,22 @@ pub(super) fn voices(sizes: &Sizes) -> Staged<Vec<Spoke>> {
     }
     for voice in all {
         let voice = voice.start()?;
-        voices.push(Spoke { name: voice.name(), clones: false, voice: Some(voice) });
+        voices.push(MeasuredVoice { name: voice.name(), clones: false, voice: Some(voice) });
     }
     if !sizes.cloner.is_empty() {
-        voices.push(Spoke { name: "cloned".to_owned(), clones: true, voice: None });
+        voices.push(MeasuredVoice { name: "cloned".to_owned(), clones: true, voice: None });
     }
     Ok(voices)
 }
 
 /// The noise of each true piece and each dummy of a document, which is the same whenever it is made.
 #[derive(Clone, Copy)]
-pub(super) enum Noise {
+pub(super) enum SoundNoise {
     Piece(u32),
     Dummy(usize),
 }
 
-impl Noise {
+impl SoundNoise {
     fn rng(self) -> ChaCha20Rng {
         let (seed, stream) = match self {
             Self::Piece(id) => (0, u64::from(id)),
@@ -300,17 +310,17 @@ impl Noise {
     }
 }
 
-impl Spoke {
+impl MeasuredVoice {
     /// Returns sounds in their final form: with the public loudness and length, in this voice, as files.
     ///
     /// # Errors
     /// When a sound cannot be converted, or exceeds the longest length.
-    pub(super) fn leaving(&self, sounds: &[(Noise, &[f32])], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
+    pub(super) fn leaving(&self, sounds: &[(SoundNoise, &[f32])], stages: &mut StageTimes) -> TestResult<Vec<Vec<u8>>> {
         let mut rngs: Vec<ChaCha20Rng> = sounds.iter().map(|(noise, _)| noise.rng()).collect();
         let leveled: Vec<Vec<f32>> = sounds.iter().zip(&mut rngs).map(|((_, sound), rng)| level(sound, rng)).collect();
         let leveled: Vec<&[f32]> = leveled.iter().map(Vec::as_slice).collect();
         let files = self.files(&leveled, stages)?;
-        let padded = files.iter().zip(&mut rngs).map(|(file, rng)| -> Staged<Vec<u8>> {
+        let padded = files.iter().zip(&mut rngs).map(|(file, rng)| -> TestResult<Vec<u8>> {
             Ok(wav::write(&pad(wav::read(file)?, rng).ok_or("a sound is longer than any may be")?))
         });
         padded.collect()
@@ -320,9 +330,9 @@ impl Spoke {
     ///
     /// # Errors
     /// When a sound cannot be converted.
-    pub(super) fn files(&self, sounds: &[&[f32]], stages: &mut Stages) -> Staged<Vec<Vec<u8>>> {
+    pub(super) fn files(&self, sounds: &[&[f32]], stages: &mut StageTimes) -> TestResult<Vec<Vec<u8>>> {
         let began = Instant::now();
-        let one = |sound: &&[f32]| -> Staged<Vec<u8>> {
+        let one = |sound: &&[f32]| -> TestResult<Vec<u8>> {
             Ok(match &self.voice {
                 None => wav::write(sound),
                 Some(voice) => wav::write(&voice.convert(sound)?),
@@ -332,13 +342,13 @@ impl Spoke {
         let files = std::thread::scope(|scope| {
             let spawned: Vec<_> = sounds
                 .chunks(each)
-                .map(|part| scope.spawn(move || part.iter().map(one).collect::<Staged<Vec<_>>>()))
+                .map(|part| scope.spawn(move || part.iter().map(one).collect::<TestResult<Vec<_>>>()))
                 .collect();
             let mut files = Vec::new();
             for part in spawned {
                 files.extend(part.join().map_err(|_| "a thread gave up")??);
             }
-            Staged::Ok(files)
+            TestResult::Ok(files)
         })?;
         if self.voice.is_some() {
             let samples: usize = sounds.iter().map(|sound| sound.len()).sum();

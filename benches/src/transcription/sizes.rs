@@ -23,7 +23,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_privacy::histogram::Partition;
 use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
@@ -33,7 +33,7 @@ const PARTS: [&str; 6] = ["cost", "histogram", "words", "speaker", "dummy", "mem
 
 /// The requested sizes.
 #[derive(Clone)]
-pub(super) struct Sizes {
+pub(super) struct TranscriptionSizes {
     pub(super) parts: Vec<String>,
     pub(super) readers: usize,
     pub(super) seconds: f64,
@@ -58,10 +58,10 @@ pub(super) struct Sizes {
     pub(super) step: u32,
 }
 
-impl Sizes {
+impl TranscriptionSizes {
     /// # Errors
     /// For a variable that is not a number.
-    pub(super) fn from_environment() -> Staged<Self> {
+    pub(super) fn from_environment() -> TestResult<Self> {
         let smoke = std::env::var("UNDERTONE_TRANSCRIPTION_SMOKE").is_ok_and(|word| word == "1");
         let of = |usual: &'static str, small: &'static str| if smoke { small } else { usual };
         let parts = std::env::var("UNDERTONE_TRANSCRIPTION").unwrap_or_else(|_| PARTS.join(","));
@@ -95,13 +95,13 @@ impl Sizes {
     ///
     /// # Errors
     /// When there is none.
-    pub(super) fn mechanism(&self) -> Staged<DummyMechanism> {
+    pub(super) fn mechanism(&self) -> TestResult<DummyMechanism> {
         let partition = Partition::new(self.providers, NonZeroU32::MIN)?;
         let (epsilon, delta) = (Epsilon::new(self.epsilon)?, Delta::new(self.delta)?);
         Ok(DummyMechanism::calibrated(epsilon, delta, self.distance, partition)?)
     }
 
-    pub(super) fn told(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({ "sizes": {
             "parts": self.parts, "readers": self.readers, "seconds": self.seconds, "spoken": self.spoken,
             "spoken_words": self.spoken_words, "vocabulary": self.vocabulary, "epsilon": self.epsilon,
@@ -118,12 +118,12 @@ fn text(name: &str, usual: &str) -> String {
     std::env::var(format!("UNDERTONE_TRANSCRIPTION_{name}")).unwrap_or_else(|_| usual.to_owned())
 }
 
-fn list<T: FromStr>(name: &str, usual: &str) -> Staged<Vec<T>> {
+fn list<T: FromStr>(name: &str, usual: &str) -> TestResult<Vec<T>> {
     let text = text(name, usual);
     let wrong = || format!("UNDERTONE_TRANSCRIPTION_{name} cannot be {text:?}");
     text.split(',').map(|part| part.trim().parse().map_err(|_| wrong().into())).collect()
 }
 
-fn one<T: FromStr>(name: &str, usual: &str) -> Staged<T> {
+fn one<T: FromStr>(name: &str, usual: &str) -> TestResult<T> {
     list(name, usual)?.pop().ok_or_else(|| format!("UNDERTONE_TRANSCRIPTION_{name} is empty").into())
 }

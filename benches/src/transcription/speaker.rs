@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_privacy::membership::rate_interval;
 use undertone_worker::speech::audio::{self, RATE};
 use undertone_worker::speech::mfcc::Mfcc;
@@ -21,9 +21,9 @@ use undertone_worker::speech::transcribe::attack::classifier::SoundClassifier;
 use undertone_worker::speech::transcribe::attack::feature;
 use undertone_worker::speech::transcribe::wav;
 
-use super::site::{self, Spoke, cores};
-use super::sizes::Sizes;
-use super::stages::Stages;
+use super::site::{self, MeasuredVoice, cores};
+use super::sizes::TranscriptionSizes;
+use super::stages::StageTimes;
 use super::{CONFIDENCE, SEED, document, rounded, say};
 use crate::report::Report;
 
@@ -37,7 +37,7 @@ const HIDDEN: usize = 128;
 const REPEATS: usize = 500;
 
 /// An utterance.
-struct Said {
+struct MeasuredUtterance {
     speaker: usize,
     corpus: &'static str,
     /// Whether the adversary knows its speaker.
@@ -47,21 +47,21 @@ struct Said {
 
 /// # Errors
 /// When the data are missing.
-pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
+pub(super) fn measure(report: &mut Report, sizes: &TranscriptionSizes) -> TestResult<()> {
     let utterances = utterances(sizes)?;
-    let mut stages = Stages::default();
+    let mut stages = StageTimes::default();
     let mut original = None;
     for voice in site::voices(sizes)? {
         let windows = windows(&utterances, &voice, &mut stages)?;
         let informed = learned(&utterances, &windows);
         match &original {
             None => {
-                say(report, asked("original", &voice.name, &utterances, &windows, &informed))?;
+                say(report, attack_voice("original", &voice.name, &utterances, &windows, &informed))?;
                 original = Some(informed);
             }
             Some(recordings) => {
-                say(report, asked("ignorant", &voice.name, &utterances, &windows, recordings))?;
-                say(report, asked("informed", &voice.name, &utterances, &windows, &informed))?;
+                say(report, attack_voice("ignorant", &voice.name, &utterances, &windows, recordings))?;
+                say(report, attack_voice("informed", &voice.name, &utterances, &windows, &informed))?;
             }
         }
     }
@@ -69,22 +69,26 @@ pub(super) fn measure(report: &mut Report, sizes: &Sizes) -> Staged<()> {
 }
 
 /// Returns the utterances of each speaker, alternately known and tested.
-fn utterances(sizes: &Sizes) -> Staged<Vec<Said>> {
+fn utterances(sizes: &TranscriptionSizes) -> TestResult<Vec<MeasuredUtterance>> {
     let mut all = Vec::new();
     for (speaker, (corpus, folder)) in document::speakers()?.into_iter().take(sizes.speakers).enumerate() {
         for (place, utterance) in document::utterances(&folder)?.into_iter().take(sizes.utterances).enumerate() {
             let samples = audio::read(&utterance.path, LONGEST)?.samples;
-            all.push(Said { speaker, corpus, known: place % 2 == 0, samples });
+            all.push(MeasuredUtterance { speaker, corpus, known: place % 2 == 0, samples });
         }
     }
     Ok(all)
 }
 
 /// Returns the features of the windows of each utterance in a voice.
-fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Vec<Vec<Vec<f32>>>> {
+fn windows(
+    utterances: &[MeasuredUtterance],
+    voice: &MeasuredVoice,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<Vec<Vec<f32>>>> {
     let sounds: Vec<&[f32]> = utterances.iter().map(|said| said.samples.as_slice()).collect();
     let files = voice.files(&sounds, stages)?;
-    let of = |file: &Vec<u8>| -> Staged<Vec<Vec<f32>>> {
+    let of = |file: &Vec<u8>| -> TestResult<Vec<Vec<f32>>> {
         let samples = wav::read(file)?;
         let mut mfcc = Mfcc::new();
         if samples.len() <= WINDOW {
@@ -96,7 +100,7 @@ fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Ve
     std::thread::scope(|scope| {
         let spawned: Vec<_> = files
             .chunks(each)
-            .map(|part| scope.spawn(move || part.iter().map(of).collect::<Staged<Vec<_>>>()))
+            .map(|part| scope.spawn(move || part.iter().map(of).collect::<TestResult<Vec<_>>>()))
             .collect();
         let mut all = Vec::new();
         for part in spawned {
@@ -106,7 +110,7 @@ fn windows(utterances: &[Said], voice: &Spoke, stages: &mut Stages) -> Staged<Ve
     })
 }
 
-fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> SoundClassifier {
+fn learned(utterances: &[MeasuredUtterance], windows: &[Vec<Vec<f32>>]) -> SoundClassifier {
     let (mut examples, mut labels) = (Vec::new(), Vec::new());
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| said.known) {
         examples.extend(windows.iter().cloned());
@@ -117,17 +121,17 @@ fn learned(utterances: &[Said], windows: &[Vec<Vec<f32>>]) -> SoundClassifier {
 }
 
 /// Trials of one utterance: its similarity to its own speaker, and to each other one of its corpus.
-struct Trial {
+struct SpeakerTrial {
     speaker: usize,
     own: f64,
     others: Vec<f64>,
     right: bool,
 }
 
-fn asked(
+fn attack_voice(
     attack: &str,
     voice: &str,
-    utterances: &[Said],
+    utterances: &[MeasuredUtterance],
     windows: &[Vec<Vec<f32>>],
     classifier: &SoundClassifier,
 ) -> Value {
@@ -146,12 +150,12 @@ fn asked(
             .collect();
         let own = scores[said.speaker];
         let right = scores.iter().all(|score| *score <= own);
-        trials.push(Trial { speaker: said.speaker, own, others, right });
+        trials.push(SpeakerTrial { speaker: said.speaker, own, others, right });
     }
     let speakers: Vec<usize> = trials.iter().map(|trial| trial.speaker).collect::<BTreeSet<_>>().into_iter().collect();
     let right = trials.iter().filter(|trial| trial.right).count();
     let (low, high) = rate_interval(right as u64, trials.len() as u64, CONFIDENCE);
-    let all: Vec<&Trial> = trials.iter().collect();
+    let all: Vec<&SpeakerTrial> = trials.iter().collect();
     let (least, most) = bootstrap(&trials, &speakers);
     // Without any error, the bootstrap carries no information; the exact interval of so many trials bounds the rate.
     let most = most.max(rate_interval(0, trials.len() as u64, CONFIDENCE).1);
@@ -164,7 +168,7 @@ fn asked(
 }
 
 /// Returns the rate at which false acceptances and false rejections are equal.
-fn equal_error(trials: &[&Trial]) -> f64 {
+fn equal_error(trials: &[&SpeakerTrial]) -> f64 {
     let own = trials.iter().map(|trial| (trial.own, true));
     let others = trials.iter().flat_map(|trial| trial.others.iter().map(|score| (*score, false)));
     let mut scores: Vec<(f64, bool)> = own.chain(others).collect();
@@ -189,9 +193,9 @@ fn equal_error(trials: &[&Trial]) -> f64 {
 }
 
 /// Returns the interval of the rate with the confidence, over random draws of other speakers.
-fn bootstrap(trials: &[Trial], speakers: &[usize]) -> (f64, f64) {
+fn bootstrap(trials: &[SpeakerTrial], speakers: &[usize]) -> (f64, f64) {
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
-    let mut drawn = || {
+    let mut draw_rate = || {
         let mut all = Vec::new();
         for _ in speakers {
             let speaker = speakers[(rng.next_u64() % speakers.len() as u64) as usize];
@@ -199,7 +203,7 @@ fn bootstrap(trials: &[Trial], speakers: &[usize]) -> (f64, f64) {
         }
         equal_error(&all)
     };
-    let mut rates: Vec<f64> = (0..REPEATS).map(|_| drawn()).collect();
+    let mut rates: Vec<f64> = (0..REPEATS).map(|_| draw_rate()).collect();
     rates.sort_by(f64::total_cmp);
     let at = |part: f64| rates.get((part * (REPEATS - 1) as f64).round() as usize).copied().unwrap_or(0.5);
     (at(0.5 * (1.0 - CONFIDENCE)), at(0.5 * (1.0 + CONFIDENCE)))

@@ -9,17 +9,17 @@ use super::rounded;
 
 /// Seconds of audio and of the machine, by step.
 #[derive(Default)]
-pub(super) struct Stages(BTreeMap<&'static str, (f64, Duration)>);
+pub(super) struct StageTimes(BTreeMap<&'static str, (f64, Duration)>);
 
-impl Stages {
+impl StageTimes {
     /// Adds a step that processed `audio` seconds since `began`.
     pub(super) fn add(&mut self, step: &'static str, audio: f64, began: Instant) {
-        let known = self.0.entry(step).or_default();
-        known.0 += audio;
-        known.1 += began.elapsed();
+        let entry = self.0.entry(step).or_default();
+        entry.0 += audio;
+        entry.1 += began.elapsed();
     }
 
-    pub(super) fn told(&self) -> impl Iterator<Item = Value> + '_ {
+    pub(super) fn report_lines(&self) -> impl Iterator<Item = Value> + '_ {
         self.0.iter().map(|(step, (audio, machine))| {
             let machine = machine.as_secs_f64();
             json!({

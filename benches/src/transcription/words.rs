@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use undertone_worker::speech::transcribe::attack::topic;
 use undertone_worker::speech::transcribe::piece::Recognition;
 use undertone_worker::speech::transcribe::plan::{BatchItem, CrowdedPieces, Plan, PlanRandomness};
@@ -18,10 +18,10 @@ use undertone_worker::speech::transcribe::transcript::{OfflineReason, Transcript
 use undertone_worker::speech::transcribe::vocabulary::PieceWords;
 use undertone_worker::speech::transcribe::{vocabulary, wav};
 
-use super::document::{self, Document};
-use super::site::{self, Noise, Prepared, Spoke, Tools};
-use super::sizes::Sizes;
-use super::stages::Stages;
+use super::document::{self, SpokenDocument};
+use super::site::{self, MeasuredVoice, PreparedRecording, SiteTools, SoundNoise};
+use super::sizes::TranscriptionSizes;
+use super::stages::StageTimes;
 use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
@@ -30,14 +30,18 @@ const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.
 
 /// # Errors
 /// When a module fails, or dummies change a transcript.
-pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Stages) -> Staged<()> {
-    let tools = Tools::start(sizes)?;
+pub(super) async fn measure(
+    report: &mut Report,
+    sizes: &TranscriptionSizes,
+    stages: &mut StageTimes,
+) -> TestResult<()> {
+    let tools = SiteTools::start(sizes)?;
     let voices = site::voices(sizes)?;
     let mut totals: BTreeMap<(&str, String), WordErrors> = BTreeMap::new();
     for (number, document) in document::all(sizes)?.iter().enumerate() {
         let prepared = site::prepare(&tools, document, stages).await?;
-        say(report, told(&tools, document, &prepared)?)?;
-        let mut heard = vec![
+        say(report, document_report(&tools, document, &prepared)?)?;
+        let mut transcripts = vec![
             ("cloud alone, whole".to_owned(), alone(&tools, document).await?),
             ("offline alone".to_owned(), text(&prepared.words)),
         ];
@@ -48,12 +52,12 @@ pub(super) async fn measure(report: &mut Report, sizes: &Sizes, stages: &mut Sta
                 let parts = staying(&prepared, crowded);
                 let words = Transcript::assemble(&parts, answers.iter().cloned(), |_, piece| Some(piece));
                 let way = if crowded == CrowdedPieces::Keep { "crowded kept" } else { "crowded sent" };
-                heard.push((format!("ours, {}, {way}", voice.name), words.plain()));
+                transcripts.push((format!("ours, {}, {way}", voice.name), words.plain()));
             }
             ours.insert(voice.name.clone(), answers);
         }
-        for (arm, heard) in heard {
-            let errors = WordErrors::count(&document.reference, &heard);
+        for (arm, transcript) in transcripts {
+            let errors = WordErrors::count(&document.reference, &transcript);
             *totals.entry((document.kind, arm.clone())).or_default() += errors;
             say(report, line(&document.name, document.kind, &arm, errors))?;
         }
@@ -79,7 +83,7 @@ fn line(document: &str, kind: &str, arm: &str, errors: WordErrors) -> Value {
 }
 
 /// Returns the sounds of a document that leave, and the content of a vocabulary of its own.
-fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value> {
+fn document_report(tools: &SiteTools, document: &SpokenDocument, prepared: &PreparedRecording) -> TestResult<Value> {
     let count = |wanted: fn(&PieceWords) -> bool| prepared.candidates.iter().filter(|(_, held)| wanted(held)).count();
     let first = Recognition { words: prepared.words.clone() };
     let language = tools.vocabulary.language();
@@ -98,33 +102,33 @@ fn told(tools: &Tools, document: &Document, prepared: &Prepared) -> Staged<Value
 }
 
 /// Returns the transcript of a cloud that receives everything, in pieces of the longest accepted length.
-async fn alone(tools: &Tools, document: &Document) -> Staged<String> {
-    let whole = site::by_ear(document, WHOLE)?;
-    let files: Vec<Vec<u8>> = whole.iter().map(|spoken| wav::write(&spoken.audio)).collect();
-    let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
-    Ok(heard.iter().map(Recognition::text).collect::<Vec<_>>().join(" "))
+async fn alone(tools: &SiteTools, document: &SpokenDocument) -> TestResult<String> {
+    let whole = site::segment_document(document, WHOLE)?;
+    let files: Vec<Vec<u8>> = whole.iter().map(|source| wav::write(&source.audio)).collect();
+    let recognitions = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+    Ok(recognitions.iter().map(Recognition::text).collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the recognition of every piece that may leave, without any dummy: provider 0, the piece, its words.
 async fn answers(
-    tools: &Tools,
-    prepared: &Prepared,
-    voice: &Spoke,
-    stages: &mut Stages,
-) -> Staged<Vec<(u32, u32, Recognition)>> {
+    tools: &SiteTools,
+    prepared: &PreparedRecording,
+    voice: &MeasuredVoice,
+    stages: &mut StageTimes,
+) -> TestResult<Vec<(u32, u32, Recognition)>> {
     let mut sounds = Vec::new();
     for (id, _) in &prepared.candidates {
-        sounds.push((Noise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
+        sounds.push((SoundNoise::Piece(*id), prepared.piece(*id)?.audio.as_slice()));
     }
     let files = voice.leaving(&sounds, stages)?;
     let began = Instant::now();
-    let heard = cloud::hear(&tools.ear, &files, tools.at_once).await?;
+    let recognitions = cloud::hear(&tools.ear, &files, tools.at_once).await?;
     stages.add("heard in the cloud", files.iter().map(|file| wav::seconds(file)).sum(), began);
-    Ok(prepared.candidates.iter().zip(heard).map(|((id, _), heard)| (0, *id, heard)).collect())
+    Ok(prepared.candidates.iter().zip(recognitions).map(|((id, _), recognition)| (0, *id, recognition)).collect())
 }
 
 /// Returns the parts, in which those with several words stay or not.
-fn staying(prepared: &Prepared, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
+fn staying(prepared: &PreparedRecording, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
     let several: BTreeSet<u32> =
         prepared.candidates.iter().filter(|(_, held)| *held == PieceWords::Several).map(|(id, _)| *id).collect();
     let mut parts = prepared.parts.clone();
@@ -139,13 +143,13 @@ fn staying(prepared: &Prepared, crowded: CrowdedPieces) -> Vec<TranscriptPart> {
 /// Runs once with audio: plan, dummies, one voice, a cleared batch, clouds on loopback, transcript.
 async fn through_clouds(
     report: &mut Report,
-    sizes: &Sizes,
-    tools: &Tools,
-    prepared: &Prepared,
-    voice: &Spoke,
+    sizes: &TranscriptionSizes,
+    tools: &SiteTools,
+    prepared: &PreparedRecording,
+    voice: &MeasuredVoice,
     without: Vec<(u32, u32, Recognition)>,
-    stages: &mut Stages,
-) -> Staged<()> {
+    stages: &mut StageTimes,
+) -> TestResult<()> {
     let words = tools.vocabulary.len();
     let plan = Plan::draw(
         sizes.mechanism()?,
@@ -158,45 +162,45 @@ async fn through_clouds(
     let dummies = site::dummies(tools, &plan, usize::MAX, stages)?;
     let mut batches = Vec::new();
     for provider in 0..plan.providers() {
-        let mut sounds: Vec<(Noise, &[f32])> = Vec::new();
+        let mut sounds: Vec<(SoundNoise, &[f32])> = Vec::new();
         for item in plan.batch(provider) {
             sounds.push(match item {
-                BatchItem::Piece(id) => (Noise::Piece(*id), &prepared.piece(*id)?.audio),
+                BatchItem::Piece(id) => (SoundNoise::Piece(*id), &prepared.piece(*id)?.audio),
                 BatchItem::Dummy(number) => {
                     let number = *number as usize;
-                    (Noise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
+                    (SoundNoise::Dummy(number), dummies.get(number).ok_or("a dummy of the plan")?)
                 }
             });
         }
         batches.push(voice.leaving(&sounds, stages)?);
     }
     let began = Instant::now();
-    let sent = cloud::send(&plan, &batches, &tools.ear, tools.at_once).await?;
+    let result = cloud::send(&plan, &batches, &tools.ear, tools.at_once).await?;
     stages.add("sent and heard over loopback", batches.iter().flatten().map(|file| wav::seconds(file)).sum(), began);
 
     // Each cloud must have received exactly its batch, every sound once.
-    for (provider, (batch, received)) in batches.iter().zip(&sent.received).enumerate() {
-        let mut kept: Vec<&[u8]> = received.iter().map(|one| one.wav.as_slice()).collect();
-        let mut meant: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
-        kept.sort_unstable();
-        meant.sort_unstable();
-        if kept != meant {
+    for (provider, (batch, received)) in batches.iter().zip(&result.received).enumerate() {
+        let mut arrivals: Vec<&[u8]> = received.iter().map(|one| one.wav.as_slice()).collect();
+        let mut expected: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+        arrivals.sort_unstable();
+        expected.sort_unstable();
+        if arrivals != expected {
             return Err(format!("cloud {provider} received something else than its batch").into());
         }
     }
     // No cloud may have received a piece that stays: neither as recorded nor in the common voice.
-    let stay: Vec<(Noise, &[f32])> = prepared
+    let stay: Vec<(SoundNoise, &[f32])> = prepared
         .parts
         .iter()
         .filter(|part| part.stays.is_some() || plan.offline_pieces().contains(&part.piece.id))
         .map(|part| {
-            let spoken = prepared.piece(part.piece.id)?;
-            Ok((Noise::Piece(part.piece.id), spoken.audio.as_slice()))
+            let source = prepared.piece(part.piece.id)?;
+            Ok((SoundNoise::Piece(part.piece.id), source.audio.as_slice()))
         })
-        .collect::<Staged<_>>()?;
+        .collect::<TestResult<_>>()?;
     let mut secret: BTreeSet<Vec<u8>> = voice.leaving(&stay, stages)?.into_iter().collect();
     secret.extend(stay.iter().map(|(_, sound)| wav::write(sound)));
-    if sent.received.iter().flatten().any(|one| secret.contains(&one.wav)) {
+    if result.received.iter().flatten().any(|one| secret.contains(&one.wav)) {
         return Err("a piece that stays at the site was received".into());
     }
 
@@ -205,35 +209,38 @@ async fn through_clouds(
         Some(BatchItem::Piece(id)) => Some(*id),
         _ => None,
     };
-    let with = Transcript::assemble(&parts, sent.answers.iter().cloned(), piece).plain();
+    let with = Transcript::assemble(&parts, result.answers.iter().cloned(), piece).plain();
     let without = Transcript::assemble(&parts, without, |_, piece| Some(piece)).plain();
     if with != without {
         return Err("dummies changed the transcript".into());
     }
     for provider in 0..plan.providers() {
-        let (mut heard, mut planned) = (vec![0_u64; words as usize], vec![0_u64; words as usize]);
-        let answered = sent.answers.iter().filter(|(by, ..)| *by == provider);
-        let said = answered.flat_map(|(_, _, heard)| &heard.words);
-        said.filter_map(|word| tools.vocabulary.number(&word.text)).for_each(|word| heard[word as usize] += 1);
+        let mut recognized = vec![0_u64; words as usize];
+        let mut planned = vec![0_u64; words as usize];
+        let answers = result.answers.iter().filter(|(by, ..)| *by == provider);
+        let hypotheses = answers.flat_map(|(_, _, recognition)| &recognition.words);
+        hypotheses
+            .filter_map(|word| tools.vocabulary.number(&word.text))
+            .for_each(|word| recognized[word as usize] += 1);
         let dummies = plan.dummies().filter(|dummy| dummy.provider == provider);
         dummies.filter_map(|dummy| dummy.word).for_each(|word| planned[word as usize] += 1);
-        let held: BTreeMap<u32, PieceWords> = prepared.candidates.iter().copied().collect();
+        let piece_words: BTreeMap<u32, PieceWords> = prepared.candidates.iter().copied().collect();
         let (mut pieces, mut truth) = (0, vec![0_u64; words as usize]);
         for id in
             plan.batch(provider).iter().filter_map(|item| if let BatchItem::Piece(id) = item { Some(id) } else { None })
         {
             pieces += 1;
-            if let Some(PieceWords::One(word)) = held.get(id) {
+            if let Some(PieceWords::One(word)) = piece_words.get(id) {
                 truth[*word as usize] += 1;
             }
         }
-        let received: Vec<u64> = truth.iter().zip(&planned).map(|(said, dummies)| said + dummies).collect();
+        let received: Vec<u64> = truth.iter().zip(&planned).map(|(true_words, dummies)| true_words + dummies).collect();
         say(
             report,
             json!({
                 "run": "through clouds", "voice": voice.name, "provider": provider, "true": pieces,
                 "dummies": plan.batch(provider).len() - pieces, "true_by_word": truth, "dummies_by_word": planned,
-                "heard_by_word": heard, "topic_distance": topic::distance(&truth, &received).map(rounded),
+                "heard_by_word": recognized, "topic_distance": topic::distance(&truth, &received).map(rounded),
             }),
         )?;
     }

@@ -19,13 +19,13 @@ const FOLDERS: [&str; 11] = [
 
 /// A source file.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SourceFile {
     /// Its path from the root of the checkout.
     pub(super) path: String,
     content: String,
 }
 
-impl Source {
+impl SourceFile {
     pub(super) fn lines(&self) -> usize {
         self.content.lines().count()
     }
@@ -57,7 +57,7 @@ fn uses(line: &str, name: &str) -> bool {
 }
 
 /// Returns every Rust file of the workspace, in order of path.
-pub(super) fn all() -> Vec<Source> {
+pub(super) fn all() -> Vec<SourceFile> {
     let root = support::workspace::root();
     let mut sources = Vec::new();
     for folder in FOLDERS {
@@ -68,14 +68,14 @@ pub(super) fn all() -> Vec<Source> {
     sources
 }
 
-fn collect(root: &Path, folder: &Path, sources: &mut Vec<Source>) {
+fn collect(root: &Path, folder: &Path, sources: &mut Vec<SourceFile>) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
         let path = entry.expect("a readable folder").path();
         if path.is_dir() {
             collect(root, &path, sources);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let name = path.strip_prefix(root).expect("a file below the root").to_string_lossy().into_owned();
-            sources.push(Source { path: name, content: fs::read_to_string(&path).expect("a text file") });
+            sources.push(SourceFile { path: name, content: fs::read_to_string(&path).expect("a text file") });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 use proc_macro2::{TokenStream, TokenTree};
 use support::workspace;
 
-use super::sentences::{fewest_words, of_comments, of_help, of_markdown, of_text};
+use super::sentences::{comment_claims, fewest_words, help_claims, markdown_claims, text_claims};
 
 /// The pages of the book.
 const BOOK: &str = "docs/src";
@@ -32,13 +32,13 @@ pub(super) fn all() -> BTreeMap<String, String> {
         }
     };
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    add("README.md", of_markdown(&read("README.md")));
+    add("README.md", markdown_claims(&read("README.md")));
     for name in book_pages() {
-        add(&name, of_markdown(&read(&name)));
+        add(&name, markdown_claims(&read(&name)));
     }
-    add(TEMPLATE, of_comments(&read(TEMPLATE)));
+    add(TEMPLATE, comment_claims(&read(TEMPLATE)));
     for (name, text) in literals(&root, &root.join(PAGES)) {
-        add(&name, of_text(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
+        add(&name, text_claims(&text).into_iter().filter(|sentence| fewest_words(sentence)).collect());
     }
     for program in PROGRAMS {
         let path = workspace::program(program).unwrap_or_else(|error| panic!("{error}"));
@@ -46,7 +46,7 @@ pub(super) fn all() -> BTreeMap<String, String> {
         while let Some(arguments) = waiting.pop() {
             let place = format!("{program} {} --help", arguments.join(" "));
             let text = help(&path, &arguments);
-            add(&place, of_help(&text));
+            add(&place, help_claims(&text));
             waiting.extend(subcommands(&text).into_iter().map(|name| [arguments.clone(), vec![name]].concat()));
         }
     }
@@ -63,7 +63,7 @@ fn book_pages() -> Vec<String> {
 
 /// Returns every string literal of the dashboard with its file, without tests and fixtures.
 fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
         let path = entry.expect("a readable folder").path();
         let name = path.strip_prefix(root).expect("a file below the root").to_string_lossy().into_owned();
@@ -71,19 +71,19 @@ fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
             continue;
         }
         if path.is_dir() {
-            found.extend(literals(root, &path));
+            texts.extend(literals(root, &path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).expect("a text file");
             let tokens = source.parse::<TokenStream>().unwrap_or_else(|error| panic!("{name}: {error}"));
-            found.extend(strings(tokens).into_iter().map(|text| (name.clone(), text)));
+            texts.extend(strings(tokens).into_iter().map(|text| (name.clone(), text)));
         }
     }
-    found
+    texts
 }
 
 /// Returns the string literals of a token stream, without those of attributes (doc comments) and of test modules.
 fn strings(tokens: TokenStream) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let (mut is_attribute, mut is_test) = (false, false);
     for token in tokens {
         match token {
@@ -101,14 +101,14 @@ fn strings(tokens: TokenStream) -> Vec<String> {
                 is_test = false;
             }
             TokenTree::Punct(punct) if is_test && punct.as_char() == ';' => is_test = false,
-            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            TokenTree::Group(group) => texts.extend(strings(group.stream())),
             TokenTree::Literal(literal) if !is_test => {
-                found.extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()));
+                texts.extend(syn::parse_str::<syn::LitStr>(&literal.to_string()).ok().map(|text| text.value()));
             }
             _ => is_attribute = false,
         }
     }
-    found
+    texts
 }
 
 /// Returns the output of `program ARGUMENTS --help`.

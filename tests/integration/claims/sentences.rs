@@ -12,7 +12,7 @@ pub(super) fn fewest_words(sentence: &str) -> bool {
 }
 
 /// Returns the claims of running text.
-pub(super) fn of_text(text: &str) -> Vec<String> {
+pub(super) fn text_claims(text: &str) -> Vec<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut sentences = Vec::new();
     let mut rest = text.as_str();
@@ -44,7 +44,7 @@ fn is_claim(sentence: &str) -> bool {
 }
 
 /// Returns the claims of a Markdown document, without code blocks, one cell of a table or one item of a list at a time.
-pub(super) fn of_markdown(document: &str) -> Vec<String> {
+pub(super) fn markdown_claims(document: &str) -> Vec<String> {
     let mut claims = Vec::new();
     let (mut paragraph, mut is_code) = (String::new(), false);
     for line in document.lines().chain([""]) {
@@ -55,13 +55,13 @@ pub(super) fn of_markdown(document: &str) -> Vec<String> {
         let is_table = line.starts_with('|');
         let begins = line.trim().is_empty() || line.starts_with('#') || is_table || is_item(line);
         if begins || is_code {
-            claims.extend(of_text(&std::mem::take(&mut paragraph)));
+            claims.extend(text_claims(&std::mem::take(&mut paragraph)));
         }
         if is_code {
             continue;
         }
         if is_table {
-            claims.extend(line.replace("\\|", "/").split('|').flat_map(of_text));
+            claims.extend(line.replace("\\|", "/").split('|').flat_map(text_claims));
         } else {
             paragraph.push_str(line);
             paragraph.push(' ');
@@ -77,20 +77,20 @@ fn is_item(line: &str) -> bool {
 }
 
 /// Returns the claims of the comments of a TOML file.
-pub(super) fn of_comments(file: &str) -> Vec<String> {
+pub(super) fn comment_claims(file: &str) -> Vec<String> {
     let comments: Vec<&str> = file.lines().map(|line| line.strip_prefix('#').unwrap_or_default().trim()).collect();
-    comments.split(|line| line.is_empty()).flat_map(|paragraph| of_text(&paragraph.join(" "))).collect()
+    comments.split(|line| line.is_empty()).flat_map(|paragraph| text_claims(&paragraph.join(" "))).collect()
 }
 
 /// Returns the claims in the output of `--help`, without usage and names of options.
-pub(super) fn of_help(help: &str) -> Vec<String> {
+pub(super) fn help_claims(help: &str) -> Vec<String> {
     let mut claims = Vec::new();
     let mut paragraph = String::new();
     for line in help.lines().chain([""]) {
         let trimmed = line.trim();
         let is_command = line.starts_with("  ") && !line.starts_with("   ");
         if trimmed.is_empty() || trimmed.starts_with("Usage:") || trimmed.starts_with(['-', '<', '[']) || is_command {
-            claims.extend(of_text(&std::mem::take(&mut paragraph)));
+            claims.extend(text_claims(&std::mem::take(&mut paragraph)));
         }
         let text = match trimmed.split_once("  ") {
             Some((_, description)) if is_command || trimmed.starts_with(['-', '<', '[']) => description,
@@ -114,19 +114,19 @@ fn a_sentence_with_an_absolute_word_is_a_claim() {
         "No one's, nobody’s?",
         "Whatever (only this).",
     ];
-    assert_eq!(of_text(text), expected);
+    assert_eq!(text_claims(text), expected);
 }
 
 #[test]
 fn a_document_is_read_by_paragraph_item_and_cell() {
     let document =
         "# Only a title\n\nIt is\nall.\n\n```\nnever\n```\n\n* one\n* only two\n  lines\n\n| a | never |\n|---|---|\n";
-    assert_eq!(of_markdown(document), ["# Only a title", "It is all.", "* only two lines", "never"]);
+    assert_eq!(markdown_claims(document), ["# Only a title", "It is all.", "* only two lines", "never"]);
 }
 
 #[test]
 fn help_is_read_by_option() {
     let help = "Shows all\n\nUsage: x [OPTIONS] <all>\n\nCommands:\n  show    Shows only\n  all     Shows it\n\n\
                 Options:\n      --all <N>\n          Never\n          more\n  -h, --help  Print all\n";
-    assert_eq!(of_help(help), ["Shows all", "Shows only", "Never more", "Print all"]);
+    assert_eq!(help_claims(help), ["Shows all", "Shows only", "Never more", "Print all"]);
 }

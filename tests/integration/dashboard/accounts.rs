@@ -3,16 +3,16 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, PASSWORD, Stage, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
 use totp_rs::{Builder, Secret, Totp};
 
-use super::{join, visitor::Visitor};
+use super::{join, visitor::PageVisitor};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
-    let (stage, link) = Stage::vacant(Database::Sqlite)?;
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+async fn two_factor_is_set_up_asked_for_and_recovered_from() -> TestResult<()> {
+    let (stage, link) = TestConsortium::vacant(TestDatabase::Sqlite)?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     let browser = &visitor.browser;
     browser.goto(&link).await?;
     join(&visitor, "operator", None).await?;
@@ -24,7 +24,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     browser.see(".notice", "Scan this code with your authenticator").await?;
     visitor.sound("second-factor-secret").await?;
     let authenticator = authenticator(&browser.text(".secret").await?)?;
-    browser.fill("input[name=code]", &shown(&authenticator, 0)?).await?;
+    browser.fill("input[name=code]", &totp_code(&authenticator, 0)?).await?;
     browser.click("form[action='/ui/confirm-factor'] button").await?;
     browser.see(".notice", "Keep these recovery codes").await?;
     visitor.sound("recovery-codes").await?;
@@ -40,11 +40,11 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     password(&visitor).await?;
     browser.see("h1", "Enter your code").await?;
     visitor.sound("code").await?;
-    let kept = browser.url().await?;
+    let page_url = browser.url().await?;
     visitor.visit("/settings").await?;
     browser.see("h1", "Sign in").await?;
-    browser.goto(&kept).await?;
-    let next = shown(&authenticator, 1)?;
+    browser.goto(&page_url).await?;
+    let next = totp_code(&authenticator, 1)?;
     code(&visitor, if next == "000000" { "111111" } else { "000000" }).await?;
     browser.see(".notice.bad", "The code is wrong").await?;
     visitor.sound("code-wrong").await?;
@@ -52,7 +52,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
     browser.see("h1", "Security").await?;
 
     // On another device: sign in with a recovery code, then sign out the first device from there.
-    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+    let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     phone.visit("/sign-in").await?;
     password(&phone).await?;
     phone.browser.see("h1", "Enter your code").await?;
@@ -96,27 +96,27 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> Staged<()> {
 }
 
 /// Enters the operator's password on the sign-in page.
-async fn password(visitor: &Visitor) -> Staged<()> {
+async fn password(visitor: &PageVisitor) -> TestResult<()> {
     visitor.browser.fill("input[name=email]", "operator@example.org").await?;
     visitor.browser.fill("input[name=password]", PASSWORD).await?;
     Ok(visitor.browser.click("main button[type=submit]").await?)
 }
 
 /// Enters a code on the code page.
-async fn code(visitor: &Visitor, code: &str) -> Staged<()> {
+async fn code(visitor: &PageVisitor, code: &str) -> TestResult<()> {
     visitor.browser.fill("input[name=code]", code).await?;
     Ok(visitor.browser.click("main button[type=submit]").await?)
 }
 
 /// Returns an authenticator with the secret shown on the page.
-fn authenticator(text: &str) -> Staged<Totp> {
+fn authenticator(text: &str) -> TestResult<Totp> {
     let letters: String = text.split_whitespace().collect();
     let secret = Secret::try_from_base32(letters).map_err(|error| error.to_string())?;
     Ok(Builder::new().with_secret(secret).build().map_err(|error| error.to_string())?)
 }
 
 /// Returns its code for so many steps from now; a server accepts one step early.
-fn shown(authenticator: &Totp, steps: u64) -> Staged<String> {
+fn totp_code(authenticator: &Totp, steps: u64) -> TestResult<String> {
     #[expect(clippy::disallowed_methods, reason = "the server in its own process has the real clock")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     Ok(authenticator.generate(now + 30 * steps).to_string())

@@ -2,15 +2,15 @@
 //! are typed, and equals the server's own plan for the same numbers.
 
 use serde_json::{Value, json};
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, LABELS, Stage, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{LABELS, TestConsortium, TestDatabase, TestResult};
 use undertone_api::id::JobId;
 use undertone_api::job::Spec;
 use undertone_api::job::active_learning::Gate;
 use undertone_api::plan::{NewPlan, Plan, PlanParty};
 use undertone_privacy::{Epsilon, SamplingRate, mechanism};
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use support::scene::queries as scene;
 
 /// The log of the plan.
@@ -24,26 +24,26 @@ const PAYS: &str = "const planner = document.querySelector('#plan-active-learnin
     return planner.getAttribute('aria-busy') === 'false' ? own?.innerText ?? '' : ''";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn displayed_question_cost_follows_form_and_server_plan() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
-    for screen in [Screen::Desktop, Screen::Phone] {
-        let visitor = Visitor::open(screen, stage.address()).await?;
+    for screen in [EmulatedScreen::Desktop, EmulatedScreen::Phone] {
+        let visitor = PageVisitor::open(screen, stage.address()).await?;
         let browser = &visitor.browser;
         visitor.sign_in("operator").await?;
         visitor.visit(&format!("/c/{}/plan", stage.consortium)).await?;
         browser.run("window.kept = true", Vec::new()).await?;
         let of_log = log(&visitor).await?;
         let gate = typed(&visitor, &of_log).await?;
-        let mut said = pays(&visitor, "").await?;
-        compare(&said, &planned(&stage, gate).await?)?;
+        let mut text = pays(&visitor, "").await?;
+        compare(&text, &planned(&stage, gate).await?)?;
 
         let threshold = (gate.threshold.get() + 20).to_string();
-        for (field, text) in [("rate", "0.05"), ("threshold", threshold.as_str()), ("epsilon", "0.75")] {
-            browser.overwrite(&format!("{of_log} input[name$='[{field}]']"), text).await?;
-            said = pays(&visitor, &said).await?;
-            compare(&said, &planned(&stage, typed(&visitor, &of_log).await?).await?)?;
+        for (field, entry) in [("rate", "0.05"), ("threshold", threshold.as_str()), ("epsilon", "0.75")] {
+            browser.overwrite(&format!("{of_log} input[name$='[{field}]']"), entry).await?;
+            text = pays(&visitor, &text).await?;
+            compare(&text, &planned(&stage, typed(&visitor, &of_log).await?).await?)?;
         }
 
         browser.fill(&format!("{FORM} input[name='ask[title]']"), TITLE).await?;
@@ -56,13 +56,13 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
         browser.overwrite(&epsilon, "5").await?;
         browser.see(&format!("{FORM} .headline-small"), "Over the limit").await?;
         browser.see(&format!("{FORM} .offers"), "Nearest plans within the budgets").await?;
-        assert!(pays(&visitor, &said).await?.contains("It exceeds the remaining budget."));
+        assert!(pays(&visitor, &text).await?.contains("It exceeds the remaining budget."));
         let over = planned(&stage, typed(&visitor, &of_log).await?).await?;
         assert!(over.left.is_none_or(|left| left < 0.0), "{over:?}");
         visitor.sound("planner-of-questions-over-the-limit").await?;
         browser.overwrite(&epsilon, "0.75").await?;
         browser.see(&format!("{FORM} .headline-small"), "Fits every budget").await?;
-        assert_eq!(pays(&visitor, "").await?, said, "the same numbers, the same cost");
+        assert_eq!(pays(&visitor, "").await?, text, "the same numbers, the same cost");
         assert_eq!(browser.run("return window.kept", Vec::new()).await?, json!(true), "the page was not loaded again");
 
         // The proposal contains the typed values.
@@ -79,7 +79,7 @@ async fn what_questions_cost_follows_the_form_and_is_what_the_server_plans() -> 
 }
 
 /// Returns the selector of the log's fields.
-async fn log(visitor: &Visitor) -> Staged<String> {
+async fn log(visitor: &PageVisitor) -> TestResult<String> {
     let find = "return Array.from(document.querySelectorAll('#plan-active-learning .party strong'), e => e.innerText)
         .indexOf(arguments[0]) + 1";
     let place = visitor.browser.run(find, vec![json!(LOG)]).await?;
@@ -87,7 +87,7 @@ async fn log(visitor: &Visitor) -> Staged<String> {
 }
 
 /// Returns the gate in the form.
-async fn typed(visitor: &Visitor, of_log: &str) -> Staged<Gate> {
+async fn typed(visitor: &PageVisitor, of_log: &str) -> TestResult<Gate> {
     let script = "const party = document.querySelector(arguments[0]);
         return ['rate', 'threshold', 'epsilon', 'rows', 'shown'].map(name => party.querySelector(`[name$='[${name}]']`).value)";
     let fields = visitor.browser.run(script, vec![json!(of_log)]).await?;
@@ -102,14 +102,14 @@ async fn typed(visitor: &Visitor, of_log: &str) -> Staged<Gate> {
 }
 
 /// Returns the page's text about the log; waits until it differs from `last`.
-async fn pays(visitor: &Visitor, last: &str) -> Staged<String> {
-    let other = |said: &Value| said.as_str().is_some_and(|said| !said.is_empty() && said != last);
-    let said = visitor.wait("what it costs", PAYS, Vec::new(), PATIENCE, other).await?;
-    Ok(said.as_str().unwrap_or_default().to_owned())
+async fn pays(visitor: &PageVisitor, last: &str) -> TestResult<String> {
+    let other = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty() && text != last);
+    let text = visitor.wait("what it costs", PAYS, Vec::new(), PATIENCE, other).await?;
+    Ok(text.as_str().unwrap_or_default().to_owned())
 }
 
 /// Returns the server's plan for the log with this gate.
-async fn planned(stage: &Stage, gate: Gate) -> Staged<PlanParty> {
+async fn planned(stage: &TestConsortium, gate: Gate) -> TestResult<PlanParty> {
     let mut job = scene::job(stage).await?;
     let dataset = stage.dataset(LOG).await?.id;
     let Spec::ActiveLearning(spec) = &mut job.spec else { return Err("another kind".into()) };
@@ -122,37 +122,37 @@ async fn planned(stage: &Stage, gate: Gate) -> Staged<PlanParty> {
 }
 
 /// Checks that the page agrees with the plan: costs rounded up, the remaining budget rounded down.
-fn compare(said: &str, plan: &PlanParty) -> Staged<()> {
+fn compare(text: &str, plan: &PlanParty) -> TestResult<()> {
     let (epsilon, delta) = mechanism::guarantee(&plan.charge.event, plan.charge.adjacency)?;
-    let promise = between(said, "For each row ε ", ", once.")?;
+    let promise = text_between(text, "For each row ε ", ", once.")?;
     let (shown_epsilon, shown_delta) = promise.split_once(" at δ ").ok_or("ε at δ")?;
     let over = shown_epsilon.parse::<f64>()? - epsilon.get();
-    assert!((0.0..0.01).contains(&over), "{said}: {epsilon:?}");
+    assert!((0.0..0.01).contains(&over), "{text}: {epsilon:?}");
     // Three digits are shown.
-    assert!((power(shown_delta)? / delta.get() - 1.0).abs() < 0.006, "{said}: {delta:?}");
+    assert!((power(shown_delta)? / delta.get() - 1.0).abs() < 0.006, "{text}: {delta:?}");
 
-    let leaves = between(said, "Leaves ε ", " of the budget")?;
+    let leaves = text_between(text, "Leaves ε ", " of the budget")?;
     let (shown_left, share) = leaves.split_once(" and ").ok_or("ε and a share")?;
     let (left, part) = (plan.left.ok_or("a plan that fits")?, plan.left_fraction.ok_or("a budget")?);
     let under = left - shown_left.parse::<f64>()?;
-    assert!((0.0..0.01).contains(&under), "{said}: {left}");
-    assert_eq!(share, format!("{} %", (part * 100.0).floor()), "{said}");
+    assert!((0.0..0.01).contains(&under), "{text}: {left}");
+    assert_eq!(share, format!("{} %", (part * 100.0).floor()), "{text}");
     let further = match plan.rounds_left {
         0 => "no other such pool".to_owned(),
         1 => ": 1 such pool more".to_owned(),
         pools => format!(": {pools} such pools more"),
     };
-    assert!(said.contains(&further), "{said}: {further}");
+    assert!(text.contains(&further), "{text}: {further}");
     Ok(())
 }
 
-fn between<'a>(text: &'a str, before: &str, after: &str) -> Staged<&'a str> {
-    let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
-    found.map(|(found, _)| found).ok_or_else(|| format!("nothing between {before:?} and {after:?}: {text}").into())
+fn text_between<'a>(text: &'a str, before: &str, after: &str) -> TestResult<&'a str> {
+    let middle = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
+    middle.map(|(middle, _)| middle).ok_or_else(|| format!("nothing between {before:?} and {after:?}: {text}").into())
 }
 
 /// Parses a number in the form `2.5·10⁻⁷` or `10⁻⁶`.
-fn power(text: &str) -> Staged<f64> {
+fn power(text: &str) -> TestResult<f64> {
     let (digits, raised) = text.split_once("·10").unwrap_or_else(|| ("1", text.trim_start_matches("10")));
     let plain = |letter: char| match letter {
         '⁻' => '-',

@@ -1,21 +1,21 @@
 //! The life cycle of a job in a browser: draft, proposal, approval, pause, resumption, end, clone.
 
 use serde_json::json;
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::job::NewDraft;
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn draft_becomes_a_job_that_is_paused_resumed_and_cloned() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let spec = scene::small_job(&stage, 200, 300).await?.job().spec;
     let spec = serde_json::to_string(&NewDraft::from_spec("", &spec)?.spec)?;
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     let browser = &visitor.browser;
     visitor.sign_in("one").await?;
 
@@ -78,7 +78,7 @@ async fn a_draft_becomes_a_job_that_is_approved_paused_let_go_on_and_cloned() ->
 }
 
 /// Opens the element that hides a form.
-async fn open(visitor: &Visitor, form: &str) -> Staged<()> {
+async fn open(visitor: &PageVisitor, form: &str) -> TestResult<()> {
     let script = "const form = document.querySelector(`form[action='/ui/${arguments[0]}']`);
         if (form) form.closest('details').open = true;
         return !!form";

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, Stage, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use support::scene;
 
 /// The time limit of a round on a busy machine.
@@ -21,13 +21,13 @@ const NUMBER: &str =
 const KEPT: &str = "return window.kept === true";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_back() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn page_shows_new_round_without_reload_after_server_crash() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     visitor.sign_in("one").await?;
-    let list = Visitor::open(Screen::Phone, stage.address()).await?;
+    let list = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     list.sign_in("two").await?;
     list.visit(&format!("/c/{}", stage.consortium)).await?;
     list.browser.see(".connection", "Live").await?;
@@ -46,14 +46,15 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
     visitor.browser.see(".troubles", "no steward has decided").await?;
     visitor.browser.run("window.kept = true", Vec::new()).await?;
     scene::approve(&stage, job).await?;
-    let begun = visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
+    let first_round =
+        visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
 
     stage.kill_server();
     visitor.browser.see(".connection.lost", "Connection lost").await?;
     stage.start_server()?;
     visitor.browser.see(".connection:not(.lost)", "Live").await?;
     let before = visitor.browser.run(NUMBER, Vec::new()).await?.as_u64().unwrap_or_default();
-    assert!(before >= begun.as_u64().unwrap_or_default());
+    assert!(before >= first_round.as_u64().unwrap_or_default());
     visitor
         .wait("a round after the server came back", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(before))
         .await?;
@@ -71,7 +72,7 @@ async fn a_round_arrives_without_a_reload_after_the_server_has_died_and_come_bac
 }
 
 /// Checks that each site has logged its actions, in the closed vocabulary.
-async fn the_log_tells_what_happened(stage: &Stage, visitor: &Visitor, job: &str) -> Staged<()> {
+async fn the_log_tells_what_happened(stage: &TestConsortium, visitor: &PageVisitor, job: &str) -> TestResult<()> {
     let browser = &visitor.browser;
     visitor.visit(&format!("{job}/log")).await?;
     browser.see("[data-live=log]", "sent its vector of round").await?;

@@ -1,23 +1,23 @@
 //! Consent by a passkey, in a real browser with a virtual authenticator: created in the dashboard, pinned at the site's
 //! terminal, requested at "Approve", verified by the site before the job runs.
 
-use support::browser::{PATIENCE, Screen};
-use support::stage::{Database, Staged};
+use support::browser::{EmulatedScreen, PATIENCE};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::approval_key::OwnApprovalKey;
 use undertone_api::job::Job;
 use undertone_api::signed::{ApprovalKey, Consent};
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn browser_passkey_approves_after_the_site_pins_it() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     // Browsers permit passkeys for host names, not for addresses.
     let address = stage.address().replace("127.0.0.1", "localhost");
-    let visitor = Visitor::open(Screen::Desktop, address.clone()).await?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, address.clone()).await?;
     let browser = &visitor.browser;
     browser.add_authenticator().await?;
     visitor.sign_in("one").await?;
@@ -63,8 +63,8 @@ async fn a_passkey_made_in_the_browser_approves_once_the_site_has_pinned_it() ->
     assert!(refused.is_err(), "the key file is not pinned any more");
     browser.click("form[data-approve] button").await?;
     browser.see(".notice", "You approved the job.").await?;
-    let shown: Job = stage.operator.job(job).await?;
-    let part = shown.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
+    let current: Job = stage.operator.job(job).await?;
+    let part = current.participants.iter().find(|part| part.dataset == dataset).ok_or("its part")?;
     assert_eq!(part.consent, Some(Consent::Signed { key: key.fingerprint.clone() }));
 
     // The others sign with key files; every site verifies its approval, and the job runs to its end.

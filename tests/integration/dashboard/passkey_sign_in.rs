@@ -2,19 +2,19 @@
 //! identity.
 
 use serde_json::json;
-use support::browser::Screen;
+use support::browser::EmulatedScreen;
 use support::scene;
-use support::stage::{Database, Staged};
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::passkey::Passkey;
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passkey_signs_in_alone_and_after_the_password() -> Staged<()> {
-    let stage = scene::set(Database::Sqlite).await?;
+async fn passkey_signs_in_alone_and_after_the_password() -> TestResult<()> {
+    let stage = scene::set(TestDatabase::Sqlite).await?;
     // Browsers permit passkeys for host names, not for addresses.
     let address = stage.address().replace("127.0.0.1", "localhost");
-    let visitor = Visitor::open(Screen::Desktop, address).await?;
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, address).await?;
     let browser = &visitor.browser;
     browser.add_authenticator().await?;
     visitor.sign_in("one").await?;
@@ -57,7 +57,7 @@ async fn passkey_signs_in_alone_and_after_the_password() -> Staged<()> {
     // After its removal it no longer signs in.
     browser.click("form[action='/ui/remove-passkey'] button").await?;
     browser.see(".notice", "The passkey is removed").await?;
-    let left: Vec<Passkey> = stage.sites[1].client.get("/me/passkeys").await?;
-    assert_eq!(left, []);
+    let remaining: Vec<Passkey> = stage.sites[1].client.get("/me/passkeys").await?;
+    assert_eq!(remaining, []);
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! A real sign-in provider in a browser: sign-in through its own pages, linking and unlinking in the settings, and the
 //! messages when the provider or the server rejects a person.
 
-use support::browser::Screen;
-use support::provider::{NAME, Provider};
-use support::stage::{Database, PATIENCE, Stage, Staged};
+use support::browser::EmulatedScreen;
+use support::provider::{NAME, TestProvider};
+use support::stage::{PATIENCE, TestConsortium, TestDatabase, TestResult};
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 
 /// The settings page with the identities at the provider.
 const KEYS: &str = "/settings/keys";
@@ -13,9 +13,9 @@ const KEYS: &str = "/settings/keys";
 const WAY: &str = "main a[href^='/oidc/start']";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks_it() -> Staged<()> {
-    let Some((stage, provider)) = beside().await? else { return Ok(()) };
-    let visitor = Visitor::open(Screen::Desktop, stage.address()).await?;
+async fn member_links_signs_in_with_and_unlinks_a_provider() -> TestResult<()> {
+    let Some((stage, provider)) = set_up_provider().await? else { return Ok(()) };
+    let visitor = PageVisitor::open(EmulatedScreen::Desktop, stage.address()).await?;
     let browser = &visitor.browser;
     visitor.sign_in("operator").await?;
 
@@ -55,9 +55,9 @@ async fn a_member_links_what_they_are_at_the_provider_comes_in_by_it_and_unlinks
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
-    let Some((mut stage, provider)) = beside().await? else { return Ok(()) };
-    let phone = Visitor::open(Screen::Phone, stage.address()).await?;
+async fn who_is_sent_away_reads_why_and_what_to_do() -> TestResult<()> {
+    let Some((mut stage, provider)) = set_up_provider().await? else { return Ok(()) };
+    let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     let browser = &phone.browser;
 
     // The person refuses at the provider.
@@ -96,9 +96,9 @@ async fn who_is_sent_away_reads_why_and_what_to_do() -> Staged<()> {
 }
 
 /// Sets up a consortium with a server that trusts a provider; returns `None` where no provider can run.
-async fn beside() -> Staged<Option<(Stage, Provider)>> {
-    let mut stage = Stage::set(Database::Sqlite, &["Library"]).await?;
-    let Some(provider) = Provider::start(&stage.address())? else { return Ok(None) };
+async fn set_up_provider() -> TestResult<Option<(TestConsortium, TestProvider)>> {
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["Library"]).await?;
+    let Some(provider) = TestProvider::start(&stage.address())? else { return Ok(None) };
     stage.stop_server(PATIENCE)?;
     stage.configure(provider.environment());
     stage.start_server()?;
@@ -106,7 +106,7 @@ async fn beside() -> Staged<Option<(Stage, Provider)>> {
 }
 
 /// Signs in at the provider's own pages, and consents to the disclosure.
-async fn recognized(visitor: &Visitor, provider: &Provider, login: &str) -> Staged<()> {
+async fn recognized(visitor: &PageVisitor, provider: &TestProvider, login: &str) -> TestResult<()> {
     let browser = &visitor.browser;
     browser.find("input[name=prompt][value=login]").await?;
     assert!(browser.url().await?.starts_with(&provider.issuer), "the provider asks, and nobody else");
@@ -122,7 +122,7 @@ async fn recognized(visitor: &Visitor, provider: &Provider, login: &str) -> Stag
 
 /// Checks that the console only reports missing resources of the provider's own pages: a picture, and an external font,
 /// which is unreachable here. A violation of a content security policy would also be reported.
-async fn only_of(visitor: &Visitor, provider: &Provider) -> Staged<()> {
+async fn only_of(visitor: &PageVisitor, provider: &TestProvider) -> TestResult<()> {
     let complaints = visitor.browser.complaints().await?;
     let theirs = |complaint: &String| {
         (complaint.starts_with(&provider.issuer) || complaint.starts_with("https://fonts.googleapis.com/"))
@@ -132,7 +132,7 @@ async fn only_of(visitor: &Visitor, provider: &Provider) -> Staged<()> {
     Ok(())
 }
 
-async fn sign_out(visitor: &Visitor) -> Staged<()> {
+async fn sign_out(visitor: &PageVisitor) -> TestResult<()> {
     visitor.browser.click(".rail-foot button").await?;
     Ok(visitor.browser.see("h1", "Sign in").await?)
 }

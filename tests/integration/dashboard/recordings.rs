@@ -3,13 +3,13 @@
 
 use std::fs;
 
-use support::browser::Screen;
-use support::stage::{Database, Holding, Stage, Staged};
+use support::browser::EmulatedScreen;
+use support::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::NewBudget;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 use undertone_worker::speech::transcribe::wav;
 
-use super::visitor::Visitor;
+use super::visitor::PageVisitor;
 
 /// The index of the clinic among the sites, and its dataset.
 const CLINIC: usize = 1;
@@ -19,12 +19,12 @@ const TITLE: &str = "Letters of a week";
 const SILENCE: usize = 32_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() -> Staged<()> {
+async fn recordings_are_planned_and_approved_on_desktop_and_phone() -> TestResult<()> {
     let stage = clinic().await?;
     let home = format!("/c/{}", stage.consortium);
     let dataset = stage.dataset(DATASET).await?.id;
-    for screen in [Screen::Desktop, Screen::Phone] {
-        let visitor = Visitor::open(screen, stage.address()).await?;
+    for screen in [EmulatedScreen::Desktop, EmulatedScreen::Phone] {
+        let visitor = PageVisitor::open(screen, stage.address()).await?;
         let browser = &visitor.browser;
         visitor.sign_in("clinic").await?;
         visitor.visit(&format!("{home}/datasets/{dataset}")).await?;
@@ -48,8 +48,8 @@ async fn recordings_are_planned_for_and_decided_on_at_a_desk_and_on_a_phone() ->
 }
 
 /// Sets up a library without data and a clinic with one recording and a budget for its words.
-async fn clinic() -> Staged<Stage> {
-    let mut stage = Stage::set(Database::Sqlite, &["Library", "Clinic"]).await?;
+async fn clinic() -> TestResult<TestConsortium> {
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["Library", "Clinic"]).await?;
     let site = &mut stage.sites[CLINIC];
     site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
     site.edit_policy("[budget.record]", "[budget.words]\nepsilon = 16.0\ndelta = 1e-3\n\n[budget.record]")?;
@@ -58,7 +58,7 @@ async fn clinic() -> Staged<Stage> {
     fs::write(recordings.join("letter.wav"), wav::write(&vec![0.0; SILENCE]))?;
     let input = recordings.to_string_lossy().into_owned();
     site.command(&["data", "add-recordings", "--input", &input, "--name", DATASET, "--visibility", "private"])?;
-    site.holdings.push(Holding::new(DATASET, "private", &[]));
+    site.holdings.push(SiteDataset::new(DATASET, "private", &[]));
     stage.open().await?;
     let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-3)? };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;

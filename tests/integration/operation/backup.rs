@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use support::stage::{Database, Stage, Staged, wait_until_so};
+use support::stage::{TestConsortium, TestDatabase, TestResult, wait_until_so};
 
 use support::scene;
 
@@ -12,20 +12,20 @@ const ROUNDS: u32 = 2;
 const PASSPHRASE: &str = "a passphrase of a test";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_backup_is_healed_by_the_sites_on_sqlite() -> Staged<()> {
-    restore(Database::Sqlite).await
+async fn older_backup_is_healed_by_the_sites_on_sqlite() -> TestResult<()> {
+    restore(TestDatabase::Sqlite).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_backup_is_healed_by_the_sites_on_postgresql() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn older_backup_is_healed_by_the_sites_on_postgresql() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     restore(database).await
 }
 
-async fn restore(database: Database) -> Staged<()> {
+async fn restore(database: TestDatabase) -> TestResult<()> {
     let postgres = database.url().is_some();
     let mut stage = scene::set(database).await?;
     stage.open().await?;
@@ -33,8 +33,8 @@ async fn restore(database: Database) -> Staged<()> {
     let folder = tempfile::tempdir()?;
     let (older, newest) = (folder.path().join("older.backup"), folder.path().join("newest.backup"));
     // The backup is made while everything runs.
-    let said = server(&stage, &["backup"], &older, PASSPHRASE)?;
-    assert!(said.contains("Its ledger ends with"), "{said}");
+    let text = server(&stage, &["backup"], &older, PASSPHRASE)?;
+    assert!(text.contains("Its ledger ends with"), "{text}");
     let first = scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, ROUNDS).await?;
     server(&stage, &["backup"], &newest, PASSPHRASE)?;
@@ -55,8 +55,8 @@ async fn restore(database: Database) -> Staged<()> {
     server(&stage, &["restore"], &folder.path().join("damaged.backup"), PASSPHRASE).expect_err("cut in half");
 
     // The newest backup: operation continues.
-    let said = server(&stage, &["restore"], &newest, PASSPHRASE)?;
-    assert!(said.contains("restored to this state"), "{said}");
+    let text = server(&stage, &["restore"], &newest, PASSPHRASE)?;
+    assert!(text.contains("restored to this state"), "{text}");
     stage.start_server()?;
     assert!(stage.operator.job(first).await?.report.is_some(), "what was, is there");
     let artifacts = stage.operator.artifacts(first).await?;
@@ -66,8 +66,8 @@ async fn restore(database: Database) -> Staged<()> {
     scene::run_small_job(&stage, ROUNDS).await?;
     scene::wait_for_proofs(&stage, 2 * ROUNDS).await?;
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "alarm", "show"])?;
-        assert!(!shown.contains("Open: nothing leaves"), "{} is content: {shown}", site.name);
+        let ledger_text = site.command(&["ledger", "alarm", "show"])?;
+        assert!(!ledger_text.contains("Open: nothing leaves"), "{} is content: {ledger_text}", site.name);
     }
 
     // An older backup: every site that paid since returns its receipts.
@@ -83,19 +83,19 @@ async fn restore(database: Database) -> Staged<()> {
 
 /// Waits until the server has the receipts that it lost: `receipts` from each private site. A site compares them as soon
 /// as it reaches the server again.
-pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged<()> {
+pub(super) async fn healed(stage: &TestConsortium, receipts: u32, reason: &str) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has given its receipts back", site.name), || {
-            site.command(&["ledger", "show"]).is_ok_and(|said| {
-                said.contains(&format!("({reason}); this site returned"))
-                    && !said.contains("does not have every receipt")
+            site.command(&["ledger", "show"]).is_ok_and(|text| {
+                text.contains(&format!("({reason}); this site returned"))
+                    && !text.contains("does not have every receipt")
             })
         })
         .await?;
     }
     for site in scene::private_sites(&stage.sites) {
-        let shown = site.command(&["ledger", "show"])?;
-        assert!(shown.contains(&format!("({reason}); this site returned {receipts} receipts")), "{shown}");
+        let ledger_text = site.command(&["ledger", "show"])?;
+        assert!(ledger_text.contains(&format!("({reason}); this site returned {receipts} receipts")), "{ledger_text}");
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{alarms}");
     }
@@ -103,11 +103,11 @@ pub(super) async fn healed(stage: &Stage, receipts: u32, reason: &str) -> Staged
 }
 
 /// Waits until every site has compared its receipts with the restored server. Until then its datasets join no job.
-async fn reconcile(stage: &Stage) -> Staged<()> {
+async fn reconcile(stage: &TestConsortium) -> TestResult<()> {
     for site in &stage.sites {
         wait_until_so(&format!("{} has compared its receipts", site.name), || {
-            site.command(&["ledger", "show"]).is_ok_and(|shown| {
-                shown.contains("; this site returned ") && !shown.contains("does not have every receipt")
+            site.command(&["ledger", "show"]).is_ok_and(|text| {
+                text.contains("; this site returned ") && !text.contains("does not have every receipt")
             })
         })
         .await?;
@@ -116,24 +116,24 @@ async fn reconcile(stage: &Stage) -> Staged<()> {
 }
 
 /// Verifies the server's ledger.
-pub(super) fn verified(stage: &Stage) -> Staged<()> {
+pub(super) fn verified(stage: &TestConsortium) -> TestResult<()> {
     let output = stage.server_command()?.arg("verify").output()?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(said.into()) }
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(text.into()) }
 }
 
 /// Runs a command of the server on a file.
-fn server(stage: &Stage, command: &[&str], file: &Path, passphrase: &str) -> Staged<String> {
+fn server(stage: &TestConsortium, command: &[&str], file: &Path, passphrase: &str) -> TestResult<String> {
     let output =
         stage.server_command()?.args(command).arg(file).env("UNDERTONE_BACKUP_PASSPHRASE", passphrase).output()?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(said) } else { Err(said.into()) }
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(text) } else { Err(text.into()) }
 }
 
 /// Removes all data of the server.
-fn vacate(stage: &mut Stage, postgres: bool) -> Staged<()> {
+fn vacate(stage: &mut TestConsortium, postgres: bool) -> TestResult<()> {
     fs::remove_dir_all(stage.server_folder())?;
-    if postgres && let Some(fresh) = Database::postgres()? {
+    if postgres && let Some(fresh) = TestDatabase::postgres()? {
         stage.replace_database(fresh);
     }
     Ok(())

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
-use support::stage::{Database, Stage, Staged};
+use support::stage::{TestConsortium, TestDatabase, TestResult};
 
 /// Runs `doctor` and returns the exit status with the report.
-fn examine(stage: &Stage) -> Staged<(Option<i32>, Value)> {
+fn examine(stage: &TestConsortium) -> TestResult<(Option<i32>, Value)> {
     let output = stage.server_command()?.args(["doctor", "--json"]).output()?;
     let report = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
@@ -20,8 +20,8 @@ fn state<'a>(report: &'a Value, check: &str) -> &'a str {
     of_check.map(|result| result["state"].as_str().unwrap_or_default()).next_back().unwrap_or_default()
 }
 
-fn examine_and_break(database: Database) -> Staged<()> {
-    let (mut stage, _) = Stage::vacant(database)?;
+fn examine_and_break(database: TestDatabase) -> TestResult<()> {
+    let (mut stage, _) = TestConsortium::vacant(database)?;
     let (status, report) = examine(&stage)?;
     assert_eq!(status, Some(0), "{report:#}");
     for check in ["server", "workers", "database", "migrations", "writer", "log", "store", "keys"] {
@@ -45,13 +45,13 @@ fn examine_and_break(database: Database) -> Staged<()> {
 }
 
 #[test]
-fn doctor_finds_a_fault_and_disturbs_no_server_on_sqlite() -> Staged<()> {
-    examine_and_break(Database::Sqlite)
+fn doctor_finds_a_fault_and_disturbs_no_server_on_sqlite() -> TestResult<()> {
+    examine_and_break(TestDatabase::Sqlite)
 }
 
 #[test]
-fn doctor_finds_a_fault_and_disturbs_no_server_on_postgres() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+fn doctor_finds_a_fault_and_disturbs_no_server_on_postgres() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };

@@ -8,7 +8,7 @@ use serde_json::json;
 use support::client::CallError;
 use support::scene;
 use support::small_disk::SmallDisk;
-use support::stage::{Database, PATIENCE, Site, Stage, Staged, wait_until_so};
+use support::stage::{PATIENCE, TestConsortium, TestDatabase, TestResult, TestSite, wait_until_so};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::{JobDraft, NewDraft};
 use undertone_api::problem::Code;
@@ -25,7 +25,7 @@ const MOST_DRAFTS: usize = 150;
 const DRAFT_BYTES: usize = 200_000;
 
 /// Waits until the server's readiness has this status.
-async fn wait_for_readiness(stage: &Stage, status: StatusCode) -> Staged<String> {
+async fn wait_for_readiness(stage: &TestConsortium, status: StatusCode) -> TestResult<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = reqwest::get(format!("{}/health/ready", stage.address())).await?;
@@ -42,7 +42,7 @@ async fn wait_for_readiness(stage: &Stage, status: StatusCode) -> Staged<String>
 }
 
 /// Writes drafts until the server refuses one. The database's files may have free pages when the disk is full.
-async fn write_until_refused(stage: &Stage) -> Staged<Code> {
+async fn write_until_refused(stage: &TestConsortium) -> TestResult<Code> {
     let path = format!("/consortia/{}/drafts", stage.consortium);
     let spec = json!({ "note": "x".repeat(DRAFT_BYTES) });
     for number in 0..MOST_DRAFTS {
@@ -57,10 +57,10 @@ async fn write_until_refused(stage: &Stage) -> Staged<Code> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn job_outlasts_a_full_disk_of_the_server() -> Staged<()> {
+async fn job_outlasts_a_full_disk_of_the_server() -> TestResult<()> {
     let Some(disk) = SmallDisk::mount(DISK)? else { return Ok(()) };
     let folder = disk.path().join("data").to_string_lossy().into_owned();
-    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_DATA_DIR", &folder)]).await?;
+    let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_DATA_DIR", &folder)]).await?;
     stage.sites[1].edit_policy("dp_sgd = 0.05", PERIOD)?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
@@ -71,7 +71,7 @@ async fn job_outlasts_a_full_disk_of_the_server() -> Staged<()> {
     let unready = wait_for_readiness(&stage, StatusCode::SERVICE_UNAVAILABLE).await?;
     assert!(unready.contains("disk"), "{unready}");
     assert_eq!(write_until_refused(&stage).await?, Code::Unavailable);
-    let is_told = |site: &Site| site.said().contains("the server's disk");
+    let is_told = |site: &TestSite| site.output().contains("the server's disk");
     wait_until_so("a worker waits for the server's disk", || stage.sites.iter().any(is_told)).await?;
     let waiting = stage.operator.job(job).await?;
     assert!(!waiting.summary.state.is_over(), "the job waits: {:?}", waiting.summary);
@@ -79,15 +79,15 @@ async fn job_outlasts_a_full_disk_of_the_server() -> Staged<()> {
 
     disk.make_room()?;
     wait_for_readiness(&stage, StatusCode::NO_CONTENT).await?;
-    let done = stage.finish(job, JOB).await?;
-    assert_eq!(done.summary.rounds_done, ROUNDS);
+    let finished_job = stage.finish(job, JOB).await?;
+    assert_eq!(finished_job.summary.rounds_done, ROUNDS);
     for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {
         let dataset = stage.dataset(name).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
         let commits: u64 =
             entries.iter().filter(|entry| entry.kind == EntryKind::Commit).map(|entry| entry.count).sum();
         assert_eq!(commits, u64::from(ROUNDS), "{name}: no round is paid twice");
-        let part = done.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
+        let part = finished_job.participants.iter().find(|part| part.dataset == dataset.id).ok_or("a participant")?;
         assert_eq!(part.releases, u64::from(ROUNDS), "{name}: every paid round has its vector");
         site.command(&["ledger", "verify"])?;
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use support::scene;
-use support::stage::{Database, PATIENCE, Site, Stage, Staged, wait_until_so};
+use support::stage::{PATIENCE, TestConsortium, TestDatabase, TestResult, TestSite, wait_until_so};
 use undertone_api::signed::{KeyPurpose, TrustedServer};
 
 const JOB: Duration = Duration::from_secs(400);
@@ -22,7 +22,7 @@ struct RootHolder {
 
 impl RootHolder {
     /// Makes a root key.
-    fn new(stage: &Stage) -> Staged<Self> {
+    fn new(stage: &TestConsortium) -> TestResult<Self> {
         let mut holder = Self { folder: tempfile::tempdir()?, root: String::new() };
         fs::write(holder.path("passphrase"), "a passphrase of a test\n")?;
         let (root_file, passphrase) = (holder.path("root.age"), holder.path("passphrase"));
@@ -37,7 +37,7 @@ impl RootHolder {
     }
 
     /// Certifies new keys of the server, which are in force after so many minutes.
-    fn certify(&self, stage: &Stage, minutes: &str) -> Staged<()> {
+    fn certify(&self, stage: &TestConsortium, minutes: &str) -> TestResult<()> {
         let (request, grant) = (self.path("request.json"), self.path("grant.json"));
         let (root_file, passphrase) = (self.path("root.age"), self.path("passphrase"));
         run_keys(stage, &["request", &request, "--root", &self.root])?;
@@ -49,7 +49,7 @@ impl RootHolder {
 }
 
 /// Runs a command of the server about keys, as at its terminal.
-fn run_keys(stage: &Stage, arguments: &[&str]) -> Staged<String> {
+fn run_keys(stage: &TestConsortium, arguments: &[&str]) -> TestResult<String> {
     let output = stage.server_command()?.arg("keys").args(arguments).output()?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
@@ -59,15 +59,15 @@ fn run_keys(stage: &Stage, arguments: &[&str]) -> Staged<String> {
 }
 
 /// Returns the serial of the newest certificate that a site has seen for a purpose, if the site follows this root.
-fn serial_at(site: &Site, root: &str, purpose: KeyPurpose) -> Option<u64> {
+fn serial_at(site: &TestSite, root: &str, purpose: KeyPurpose) -> Option<u64> {
     let text = fs::read_to_string(site.folder().join("server-keys.json")).ok()?;
     let trusted: TrustedServer = serde_json::from_str(&text).ok()?;
     trusted.newest(purpose).filter(|_| trusted.root() == Some(root)).map(|seen| seen.serial)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn running_job_survives_a_rotation_of_the_servers_keys() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+async fn running_job_survives_a_rotation_of_the_servers_keys() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[1].edit_policy("dp_sgd = 0.05", PERIOD)?;
     // The sites enrolled under the first key. The first certificates begin while the server does not run.
     stage.stop_server(PATIENCE)?;
@@ -101,7 +101,7 @@ async fn running_job_survives_a_rotation_of_the_servers_keys() -> Staged<()> {
         let alarms = site.command(&["ledger", "alarm", "show"])?;
         assert!(!alarms.contains("Open: nothing leaves"), "{}: {alarms}", site.name);
     }
-    let printed = stage.server()?.said();
+    let printed = stage.server()?.output();
     for file in ["token.key", "factor.key"] {
         let is_read = |line: &str| line.contains("keys were read again") && line.contains(file);
         assert!(printed.lines().any(is_read), "the running server has not read {file} again:\n{printed}");

@@ -1,7 +1,7 @@
 //! Point-in-time recovery of PostgreSQL: the archive ends before a job, and the sites return the receipts of that job.
 
 use support::scene;
-use support::stage::{Cluster, Database, Staged};
+use support::stage::{PostgresCluster, TestDatabase, TestResult};
 
 use super::backup::{healed, verified};
 
@@ -9,12 +9,12 @@ const ROUNDS: u32 = 2;
 const REASON: &str = "the archive ends before the job";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn point_in_time_recovery_is_healed_by_the_sites() -> Staged<()> {
-    let Some(cluster) = Cluster::start()? else {
+async fn point_in_time_recovery_is_healed_by_the_sites() -> TestResult<()> {
+    let Some(cluster) = PostgresCluster::start()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
-    let mut stage = scene::set(Database::create(&cluster.address())?).await?;
+    let mut stage = scene::set(TestDatabase::create(&cluster.address())?).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     cluster.copy_base()?;

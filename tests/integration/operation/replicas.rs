@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use support::balancer::Balancer;
-use support::stage::{Database, Staged};
+use support::balancer::TestBalancer;
+use support::stage::{TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
 use undertone_api::job::JobState;
 
@@ -14,35 +14,35 @@ const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_goes_on_when_one_of_two_servers_dies() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn a_job_goes_on_when_one_of_two_servers_dies() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     let mut stage = scene::set(database).await?;
     let replica = stage.replica()?;
-    let balancer = Balancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    let balancer = TestBalancer::start(&[stage.gateway().port(), replica.grpc]).await?;
     for site in &stage.sites {
         site.connect_to(balancer.address)?;
     }
     stage.open().await?;
-    let taken = balancer.taken();
-    assert!(taken.iter().all(|count| *count > 0), "workers are at both: {taken:?}");
+    let counts = balancer.connection_counts();
+    assert!(counts.iter().all(|count| *count > 0), "workers are at both: {counts:?}");
     scene::set_budgets(&stage, 60.0).await?;
 
     // A session that began at one server is valid at the other, and each reads the other's writes.
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
-    let there = stage.sites[0].client.at(&replica.address);
+    let there = stage.sites[0].client.with_address(&replica.address);
     let job = there.propose(stage.consortium, &plan.job()).await?.summary.id;
     for (number, (site, name)) in scene::private_sites(&stage.sites).zip(scene::PRIVATE).enumerate() {
-        let client = if number % 2 == 0 { site.client.clone() } else { site.client.at(&replica.address) };
+        let client = if number % 2 == 0 { site.client.clone() } else { site.client.with_address(&replica.address) };
         client.approve(job, stage.dataset(name).await?.id).await?;
     }
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
     stage.kill_server();
 
     // The crashed server's workers connect to the other, and continue with their leases.
-    stage.operator = stage.operator.at(&replica.address);
+    stage.operator = stage.operator.with_address(&replica.address);
     let job = stage.finish(job, JOB).await?;
     assert_eq!(job.summary.state, JobState::Finished);
     for (site, name) in scene::private_sites(&stage.sites).zip(scene::PRIVATE) {

@@ -1,19 +1,19 @@
 //! Objects in an S3-compatible store: a job runs as on a disk, and a bucket without access is reported immediately.
 
-use support::s3::S3;
-use support::stage::{Database, PATIENCE, Staged};
+use support::s3::TestObjectStore;
+use support::stage::{PATIENCE, TestDatabase, TestResult};
 
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> Staged<()> {
-    let Some(s3) = S3::start()? else {
+async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> TestResult<()> {
+    let Some(s3) = TestObjectStore::start()? else {
         eprintln!("no S3-compatible store: set UNDERTONE_S3 to what .ci/s3.sh prints, or run `make test`");
         return Ok(());
     };
     let environment = s3.environment("a/prefix");
     let pairs: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let mut stage = scene::set_with(Database::Sqlite, &pairs).await?;
+    let mut stage = scene::set_with(TestDatabase::Sqlite, &pairs).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let job = scene::run_small_job(&stage, 2).await?;
@@ -31,8 +31,8 @@ async fn a_job_runs_with_its_vectors_and_models_in_a_bucket() -> Staged<()> {
         .env("UNDERTONE_HTTP", "127.0.0.1:0")
         .env("UNDERTONE_GRPC", "127.0.0.1:0")
         .output()?;
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("object store"), "{said}");
-    assert!(!said.contains("wrong"), "the key stays secret: {said}");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && message.contains("object store"), "{message}");
+    assert!(!message.contains("wrong"), "the key stays secret: {message}");
     Ok(())
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message as _;
-use support::line::Line;
+use support::line::LineProxy;
 use support::port;
-use support::stage::{Database, Staged};
-use support::wire::{Call, calls};
+use support::stage::{TestDatabase, TestResult};
+use support::wire::{WireCall, calls};
 use undertone_proto::v1;
 
 use support::scene;
@@ -14,7 +14,7 @@ use support::scene;
 const ROUNDS: u32 = 2;
 
 /// Returns the series and round of a call, if it has one.
-fn round(call: &Call) -> Staged<Option<(String, u32)>> {
+fn round(call: &WireCall) -> TestResult<Option<(String, u32)>> {
     let Some(first) = call.messages.first() else { return Ok(None) };
     Ok(match call.path.rsplit('/').next() {
         Some("Submit") => match v1::SubmitChunk::decode(&first[..])?.part {
@@ -22,17 +22,17 @@ fn round(call: &Call) -> Staged<Option<(String, u32)>> {
             _ => None,
         },
         Some("Average") => {
-            let asked = v1::AverageRequest::decode(&first[..])?;
-            Some((asked.series, asked.round))
+            let request = v1::AverageRequest::decode(&first[..])?;
+            Some((request.series, request.round))
         }
         _ => None,
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    let line = Line::tap(stage.gateway()).await?;
+async fn calls_of_a_round_share_one_trace_when_tracing_is_on() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    let line = LineProxy::tap(stage.gateway()).await?;
     stage.sites[1].connect_over(&line)?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
@@ -44,7 +44,7 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
     stage.sites[1].stop()?;
 
     let (mut sent, mut taken) = (BTreeMap::<_, BTreeSet<String>>::new(), BTreeMap::<_, BTreeSet<String>>::new());
-    for connection in line.heard() {
+    for connection in line.uploads() {
         for call in calls(connection).await? {
             let borne = call.headers.iter().find(|(name, _)| name == "traceparent").map(|(_, value)| value.as_str());
             match (round(&call)?, borne) {
@@ -61,11 +61,11 @@ async fn the_calls_of_a_round_bear_one_trace_where_the_site_names_a_collector() 
         }
     }
     assert!(sent.len() >= ROUNDS as usize, "{sent:?}");
-    let mut seen = BTreeSet::new();
+    let mut earlier = BTreeSet::new();
     for (round, traces) in &sent {
         assert!(traces.is_subset(&taken[round]), "{round:?}: {traces:?} and {:?}", taken[round]);
         for trace in traces {
-            assert!(seen.insert(trace), "{round:?} has the trace of another round");
+            assert!(earlier.insert(trace), "{round:?} has the trace of another round");
         }
     }
     Ok(())

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::balancer::Balancer;
-use support::client::{Called, Client};
-use support::stage::{Database, PATIENCE, Staged};
+use support::balancer::TestBalancer;
+use support::client::{Called, TestClient};
+use support::stage::{PATIENCE, TestDatabase, TestResult};
 use undertone_api::event::JobEvent;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{JobDraft, JobState, NewDraft};
@@ -56,7 +56,7 @@ impl CallRecord {
 }
 
 /// Reads the job until the scenario is over.
-async fn read(client: Client, job: JobId, is_over: Arc<AtomicBool>) -> CallRecord {
+async fn read(client: TestClient, job: JobId, is_over: Arc<AtomicBool>) -> CallRecord {
     let mut record = CallRecord::default();
     while !is_over.load(Ordering::SeqCst) {
         record.call(|| client.job(job)).await;
@@ -70,7 +70,7 @@ fn title(number: u32) -> String {
 }
 
 /// Makes drafts, each by a request with a key of its own, until the scenario is over.
-async fn write(client: Client, consortium: ConsortiumId, is_over: Arc<AtomicBool>) -> CallRecord {
+async fn write(client: TestClient, consortium: ConsortiumId, is_over: Arc<AtomicBool>) -> CallRecord {
     let mut record = CallRecord::default();
     let path = format!("/consortia/{consortium}/drafts");
     while !is_over.load(Ordering::SeqCst) && record.calls < MOST_DRAFTS {
@@ -93,7 +93,7 @@ struct EventRecord {
 
 impl EventRecord {
     /// Takes what has arrived; returns the part of an event that is not complete.
-    fn take(&mut self, text: &str) -> Staged<String> {
+    fn take(&mut self, text: &str) -> TestResult<String> {
         let mut rest = text;
         while let Some((event, after)) = rest.split_once("\n\n") {
             let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name).map(str::trim));
@@ -110,7 +110,7 @@ impl EventRecord {
 }
 
 /// Listens to the job until it has finished, and comes back with `Last-Event-ID` whenever the stream ends.
-async fn listen(client: Client, job: JobId) -> Staged<EventRecord> {
+async fn listen(client: TestClient, job: JobId) -> TestResult<EventRecord> {
     let mut record = EventRecord::default();
     let path = format!("/jobs/{job}/events");
     let deadline = Instant::now() + JOB * 2;
@@ -136,7 +136,7 @@ async fn listen(client: Client, job: JobId) -> Staged<EventRecord> {
 }
 
 /// Waits until a server is ready, as an administrator does before the next one is stopped.
-async fn wait_until_ready(address: &str) -> Staged<()> {
+async fn wait_until_ready(address: &str) -> TestResult<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = reqwest::get(format!("{address}/health/ready")).await;
@@ -151,17 +151,17 @@ async fn wait_until_ready(address: &str) -> Staged<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> {
-    let Some(database) = Database::postgres()? else {
+async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> TestResult<()> {
+    let Some(database) = TestDatabase::postgres()? else {
         eprintln!("no PostgreSQL: set UNDERTONE_TEST_DATABASE_URL, or run `make test`");
         return Ok(());
     };
     let mut stage = scene::set(database).await?;
     let mut replica = stage.replica()?;
-    let workers = Balancer::before(&[stage.gateway().port(), replica.grpc]).await?;
+    let workers = TestBalancer::start(&[stage.gateway().port(), replica.grpc]).await?;
     let addresses = [stage.address(), replica.address.clone()];
     let ports: Vec<u16> = addresses.iter().filter_map(|address| address.rsplit(':').next()?.parse().ok()).collect();
-    let people = Balancer::before(&ports).await?;
+    let people = TestBalancer::start(&ports).await?;
     for site in &stage.sites {
         site.connect_to(workers.address)?;
     }
@@ -171,7 +171,7 @@ async fn replicas_are_replaced_one_by_one_without_a_failed_call() -> Staged<()> 
     let plan = scene::small_job(&stage, ROUNDS, 120).await?;
     let job = stage.operator.propose(stage.consortium, &plan.job()).await?.summary.id;
     scene::approve(&stage, job).await?;
-    stage.operator = stage.operator.at(format!("http://{}", people.address));
+    stage.operator = stage.operator.with_address(format!("http://{}", people.address));
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 1).await?;
 
     let is_over = Arc::new(AtomicBool::new(false));

@@ -5,21 +5,21 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::port;
-use support::stage::{Database, Stage, Staged, wait_until_so};
+use support::stage::{TestConsortium, TestDatabase, TestResult, wait_until_so};
 
 use support::scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_within_its_grace() -> Staged<()> {
+async fn server_shutdown_is_bounded_with_workers_and_open_upload() -> TestResult<()> {
     let port = port::free()?;
     let metrics = format!("127.0.0.1:{port}");
-    let mut stage = scene::set_with(Database::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
+    let mut stage = scene::set_with(TestDatabase::Sqlite, &[("UNDERTONE_METRICS", &metrics)]).await?;
     stage.open().await?;
 
     // Each worker counts as seen when it first waits for work.
     let all_seen = "undertone_workers{state=\"seen\"} 4";
-    wait_until_so("every worker is seen", || read(&metrics).is_ok_and(|told| told.contains(all_seen))).await?;
-    let told = read(&metrics)?;
+    wait_until_so("every worker is seen", || read(&metrics).is_ok_and(|text| text.contains(all_seen))).await?;
+    let text = read(&metrics)?;
     for line in [
         "undertone_grpc_call_duration_seconds_bucket",
         "undertone_http_request_duration_seconds_count",
@@ -28,18 +28,18 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
         // The workers' own polling rate reaches no limit.
         "undertone_requests_turned_away_total 0",
     ] {
-        assert!(told.contains(line), "{line} is missing:\n{told}");
+        assert!(text.contains(line), "{line} is missing:\n{text}");
     }
-    assert!(told.contains("method=\"/undertone.v1.WorkerGateway/SignIn\",code=\"Ok\""), "{told}");
+    assert!(text.contains("method=\"/undertone.v1.WorkerGateway/SignIn\",code=\"Ok\""), "{text}");
     for site in &stage.sites {
-        assert!(!told.contains(&site.organization.to_string()) && !told.contains(&site.name), "nobody is named");
+        assert!(!text.contains(&site.organization.to_string()) && !text.contains(&site.name), "nobody is named");
     }
 
     // The workers wait for work, half a minute at a time; the shutdown does not wait for them.
-    let begun = Instant::now();
+    let start = Instant::now();
     let ended = stage.stop_server(Duration::from_secs(8))?;
     assert!(ended.success(), "it ended by itself: {ended:?}");
-    let waiting = begun.elapsed();
+    let waiting = start.elapsed();
 
     stage.start_server()?;
     let mut upload = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
@@ -50,27 +50,27 @@ async fn a_server_with_waiting_workers_stops_at_once_and_with_an_endless_upload_
     let mut other = TcpStream::connect(stage.address().trim_start_matches("http://"))?;
     other.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
     other.read_to_string(&mut String::new())?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let ended = stage.stop_server(Duration::from_secs(15))?;
     assert!(ended.success(), "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", begun.elapsed());
-    eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(13), "ten seconds are its grace: {:?}", start.elapsed());
+    eprintln!("stopped after {waiting:?} with waiting workers, after {:?} with an endless upload", start.elapsed());
     Ok(())
 }
 
 #[test]
-fn a_log_that_no_terminal_shows_has_no_colours() -> Staged<()> {
-    let (stage, _) = Stage::vacant_with(Database::Sqlite, &[("NO_COLOR", "")])?;
-    let said = stage.server()?.said();
-    assert!(said.contains("serving") && !said.contains('\u{1b}'), "{said:?}");
+fn a_log_that_no_terminal_shows_has_no_colours() -> TestResult<()> {
+    let (stage, _) = TestConsortium::vacant_with(TestDatabase::Sqlite, &[("NO_COLOR", "")])?;
+    let output = stage.server()?.output();
+    assert!(output.contains("serving") && !output.contains('\u{1b}'), "{output:?}");
     Ok(())
 }
 
 /// Returns the metrics that Prometheus would read.
-fn read(address: &str) -> Staged<String> {
+fn read(address: &str) -> TestResult<String> {
     let mut watching = TcpStream::connect(address)?;
     watching.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
-    let mut told = String::new();
-    watching.read_to_string(&mut told)?;
-    Ok(told)
+    let mut text = String::new();
+    watching.read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use prost::Message;
-use support::annotator::Annotator;
-use support::line::Line;
-use support::stage::{Database, QueryLog, Staged};
-use support::wire::{Call, calls};
+use support::annotator::TestAnnotator;
+use support::line::LineProxy;
+use support::stage::{QueryLog, TestDatabase, TestResult};
+use support::wire::{WireCall, calls};
 use undertone_api::dataset::DatasetRegistration;
 use undertone_proto::{question, v1};
 use undertone_worker::queries::dataset::{Reader, Subset};
@@ -17,7 +17,7 @@ use support::scene::queries::{self as scene, PRIVATE, THRESHOLD};
 
 /// Checks that a call is permitted for a site with private queries, and that each message contains nothing outside of
 /// its declared fields.
-fn is_whole(call: &Call) -> Result<(), String> {
+fn is_whole(call: &WireCall) -> Result<(), String> {
     let name = call
         .path
         .strip_prefix("/undertone.v1.WorkerGateway/")
@@ -64,37 +64,37 @@ const USERS: usize = 50;
 const HEADERS: [&str; 5] = ["te", "content-type", "user-agent", "authorization", "grpc-timeout"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
-    let mut stage = scene::set(Database::Sqlite).await?;
-    let line = Line::tap(stage.gateway()).await?;
+async fn nothing_below_the_gate_is_on_the_wire() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    let line = LineProxy::tap(stage.gateway()).await?;
     stage.sites[1].connect_over(&line)?;
     stage.open().await?;
     scene::set_budgets(&stage, 2.5).await?;
     let job = scene::propose(&stage).await?;
-    let _person = Annotator::at_work(stage.annotator("reader").await?, job, scene::answer);
+    let _person = TestAnnotator::start(stage.annotator("reader").await?, job, scene::answer);
     stage.finish(job, JOB).await?;
     stage.sites[1].stop()?;
 
-    let raw = line.heard();
-    let mut said: Vec<Call> = Vec::new();
+    let raw = line.uploads();
+    let mut all: Vec<WireCall> = Vec::new();
     for connection in raw.clone() {
-        said.extend(calls(connection).await?);
+        all.extend(calls(connection).await?);
     }
-    for call in &said {
+    for call in &all {
         is_whole(call).map_err(|error| format!("{}: {error}", call.path))?;
         for (name, _) in &call.headers {
             assert!(HEADERS.contains(&name.as_str()), "{}: a header {name}", call.path);
         }
     }
-    assert!(!said.is_empty(), "the site was heard");
-    let of = |name: &str| said.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
-    let log = QueryLog::of(PRIVATE[0]);
+    assert!(!all.is_empty(), "the site was heard");
+    let calls_to = |name: &str| all.iter().filter(|call| call.path.ends_with(&format!("/{name}"))).collect::<Vec<_>>();
+    let log = QueryLog::generate(PRIVATE[0]);
 
     // The pool: the texts that pass, no counts, nothing else.
-    let asked = of("Ask");
-    assert_eq!(asked.len(), 1, "one pool, once");
+    let submissions = calls_to("Ask");
+    assert_eq!(submissions.len(), 1, "one pool, once");
     let mut packed = Vec::new();
-    for message in &asked[0].messages {
+    for message in &submissions[0].messages {
         if let Some(v1::ask_chunk::Part::Data(data)) = v1::AskChunk::decode(&message[..])?.part {
             packed.extend(data);
         }
@@ -109,11 +109,11 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
     }
     // The site reports size classes only: its registration contains exactly the declared fields, and no count of the
     // log.
-    for call in of("RegisterDataset") {
+    for call in calls_to("RegisterDataset") {
         for message in &call.messages {
-            let told = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
-            let read: DatasetRegistration = serde_json::from_str(&told)?;
-            assert_eq!(serde_json::to_string(&read)?, told, "nothing beside the form");
+            let registration = v1::RegisterDatasetRequest::decode(&message[..])?.registration;
+            let read: DatasetRegistration = serde_json::from_str(&registration)?;
+            assert_eq!(serde_json::to_string(&read)?, registration, "nothing beside the form");
             assert_eq!((read.records.0, read.classes), (10_000, 0));
         }
     }
@@ -121,9 +121,9 @@ async fn nothing_below_the_gate_is_on_the_wire() -> Staged<()> {
     // No byte contains a secret, packed or not.
     let unpacked = posed.iter().map(|posed| &*posed.text).collect::<Vec<_>>().join("\n");
     let mut everything: Vec<u8> = raw.concat();
-    everything.extend(said.iter().flat_map(|call| call.messages.concat()));
+    everything.extend(all.iter().flat_map(|call| call.messages.concat()));
     everything.extend(
-        said.iter().flat_map(|call| &call.headers).flat_map(|(name, value)| format!("{name}: {value}\n").into_bytes()),
+        all.iter().flat_map(|call| &call.headers).flat_map(|(name, value)| format!("{name}: {value}\n").into_bytes()),
     );
     everything.extend(unpacked.into_bytes());
     assert!(holds(&everything, &log.often[0]), "what is looked for is found where it is");

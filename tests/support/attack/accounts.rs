@@ -7,9 +7,9 @@ use undertone_api::budget::NewBudget;
 use undertone_api::job::NewJob;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::Attacked;
+use super::AttackOutcome;
 use crate::scene;
-use crate::stage::{Database, Plan, Rounds, Stage, Staged};
+use crate::stage::{ArmRounds, JobPlan, TestConsortium, TestDatabase, TestResult};
 
 const JOB: Duration = Duration::from_mins(5);
 /// The rounds of the stopped job.
@@ -17,8 +17,8 @@ const ROUNDS: u32 = 6;
 /// A period that is long enough for a round on a busy machine.
 const PERIOD: &str = "release_period_seconds = { dp_sgd = 5.0,";
 
-pub(super) async fn play() -> Staged<Vec<Attacked>> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+pub(super) async fn play() -> TestResult<Vec<AttackOutcome>> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.sites[1].edit_policy("release_period_seconds = { dp_sgd = 0.05,", PERIOD)?;
     stage.open().await?;
     set_budget(&stage, PrivacyUnit::Record).await?;
@@ -31,7 +31,7 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
 
 /// Stops a job after a release. The price must be that of all planned releases, because the attacker has seen the first
 /// one.
-async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
+async fn stop_a_job(stage: &TestConsortium) -> TestResult<Vec<AttackOutcome>> {
     let job = job(stage, PrivacyUnit::Record, ROUNDS).await?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
     stage.sites[1].client.approve(id, stage.dataset(scene::PRIVATE[0]).await?.id).await?;
@@ -46,18 +46,18 @@ async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
         }
     };
     let certificate: undertone_api::signed::Certificate = serde_json::from_str(&file.payload)?;
-    let charged = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
-    if charged.releases.committed == 0 || charged.releases.committed >= u64::from(ROUNDS) {
-        return Err(format!("the job was not stopped on its way: {:?}", charged.releases).into());
+    let charges = certificate.parties.iter().find_map(|party| party.charged.as_ref()).ok_or("a private party paid")?;
+    if charges.releases.committed == 0 || charges.releases.committed >= u64::from(ROUNDS) {
+        return Err(format!("the job was not stopped on its way: {:?}", charges.releases).into());
     }
-    let clock = charged.clock.ok_or("the receipts name their ticks")?;
-    let stopped = Attacked {
+    let clock = charges.clock.ok_or("the receipts name their ticks")?;
+    let stopped = AttackOutcome {
         attack: "stopped_job",
-        gained: u64::from(ROUNDS).saturating_sub(charged.releases.counted),
-        gained_before: u64::from(ROUNDS) - charged.releases.committed,
+        gained: u64::from(ROUNDS).saturating_sub(charges.releases.counted),
+        gained_before: u64::from(ROUNDS) - charges.releases.committed,
         what: "planned releases that the certificate does not price",
     };
-    let timed = Attacked {
+    let timed = AttackOutcome {
         attack: "time_of_a_vector",
         gained: clock.late,
         gained_before: clock.releases,
@@ -67,20 +67,20 @@ async fn stop_a_job(stage: &Stage) -> Staged<Vec<Attacked>> {
 }
 
 /// Raises the limit after a release: the sum of two promises holds, and the site must report it.
-fn raise_a_budget(stage: &Stage) -> Staged<Attacked> {
+fn raise_a_budget(stage: &TestConsortium) -> TestResult<AttackOutcome> {
     stage.sites[1].edit_policy("[budget.record]\nepsilon = 60.0", "[budget.record]\nepsilon = 70.0")?;
-    let said = stage.sites[1].command(&["policy", "show"])?;
-    let told = said.contains("60") && said.contains("70") && said.contains("130");
-    Ok(Attacked {
+    let text = stage.sites[1].command(&["policy", "show"])?;
+    let is_reported = text.contains("60") && text.contains("70") && text.contains("130");
+    Ok(AttackOutcome {
         attack: "raised_budget",
-        gained: u64::from(!told),
+        gained: u64::from(!is_reported),
         gained_before: 1,
         what: "raised limits that are stated as one promise",
     })
 }
 
 /// Proposes a job that protects records under a limit that protects speakers, which it must not bypass.
-async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
+async fn records_beside_speakers(stage: &mut TestConsortium) -> TestResult<AttackOutcome> {
     stage.sites[1]
         .edit_policy("[budget.record]", "[budget.speaker]\nepsilon = 60.0\ndelta = 1e-6\n\n[budget.record]")?;
     stage.sites[1].stop()?;
@@ -89,7 +89,7 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
     let before = receipts(stage)?;
     let job = job(stage, PrivacyUnit::Record, 2).await?;
     // Refused at the proposal, or by the site.
-    let said = match stage.sites[0].client.propose(stage.consortium, &job).await {
+    let reason = match stage.sites[0].client.propose(stage.consortium, &job).await {
         Ok(proposed) => {
             let id = proposed.summary.id;
             let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
@@ -98,10 +98,10 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
         }
         Err(error) => format!("{error:?}"),
     };
-    if receipts(stage)? == before && !said.contains("speaker") {
-        return Err(format!("the job was refused for another reason: {said}").into());
+    if receipts(stage)? == before && !reason.contains("speaker") {
+        return Err(format!("the job was refused for another reason: {reason}").into());
     }
-    Ok(Attacked {
+    Ok(AttackOutcome {
         attack: "record_job_beside_a_speaker_limit",
         gained: receipts(stage)? - before,
         gained_before: 2,
@@ -110,8 +110,8 @@ async fn records_beside_speakers(stage: &mut Stage) -> Staged<Attacked> {
 }
 
 /// Sets limits for both units; a job that protects speakers must be charged to the records as well.
-async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
-    let spent = async |stage: &Stage| -> Staged<f64> {
+async fn speakers_beside_records(stage: &mut TestConsortium) -> TestResult<AttackOutcome> {
+    let spent = async |stage: &TestConsortium| -> TestResult<f64> {
         let accounts = stage.dataset(scene::PRIVATE[0]).await?.accounts;
         Ok(accounts.iter().find(|account| account.unit == PrivacyUnit::Record).map_or(0.0, |account| account.spent))
     };
@@ -122,7 +122,7 @@ async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
     stage.finish(id, JOB).await?;
     stage.sites[1].command(&["ledger", "verify"])?;
     let gained = if spent(stage).await? > before { 0 } else { 2 };
-    Ok(Attacked {
+    Ok(AttackOutcome {
         attack: "speaker_job_beside_a_record_limit",
         gained,
         gained_before: 2,
@@ -131,22 +131,22 @@ async fn speakers_beside_records(stage: &mut Stage) -> Staged<Attacked> {
 }
 
 /// Returns a job of the library and one private site.
-async fn job(stage: &Stage, unit: PrivacyUnit, rounds: u32) -> Staged<NewJob> {
+async fn job(stage: &TestConsortium, unit: PrivacyUnit, rounds: u32) -> TestResult<NewJob> {
     let lead = stage.dataset("public").await?;
-    let rounds = Rounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds: 300, quorum: 2 };
+    let rounds = ArmRounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds: 300, quorum: 2 };
     let private = stage.dataset(scene::PRIVATE[0]).await?.id;
-    let plan = Plan::new("Attacked", unit, 16, &lead, 1)?.test("common", stage.dataset("test").await?.id);
+    let plan = JobPlan::new("Attacked", unit, 16, &lead, 1)?.test("common", stage.dataset("test").await?.id);
     Ok(plan.party(private, 0.25, 2.0, 1.0)?.private(rounds).job())
 }
 
-async fn set_budget(stage: &Stage, unit: PrivacyUnit) -> Staged<()> {
+async fn set_budget(stage: &TestConsortium, unit: PrivacyUnit) -> TestResult<()> {
     let budget = NewBudget { unit, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)? };
     stage.sites[1].client.set_budget(stage.dataset(scene::PRIVATE[0]).await?.id, &budget).await?;
     Ok(())
 }
 
 /// Returns the number of receipts in the site's own ledger.
-fn receipts(stage: &Stage) -> Staged<u64> {
+fn receipts(stage: &TestConsortium) -> TestResult<u64> {
     let store = undertone_worker::site::folder::Folder::new(stage.sites[1].folder()).ledger();
     let connection = rusqlite::Connection::open_with_flags(store, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Ok(connection.query_row("SELECT count(*) FROM receipt", [], |row| row.get::<_, i64>(0))? as u64)

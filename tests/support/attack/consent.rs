@@ -8,33 +8,33 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::JobState;
 
-use super::Attacked;
+use super::AttackOutcome;
 use crate::scene;
-use crate::stage::{Database, Stage, Staged};
+use crate::stage::{TestConsortium, TestDatabase, TestResult};
 
 const JOB: Duration = Duration::from_mins(5);
 /// The site's approval rule in the honest server's database.
 const RULE: &str = "SELECT approval FROM dataset WHERE id = ?1";
 
-pub(super) async fn play() -> Staged<Vec<Attacked>> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+pub(super) async fn play() -> TestResult<Vec<AttackOutcome>> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
-    Ok(vec![without_signature(&stage).await?, with_another_key(&stage).await?])
+    Ok(vec![approve_unsigned(&stage).await?, with_another_key(&stage).await?])
 }
 
 /// Deletes the server's record that the site verifies signatures, and approves without one.
-async fn without_signature(stage: &Stage) -> Staged<Attacked> {
+async fn approve_unsigned(stage: &TestConsortium) -> TestResult<AttackOutcome> {
     let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
-    let database = Server::open(stage)?;
+    let database = ServerDatabase::open(stage)?;
     let rule = database.rule(dataset)?;
     database.set_rule(dataset, None)?;
     let job = proposed(stage).await?;
-    let bare = stage.sites[1].client.at(stage.address()).without_approval_key();
+    let bare = stage.sites[1].client.with_address(stage.address()).without_approval_key();
     bare.approve(job, dataset).await?;
     let gained = outcome(stage, job, dataset, "brought no signature").await?;
     database.set_rule(dataset, Some(&rule))?;
-    Ok(Attacked {
+    Ok(AttackOutcome {
         attack: "approval_without_signature",
         gained,
         gained_before: 1,
@@ -43,15 +43,15 @@ async fn without_signature(stage: &Stage) -> Staged<Attacked> {
 }
 
 /// Replaces the steward's key at the server by the attacker's, and signs with it.
-async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
+async fn with_another_key(stage: &TestConsortium) -> TestResult<AttackOutcome> {
     let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
-    let database = Server::open(stage)?;
+    let database = ServerDatabase::open(stage)?;
     let truth = database.rule(dataset)?;
     let attacker = stage.sites[1].client.clone().with_approval_key(SigningKey::from_bytes(&[7; 32]));
     let (Some(theirs), Some(own)) = (stage.sites[1].client.approval_key(), attacker.approval_key()) else {
         return Err("both have a key".into());
     };
-    let key = |key: &undertone_api::signed::ApprovalKey| -> Staged<String> {
+    let key = |key: &undertone_api::signed::ApprovalKey| -> TestResult<String> {
         let text = serde_json::to_value(key)?;
         Ok(text["public_key"].as_str().ok_or("an Ed25519 key")?.to_owned())
     };
@@ -64,7 +64,7 @@ async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
     attacker.approve(job, dataset).await?;
     let gained = outcome(stage, job, dataset, "none of the keys").await?;
     database.set_rule(dataset, Some(&truth))?;
-    Ok(Attacked {
+    Ok(AttackOutcome {
         attack: "approval_by_another_key",
         gained,
         gained_before: 1,
@@ -73,7 +73,7 @@ async fn with_another_key(stage: &Stage) -> Staged<Attacked> {
 }
 
 /// Returns a job that all stewards except the attacked site's approve.
-async fn proposed(stage: &Stage) -> Staged<JobId> {
+async fn proposed(stage: &TestConsortium) -> TestResult<JobId> {
     let plan = scene::small_job(stage, 2, 300).await?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?.summary.id;
     for (site, name) in stage.sites.iter().zip(["public", "one", "two", "odd"]).skip(2) {
@@ -83,41 +83,41 @@ async fn proposed(stage: &Stage) -> Staged<JobId> {
 }
 
 /// Waits until the site refuses or holds the job for this reason, or pays for it; returns 1 if it paid.
-async fn outcome(stage: &Stage, job: JobId, dataset: DatasetId, reason: &str) -> Staged<u64> {
+async fn outcome(stage: &TestConsortium, job: JobId, dataset: DatasetId, reason: &str) -> TestResult<u64> {
     let before = commits(stage, dataset).await?;
     let over = |state: JobState| state.is_over() || state == JobState::Paused;
-    let seen = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
-    let paid = commits(stage, dataset).await? > before;
-    let said = format!("{:?} {:?}", seen.reason, seen.holds);
-    if !paid && !said.contains(reason) {
-        return Err(format!("the site did not run the job for another reason: {said}").into());
+    let current = stage.wait_until(job, JOB, |job| over(job.summary.state) || job.summary.rounds_done > 0).await?;
+    let is_charged = commits(stage, dataset).await? > before;
+    let reasons = format!("{:?} {:?}", current.reason, current.holds);
+    if !is_charged && !reasons.contains(reason) {
+        return Err(format!("the site did not run the job for another reason: {reasons}").into());
     }
     if !stage.operator.job(job).await?.summary.state.is_over() {
         stage.operator.cancel(job).await?;
     }
-    Ok(u64::from(paid))
+    Ok(u64::from(is_charged))
 }
 
-async fn commits(stage: &Stage, dataset: DatasetId) -> Staged<usize> {
+async fn commits(stage: &TestConsortium, dataset: DatasetId) -> TestResult<usize> {
     let entries = stage.operator.ledger(dataset).await?.items;
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).count())
 }
 
 /// The running server's database, changed by its owner.
-struct Server(rusqlite::Connection);
+struct ServerDatabase(rusqlite::Connection);
 
-impl Server {
-    fn open(stage: &Stage) -> Staged<Self> {
+impl ServerDatabase {
+    fn open(stage: &TestConsortium) -> TestResult<Self> {
         let connection = rusqlite::Connection::open(stage.server_folder().join("undertone.sqlite"))?;
         connection.busy_timeout(Duration::from_secs(10))?;
         Ok(Self(connection))
     }
 
-    fn rule(&self, dataset: DatasetId) -> Staged<String> {
+    fn rule(&self, dataset: DatasetId) -> TestResult<String> {
         Ok(self.0.query_row(RULE, [dataset.0.as_bytes().as_slice()], |row| row.get(0))?)
     }
 
-    fn set_rule(&self, dataset: DatasetId, rule: Option<&str>) -> Staged<()> {
+    fn set_rule(&self, dataset: DatasetId, rule: Option<&str>) -> TestResult<()> {
         let changed = self.0.execute(
             "UPDATE dataset SET approval = ?2 WHERE id = ?1",
             rusqlite::params![dataset.0.as_bytes().as_slice(), rule],

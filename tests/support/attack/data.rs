@@ -1,12 +1,12 @@
 //! Data are prepared so that one unit influences others, or so that people with a spent budget are added again.
 
-use super::Attacked;
+use super::AttackOutcome;
 use crate::scene;
-use crate::stage::{Corpus, Database, Staged};
+use crate::stage::{SpeechCorpus, TestDatabase, TestResult};
 
-pub(super) async fn play() -> Staged<Vec<Attacked>> {
-    let stage = scene::set(Database::Sqlite).await?;
-    let corpus = Corpus::small()?;
+pub(super) async fn play() -> TestResult<Vec<AttackOutcome>> {
+    let stage = scene::set(TestDatabase::Sqlite).await?;
+    let corpus = SpeechCorpus::small()?;
     let (input, labels) = (corpus.folder().to_string_lossy(), corpus.alignments().to_string_lossy());
     let site = &stage.sites[0];
     let classes = undertone_worker::speech::synthesize::CLASSES.to_string();
@@ -17,8 +17,8 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
         arguments.extend(options);
         site.command(&arguments)
     };
-    let accepted = |tries: &[(&str, &[&str])], reason: &str| -> Staged<u64> {
-        tries.iter().map(|(name, options)| taken(takes(name, "one", options), reason)).sum()
+    let accepted = |tries: &[(&str, &[&str])], reason: &str| -> TestResult<u64> {
+        tries.iter().map(|(name, options)| count_accepted(takes(name, "one", options), reason)).sum()
     };
     let mixing = accepted(
         &[
@@ -28,32 +28,32 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
         ],
         "computes over all recordings",
     )?;
-    let counted = accepted(&[("counted", &[])], "--classes is missing")?;
+    let exact_facts = accepted(&[("counted", &[])], "--classes is missing")?;
 
     takes("ward", "two", &["--classes", &classes])?;
-    let known = "--continues ward";
-    let mut again = taken(takes("ward-again", "two", &["--classes", &classes]), known)?;
+    let refusal = "--continues ward";
+    let mut again = count_accepted(takes("ward-again", "two", &["--classes", &classes]), refusal)?;
     let recordings = corpus.folder().join("two").to_string_lossy().into_owned();
     let sound = ["data", "add-recordings", "--input", &recordings, "--name", "ward-sound", "--visibility", "private"];
-    again += taken(site.command(&sound), known)?;
+    again += count_accepted(site.command(&sound), refusal)?;
     let line = site.command(&["lineage", "show"])?;
     if !line.contains("ward") {
         return Err(format!("the site does not know what it prepared: {line}").into());
     }
     Ok(vec![
-        Attacked {
+        AttackOutcome {
             attack: "options_that_mix_units",
             gained: mixing,
             gained_before: 3,
             what: "ways to prepare private data in which one unit changes others",
         },
-        Attacked {
+        AttackOutcome {
             attack: "classes_of_private_labels",
-            gained: counted,
+            gained: exact_facts,
             gained_before: 1,
             what: "exact facts of private labels that registration tells",
         },
-        Attacked {
+        AttackOutcome {
             attack: "same_people_under_another_name",
             gained: again,
             gained_before: 2,
@@ -63,7 +63,7 @@ pub(super) async fn play() -> Staged<Vec<Attacked>> {
 }
 
 /// Returns 1 if a command succeeded, 0 if it was refused for this reason.
-fn taken(command: Staged<String>, reason: &str) -> Staged<u64> {
+fn count_accepted(command: TestResult<String>, reason: &str) -> TestResult<u64> {
     match command {
         Ok(_) => Ok(1),
         Err(error) if error.to_string().contains(reason) => Ok(0),

@@ -9,15 +9,15 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_worker::site::folder::Folder;
 
-use super::Attacked;
+use super::AttackOutcome;
 use crate::scene::{self, queries, recordings};
-use crate::stage::{Database, Stage, Staged};
+use crate::stage::{TestConsortium, TestDatabase, TestResult};
 
 const JOB: Duration = Duration::from_mins(20);
 
 /// Restores a backup with the reservation of a training job, after the first vector left.
-pub(super) async fn update() -> Staged<Vec<Attacked>> {
-    let mut stage = scene::set(Database::Sqlite).await?;
+pub(super) async fn update() -> TestResult<Vec<AttackOutcome>> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     scene::set_budgets(&stage, 60.0).await?;
     let dataset = stage.dataset(scene::PRIVATE[0]).await?.id;
@@ -47,7 +47,7 @@ pub(super) async fn update() -> Staged<Vec<Attacked>> {
     if vectors.len() < 2 {
         return Err("the restored site left no vector: nothing was tried".into());
     }
-    Ok(vec![Attacked {
+    Ok(vec![AttackOutcome {
         attack: "restored_update",
         gained: (vectors.len() as u64).saturating_sub(receipts),
         gained_before: 0,
@@ -56,8 +56,8 @@ pub(super) async fn update() -> Staged<Vec<Attacked>> {
 }
 
 /// Restores a backup with the reservation of an active learning job, after the pool was paid and accepted.
-pub(super) async fn pool() -> Staged<Vec<Attacked>> {
-    let mut stage = queries::set(Database::Sqlite).await?;
+pub(super) async fn pool() -> TestResult<Vec<AttackOutcome>> {
+    let mut stage = queries::set(TestDatabase::Sqlite).await?;
     stage.open().await?;
     queries::set_budgets(&stage, 2.5).await?;
     stage.sites[1].stop()?;
@@ -75,15 +75,15 @@ pub(super) async fn pool() -> Staged<Vec<Attacked>> {
     stage.sites[1].start(&[])?;
     let deadline = Instant::now() + JOB;
     let sent_again = loop {
-        let said = stage.sites[1].said();
-        if said.contains("the worker has sent a pool") {
+        let output = stage.sites[1].output();
+        if output.contains("the worker has sent a pool") {
             break true;
         }
-        if said.contains("a second sample is never drawn") {
+        if output.contains("a second sample is never drawn") {
             break fs::read(&stored).is_ok_and(|stored| stored != first);
         }
         if Instant::now() > deadline {
-            return Err(format!("the site neither sends nor refuses:\n{said}").into());
+            return Err(format!("the site neither sends nor refuses:\n{output}").into());
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
@@ -91,7 +91,7 @@ pub(super) async fn pool() -> Staged<Vec<Attacked>> {
         return Err("the server knows another number of receipts than one".into());
     }
     stage.sites[1].command(&["ledger", "verify"])?;
-    Ok(vec![Attacked {
+    Ok(vec![AttackOutcome {
         attack: "restored_pool",
         gained: u64::from(sent_again),
         gained_before: 1,
@@ -101,8 +101,10 @@ pub(super) async fn pool() -> Staged<Vec<Attacked>> {
 
 /// Restores a backup with the reservation of a transcription on a new machine, after some sounds were sent. Also
 /// proposes a job with a distance below the change of one spoken word.
-pub(super) async fn transcription() -> Staged<Vec<Attacked>> {
-    let Some(recordings::Scene { mut stage, clouds, .. }) = recordings::set().await? else { return Ok(Vec::new()) };
+pub(super) async fn transcription() -> TestResult<Vec<AttackOutcome>> {
+    let Some(recordings::RecordingScenario { mut stage, clouds, .. }) = recordings::set().await? else {
+        return Ok(Vec::new());
+    };
     let job = recordings::job(&stage, &recordings::PROVIDERS).await?;
     let short = ask_for_less_than_a_word(&stage, &job).await?;
     let site = recordings::CLINIC;
@@ -115,8 +117,8 @@ pub(super) async fn transcription() -> Staged<Vec<Attacked>> {
     let backup = back_up(&stage, site)?;
     stage.sites[site].start(&[("UNDERTONE_FAULT", "before-send:4")])?;
     stage.sites[site].wait_for_end(JOB)?;
-    let heard = clouds.distinct();
-    if heard.iter().all(BTreeSet::is_empty) {
+    let sounds = clouds.distinct();
+    if sounds.iter().all(BTreeSet::is_empty) {
         return Err("no recognizer heard anything: nothing was tried".into());
     }
 
@@ -124,12 +126,12 @@ pub(super) async fn transcription() -> Staged<Vec<Attacked>> {
     stage.sites[site].command(&["restore", &backup, "--replace"])?;
     stage.sites[site].start(&[])?;
     stage.wait_until(id, JOB, |job| job.summary.state.is_over()).await?;
-    let others: usize = heard.iter().zip(clouds.distinct()).map(|(heard, now)| now.difference(heard).count()).sum();
+    let others: usize = sounds.iter().zip(clouds.distinct()).map(|(before, now)| now.difference(before).count()).sum();
     if commits(&stage, dataset).await? != 1 {
         return Err("the server knows another number of receipts than one".into());
     }
     stage.sites[site].command(&["ledger", "verify"])?;
-    let restored = Attacked {
+    let restored = AttackOutcome {
         attack: "restored_transcription",
         gained: others as u64,
         gained_before: 75,
@@ -138,7 +140,7 @@ pub(super) async fn transcription() -> Staged<Vec<Attacked>> {
     Ok(vec![short, restored])
 }
 
-async fn ask_for_less_than_a_word(stage: &Stage, job: &NewJob) -> Staged<Attacked> {
+async fn ask_for_less_than_a_word(stage: &TestConsortium, job: &NewJob) -> TestResult<AttackOutcome> {
     let NewJob { title, spec: AnySpec::Transcription(spec) } = job else { return Err("a transcription".into()) };
     let mut spec = spec.clone();
     spec.participant.distance = std::num::NonZeroU32::MIN;
@@ -148,7 +150,7 @@ async fn ask_for_less_than_a_word(stage: &Stage, job: &NewJob) -> Staged<Attacke
         Err(error) if format!("{error:?}").contains("participant.distance") => true,
         Err(error) => return Err(error.into()),
     };
-    Ok(Attacked {
+    Ok(AttackOutcome {
         attack: "distance_below_a_spoken_word",
         gained: u64::from(!refused),
         gained_before: 1,
@@ -156,13 +158,13 @@ async fn ask_for_less_than_a_word(stage: &Stage, job: &NewJob) -> Staged<Attacke
     })
 }
 
-fn back_up(stage: &Stage, site: usize) -> Staged<String> {
+fn back_up(stage: &TestConsortium, site: usize) -> TestResult<String> {
     let backup = stage.sites[site].folder().with_extension("backup").to_string_lossy().into_owned();
     stage.sites[site].command(&["backup", &backup, "--unsealed"])?;
     Ok(backup)
 }
 
-async fn commits(stage: &Stage, dataset: DatasetId) -> Staged<u64> {
+async fn commits(stage: &TestConsortium, dataset: DatasetId) -> TestResult<u64> {
     let entries = stage.operator.ledger(dataset).await?.items;
     Ok(entries.iter().filter(|entry| entry.kind == EntryKind::Commit).map(|entry| entry.count).sum())
 }

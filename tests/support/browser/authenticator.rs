@@ -7,9 +7,9 @@ use url::{ParseError, Url};
 
 /// Adds a platform authenticator that verifies its user without interaction.
 #[derive(Debug)]
-pub(super) struct Add;
+pub(super) struct AddAuthenticator;
 
-impl WebDriverCompatibleCommand for Add {
+impl WebDriverCompatibleCommand for AddAuthenticator {
     fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
         base.join(&format!("session/{}/webauthn/authenticator", session.unwrap_or_default()))
     }

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 /// Chromium's command that reads and clears the console.
 #[derive(Debug)]
-pub(super) struct Read;
+pub(super) struct ReadConsole;
 
-impl WebDriverCompatibleCommand for Read {
+impl WebDriverCompatibleCommand for ReadConsole {
     fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
         base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
     }
@@ -25,8 +25,8 @@ const SLOW: &str = "was preloaded using link preload but not used within a few s
 pub(super) fn complaints(log: &Value) -> Vec<String> {
     let entries = log.as_array().into_iter().flatten();
     let grave = entries.filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));
-    let said = grave.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned());
-    said.filter(|message| !message.contains(SLOW)).collect()
+    let messages = grave.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned());
+    messages.filter(|message| !message.contains(SLOW)).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::stage::{Database, Holding, LABELS, QueryLog, Stage, Staged, truth};
+use crate::stage::{LABELS, QueryLog, SiteDataset, TestConsortium, TestDatabase, TestResult, truth};
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
 use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec, TestSet};
@@ -24,13 +24,13 @@ pub const THRESHOLD: u64 = 20;
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set(database: Database) -> Staged<Stage> {
-    let mut stage = Stage::set(database, &["Library", "North", "South"]).await?;
+pub async fn set(database: TestDatabase) -> TestResult<TestConsortium> {
+    let mut stage = TestConsortium::set(database, &["Library", "North", "South"]).await?;
     let labelled = ["--label-column", "label", "--subset-column", "subset", "--test-subset", "test"];
-    stage.sites[0].prepare_queries(&QueryLog::public(), Holding::new("public", "public", &labelled))?;
+    stage.sites[0].prepare_queries(&QueryLog::public(), SiteDataset::new("public", "public", &labelled))?;
     for (site, name) in stage.sites.iter_mut().skip(1).zip(PRIVATE) {
-        let holding = Holding::new(name, "private", &["--user-column", "patient"]);
-        site.prepare_queries(&QueryLog::of(name).csv, holding)?;
+        let holding = SiteDataset::new(name, "private", &["--user-column", "patient"]);
+        site.prepare_queries(&QueryLog::generate(name).csv, holding)?;
     }
     for site in &stage.sites {
         site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")?;
@@ -42,7 +42,7 @@ pub async fn set(database: Database) -> Staged<Stage> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
+pub async fn set_budgets(stage: &TestConsortium, epsilon: f64) -> TestResult<()> {
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
@@ -54,7 +54,7 @@ pub async fn set_budgets(stage: &Stage, epsilon: f64) -> Staged<()> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn job(stage: &Stage) -> Staged<NewJob> {
+pub async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
     let lead = stage.dataset("public").await?.id;
     let gate = Gate {
         sampling_rate: SamplingRate::new(0.25)?,
@@ -102,7 +102,7 @@ pub async fn job(stage: &Stage) -> Staged<NewJob> {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn propose(stage: &Stage) -> Staged<JobId> {
+pub async fn propose(stage: &TestConsortium) -> TestResult<JobId> {
     let job = stage.sites[0].client.propose(stage.consortium, &job(stage).await?).await?.summary.id;
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::clouds::{Cloud, Ear, KEY};
-use crate::stage::{Database, Holding, Stage, Staged};
+use crate::clouds::{Ear, FakeCloud, KEY};
+use crate::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult};
 use crate::{ear, workspace};
 use undertone_api::budget::NewBudget;
 use undertone_api::job::transcription::{
@@ -46,22 +46,22 @@ const VOCABULARY: [&str; 3] = ["fever", "garden", "letter"];
 const PAUSE: usize = 16_000;
 
 /// The parts of a scenario.
-pub struct Scene {
+pub struct RecordingScenario {
     /// Server and sites.
-    pub stage: Stage,
+    pub stage: TestConsortium,
     /// The recognizers.
-    pub clouds: Clouds,
+    pub clouds: FakeClouds,
     /// The recording's file.
     pub recording: PathBuf,
 }
 
 /// The recognizers.
-pub struct Clouds {
-    clouds: Vec<Cloud>,
+pub struct FakeClouds {
+    clouds: Vec<FakeCloud>,
     unpaid: Arc<AtomicUsize>,
 }
 
-impl Clouds {
+impl FakeClouds {
     /// Returns the number of sounds that each received.
     pub fn counts(&self) -> Vec<usize> {
         self.clouds.iter().map(|cloud| cloud.received().len()).collect()
@@ -82,20 +82,20 @@ impl Clouds {
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn set() -> Staged<Option<Scene>> {
+pub async fn set() -> TestResult<Option<RecordingScenario>> {
     let (Some(ear), Some(python)) = (ear::pocketsphinx(2)?, env::var_os("UNDERTONE_ALIGNER")) else {
         eprintln!("no PocketSphinx: set UNDERTONE_ALIGNER, or run `make test`");
         return Ok(None);
     };
-    let Some(samples) = said()? else { return Ok(None) };
-    let mut stage = Stage::set(Database::Sqlite, &["Library", "Clinic"]).await?;
+    let Some(samples) = synthesize_recording()? else { return Ok(None) };
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["Library", "Clinic"]).await?;
     let site = &mut stage.sites[CLINIC];
     let folder = site.folder().to_owned();
 
     let unpaid = Arc::new(AtomicUsize::new(0));
     let mut clouds = Vec::new();
     for _ in PROVIDERS {
-        clouds.push(Cloud::start(watched(&ear, folder.clone(), &unpaid)).await?);
+        clouds.push(FakeCloud::start(watched(&ear, folder.clone(), &unpaid)).await?);
     }
     configure(&folder, &python.to_string_lossy(), &clouds)?;
     site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
@@ -110,19 +110,19 @@ pub async fn set() -> Staged<Option<Scene>> {
     fs::write(recordings.join(format!("{RECORDING}.txt")), SAID.join(" "))?;
     let input = recordings.to_string_lossy().into_owned();
     site.command(&["data", "add-recordings", "--input", &input, "--name", DATASET, "--visibility", "private"])?;
-    site.holdings.push(Holding::new(DATASET, "private", &[]));
+    site.holdings.push(SiteDataset::new(DATASET, "private", &[]));
     stage.open().await?;
 
     let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)? };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
-    Ok(Some(Scene { stage, clouds: Clouds { clouds, unpaid }, recording }))
+    Ok(Some(RecordingScenario { stage, clouds: FakeClouds { clouds, unpaid }, recording }))
 }
 
 /// Returns the job: ε = 11.5 for one spoken word, which needs few dummies, against each of the providers alone.
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
+pub async fn job(stage: &TestConsortium, providers: &[&str]) -> TestResult<NewJob> {
     let provider = |(place, name): (usize, &&str)| Provider {
         name: (*name).to_owned(),
         protocol: if place == 0 { ProviderProtocol::Deepgram } else { ProviderProtocol::Openai },
@@ -149,7 +149,7 @@ pub async fn job(stage: &Stage, providers: &[&str]) -> Staged<NewJob> {
 
 /// Returns whether the site's own ledger has paid for anything, by its command line.
 pub fn is_paid(site: &Path) -> bool {
-    let shown = || -> Staged<bool> {
+    let read_ledger = || -> TestResult<bool> {
         let output = Command::new(workspace::program("undertone-worker")?)
             .arg("--site")
             .arg(site)
@@ -161,14 +161,14 @@ pub fn is_paid(site: &Path) -> bool {
         let spent = row.and_then(|row| row.split_whitespace().nth(2)).and_then(|spent| spent.parse::<f64>().ok());
         Ok(spent.is_some_and(|spent| spent > 0.0))
     };
-    shown().unwrap_or(false)
+    read_ledger().unwrap_or(false)
 }
 
 /// Passes every file below a folder to `look`.
 ///
 /// # Errors
 /// Any step that does not work as documented.
-pub fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> Staged<()> {
+pub fn each_file(folder: &Path, look: &mut impl FnMut(&Path, &[u8])) -> TestResult<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -192,7 +192,7 @@ fn watched(ear: &Ear, site: PathBuf, unpaid: &Arc<AtomicUsize>) -> Ear {
 }
 
 /// Synthesizes the sentences.
-fn said() -> Staged<Option<Vec<f32>>> {
+fn synthesize_recording() -> TestResult<Option<Vec<f32>>> {
     let engine = SpeechEngine::flite("slt", Duration::from_mins(1))?;
     let mut samples = vec![0.0; PAUSE];
     for sentence in SAID {
@@ -209,14 +209,14 @@ fn said() -> Staged<Option<Vec<f32>>> {
 }
 
 /// Writes the configuration of the site's recognizer and the clouds, as an administrator would.
-fn configure(site: &Path, python: &str, clouds: &[Cloud]) -> Staged<()> {
+fn configure(site: &Path, python: &str, clouds: &[FakeCloud]) -> TestResult<()> {
     let mut key = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(site.join("cloud.key"))?;
     writeln!(key, "{KEY}")?;
     let mut text = format!(
         "\n[transcription.recognizer]\nkind = \"pocketsphinx\"\ncommand = \"{python}\"\n\n[transcription.speech]\nkind = \
          \"espeak\"\nvoice = \"en-us\"\n"
     );
-    let provider = |((name, cloud), protocol): ((&&str, &Cloud), &str)| {
+    let provider = |((name, cloud), protocol): ((&&str, &FakeCloud), &str)| {
         format!(
             "\n[[transcription.providers]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nurl = \"{}\"\nkey_file = \
              \"cloud.key\"\nconcurrency = 1\nrequests_per_minute = 60000\nseconds = 300\n",

@@ -11,31 +11,36 @@ use std::collections::BTreeMap;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::JobState;
 
-use self::server::Consortium;
-use self::site::Standing;
+use self::server::ConsortiumState;
+use self::site::SiteState;
 
 /// Checks the invariants between a site's ledger and the consortium's. `name` is the site's name in the message.
 ///
 /// # Errors
 /// A sentence with the violation.
-pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
+pub(super) fn check_agreement(
+    name: &str,
+    site: &SiteState,
+    consortium: &ConsortiumState,
+    worker: &str,
+) -> Result<(), String> {
     // The consortium has a prefix of the site's chain. So it never counts more than the site, and the site never more
     // than the consortium and the receipts in flight.
-    let known = consortium.receipts.get(worker).map(Vec::as_slice).unwrap_or_default();
-    if known.len() > site.receipts.len() {
+    let receipts = consortium.receipts.get(worker).map(Vec::as_slice).unwrap_or_default();
+    if receipts.len() > site.receipts.len() {
         return Err(format!(
             "the consortium knows {} receipts of {name}, which wrote {}",
-            known.len(),
+            receipts.len(),
             site.receipts.len()
         ));
     }
-    for (number, (there, here)) in known.iter().zip(&site.receipts).enumerate() {
+    for (number, (there, here)) in receipts.iter().zip(&site.receipts).enumerate() {
         if *there != here.digest {
             return Err(format!("receipt {} of {name} is another one at the consortium", number + 1));
         }
     }
     let mut in_flight: BTreeMap<(JobId, DatasetId), u64> = BTreeMap::new();
-    for receipt in &site.receipts[known.len()..] {
+    for receipt in &site.receipts[receipts.len()..] {
         *in_flight.entry((receipt.job, receipt.dataset)).or_default() += 1;
     }
     for (place, here) in &site.parts {
@@ -74,21 +79,28 @@ pub(super) fn between(name: &str, site: &Standing, consortium: &Consortium, work
 ///
 /// # Errors
 /// A sentence with the violation.
-pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, worker: &str) -> Result<(), String> {
+pub(super) fn check_final_state(
+    name: &str,
+    site: &SiteState,
+    consortium: &ConsortiumState,
+    worker: &str,
+) -> Result<(), String> {
     if let Some((_, state)) = consortium.jobs.iter().find(|(_, state)| !state.is_over()) {
         return Err(format!("a job is {} for ever", state.label()));
     }
-    let known = consortium.receipts.get(worker).map_or(0, Vec::len);
-    if known != site.receipts.len() {
-        return Err(format!("{} receipts of {name} never reach the consortium", site.receipts.len() - known));
+    let receipts = consortium.receipts.get(worker).map_or(0, Vec::len);
+    if receipts != site.receipts.len() {
+        return Err(format!("{} receipts of {name} never reach the consortium", site.receipts.len() - receipts));
     }
-    let open = |(place, part): &(&(JobId, DatasetId), &sums::Part)| !part.settled && !site.withheld.contains(place);
+    let open = |(place, part): &(&(JobId, DatasetId), &sums::ReservationState)| {
+        !part.settled && !site.withheld.contains(place)
+    };
     if let Some((place, _)) = site.parts.iter().find(open) {
         return Err(format!("{name} holds a reservation for ever, of a job that is {}", word(consortium, place)));
     }
     // A site whose older copy does not contain a job never reports its end.
-    let held = consortium.parts.iter().find(|(_, part)| part.worker == worker && !part.settled);
-    if let Some((place, _)) = held.filter(|_| !site.restored) {
+    let reservation = consortium.parts.iter().find(|(_, part)| part.worker == worker && !part.settled);
+    if let Some((place, _)) = reservation.filter(|_| !site.restored) {
         return Err(format!(
             "the consortium holds a reservation of {name} for ever, of a job that is {}",
             word(consortium, place)
@@ -97,6 +109,6 @@ pub(super) fn at_rest(name: &str, site: &Standing, consortium: &Consortium, work
     Ok(())
 }
 
-fn word(consortium: &Consortium, place: &(JobId, DatasetId)) -> &'static str {
+fn word(consortium: &ConsortiumState, place: &(JobId, DatasetId)) -> &'static str {
     consortium.jobs.get(&place.0).copied().map_or("unknown", JobState::label)
 }

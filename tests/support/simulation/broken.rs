@@ -7,11 +7,11 @@ use sha2::{Digest as _, Sha256};
 use undertone_worker::daemon::Submission;
 
 use super::Failed;
-use super::dice::Dice;
+use super::dice::ScheduleRng;
 
 /// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum BrokenRule {
     /// A site's vector leaves before it is paid.
     SendBeforeCommit,
     /// A site draws new noise when it sends again.
@@ -32,7 +32,7 @@ pub enum Broken {
     RestoreIsNotCompared,
 }
 
-impl Broken {
+impl BrokenRule {
     /// All rules.
     pub const ALL: [Self; 9] = [
         Self::SendBeforeCommit,
@@ -98,7 +98,7 @@ impl Broken {
 }
 
 /// Replaces the bits under the same payment.
-pub(super) fn draw_again(letter: &mut Submission, dice: &mut Dice) {
+pub(super) fn draw_again(letter: &mut Submission, dice: &mut ScheduleRng) {
     for number in letter.parcel.bytes.chunks_mut(size_of::<f32>()) {
         number.copy_from_slice(&(dice.below(1000) as f32).to_le_bytes());
     }

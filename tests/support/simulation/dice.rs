@@ -2,9 +2,9 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and its streams for neighbouring seeds are unrelated.
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(super) struct ScheduleRng(u64);
 
-impl Dice {
+impl ScheduleRng {
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,7 +24,7 @@ impl Dice {
     }
 
     /// Draws a number from `low` to `high`, both included.
-    pub(super) const fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) const fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
@@ -43,12 +43,12 @@ impl Dice {
     /// # Panics
     /// When all weights are 0.
     pub(super) fn weighted<T: Copy>(&mut self, things: &[(u64, T)]) -> T {
-        let mut left = self.below(things.iter().map(|(weight, _)| weight).sum());
+        let mut remaining = self.below(things.iter().map(|(weight, _)| weight).sum());
         for (weight, thing) in things {
-            if left < *weight {
+            if remaining < *weight {
                 return *thing;
             }
-            left -= weight;
+            remaining -= weight;
         }
         unreachable!("the throw is below the sum of the weights")
     }

@@ -34,7 +34,7 @@ use undertone_worker::speech::dataset::layout::VERSION;
 use undertone_worker::speech::dataset::{Meta, SplitCounts};
 
 use super::Failed;
-use crate::stage::Database;
+use crate::stage::TestDatabase;
 
 /// The time at which every schedule begins.
 pub(super) const START: OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
@@ -49,33 +49,33 @@ const PASSWORD: &str = "a long enough password";
 
 /// A dataset of a party.
 #[derive(Debug, Clone)]
-pub(super) struct Holding {
+pub(super) struct PartyDataset {
     pub(super) id: DatasetId,
     pub(super) visibility: Visibility,
 }
 
 /// An organization with its one worker.
-pub(super) struct Party {
+pub(super) struct SimulatedParty {
     pub(super) name: &'static str,
     pub(super) admin: Actor,
     pub(super) worker: WorkerId,
     pub(super) key: SiteKey,
     pub(super) config: SiteConfig,
-    pub(super) holdings: Vec<Holding>,
+    pub(super) holdings: Vec<PartyDataset>,
 }
 
 /// The initial state to copy.
-pub struct Ground {
+pub struct SimulationTemplate {
     dir: TempDir,
-    database: Database,
+    database: TestDatabase,
     pub(super) consortium: ConsortiumId,
-    pub(super) parties: Vec<Party>,
+    pub(super) parties: Vec<SimulatedParty>,
 }
 
 /// A copy for one schedule.
-pub(super) struct Plot {
+pub(super) struct SimulationCopy {
     dir: TempDir,
-    pub(super) database: Database,
+    pub(super) database: TestDatabase,
 }
 
 /// Name, the policy's approval, and datasets of each organization; the first is public and leads.
@@ -132,11 +132,11 @@ pub(super) fn policy(approval: &str, releases: u64, public: &[&str]) -> Result<S
 /// Makes a folder in memory where possible, because a schedule syncs hundreds of times.
 fn folder() -> Result<TempDir, Failed> {
     let memory = Path::new("/dev/shm");
-    let made = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
-    Ok(made?)
+    let folder = if memory.is_dir() { TempDir::with_prefix_in("undertone-", memory) } else { TempDir::new() };
+    Ok(folder?)
 }
 
-pub(super) fn server_config(root: &Path, database: &Database) -> Config {
+pub(super) fn server_config(root: &Path, database: &TestDatabase) -> Config {
     Config { data_dir: root.join("server"), database_url: database.url(), ..Config::default() }
 }
 
@@ -153,12 +153,12 @@ pub(super) fn open_site(
     Ok(Site::open(Folder::new(root), config, Arc::new(clock))?)
 }
 
-impl Ground {
+impl SimulationTemplate {
     /// Makes the initial state, on SQLite or on a PostgreSQL database.
     ///
     /// # Errors
     /// When a real component rejects a valid step.
-    pub async fn lay(database: Database) -> Result<Self, Failed> {
+    pub async fn lay(database: TestDatabase) -> Result<Self, Failed> {
         let dir = folder()?;
         let clock = ManualClock::starting_at(START);
         let config = server_config(dir.path(), &database);
@@ -196,14 +196,14 @@ impl Ground {
     }
 
     /// Copies everything for one schedule.
-    pub(super) fn copy(&self) -> Result<Plot, Failed> {
+    pub(super) fn copy(&self) -> Result<SimulationCopy, Failed> {
         let dir = folder()?;
         copy_all(self.dir.path(), dir.path())?;
-        Ok(Plot { dir, database: self.database.copy()? })
+        Ok(SimulationCopy { dir, database: self.database.copy()? })
     }
 }
 
-impl Plot {
+impl SimulationCopy {
     pub(super) fn root(&self) -> &Path {
         self.dir.path()
     }
@@ -257,7 +257,7 @@ async fn enrol(
     approval: &str,
     names: &[&'static str],
     admin: Actor,
-) -> Result<Party, Failed> {
+) -> Result<SimulatedParty, Failed> {
     let organization = admin
         .member
         .grants
@@ -267,7 +267,7 @@ async fn enrol(
             RoleScope::Consortium(_) => None,
         })
         .ok_or("the first member has no role")?;
-    let number = PARTIES.iter().position(|(known, ..)| *known == name).unwrap_or_default();
+    let number = PARTIES.iter().position(|(party, ..)| *party == name).unwrap_or_default();
     let folder = Folder::new(site(root, number));
     folder.create()?;
     let key = SiteKey::load_or_make(&folder.key())?;
@@ -306,9 +306,9 @@ async fn enrol(
         let id =
             dataset::register(ctx, config.worker, &DatasetRegistration { approval, ..local.registration() }).await?.id;
         note_registered(opened.store(), &local.name, id)?;
-        holdings.push(Holding { id, visibility: local.visibility });
+        holdings.push(PartyDataset { id, visibility: local.visibility });
     }
-    Ok(Party { name, admin, worker: config.worker, key, config, holdings })
+    Ok(SimulatedParty { name, admin, worker: config.worker, key, config, holdings })
 }
 
 /// Writes a description, which is all that a site's own modules read of a dataset.

@@ -8,7 +8,7 @@ use undertone_worker::daemon::Submission;
 
 /// A call of a worker.
 #[derive(Debug, Clone)]
-pub(super) enum Message {
+pub(super) enum WorkerCall {
     /// Requests a proposal to decide or work to run.
     NextOffer { decided: Vec<String>, leases: Vec<String> },
     /// A signed answer to a proposal.
@@ -29,7 +29,7 @@ pub(super) enum Message {
 
 /// An answer of the server.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ServerAnswer {
     Offer(Box<WorkOffer>),
     /// Done, without further content.
     Done,
@@ -43,16 +43,16 @@ pub(super) enum Answer {
 
 /// The outcome of a call at the worker.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum CallOutcome {
     /// An answer.
-    Said(Answer),
+    Said(ServerAnswer),
     /// The server's rejection.
     No(Code, String),
     /// No answer: lost in transit, or no server is running.
     Nothing,
 }
 
-impl Message {
+impl WorkerCall {
     /// Formats the message for the trace.
     pub(super) fn word(&self) -> String {
         match self {
@@ -73,19 +73,19 @@ impl Message {
     }
 }
 
-impl Heard {
+impl CallOutcome {
     /// Formats the outcome for the trace.
     pub(super) fn word(&self) -> String {
         match self {
-            Self::Said(Answer::Offer(offer)) => match **offer {
+            Self::Said(ServerAnswer::Offer(offer)) => match **offer {
                 WorkOffer::Nothing => "nothing to do".to_owned(),
                 WorkOffer::Proposal { .. } => "a proposal".to_owned(),
                 WorkOffer::Work { .. } => "work".to_owned(),
             },
-            Self::Said(Answer::Done) => "done".to_owned(),
-            Self::Said(Answer::Signed(signed)) => format!("{} documents", signed.len()),
-            Self::Said(Answer::Closed(closed)) => format!("closed: {closed}"),
-            Self::Said(Answer::GoesOn(on, _)) => format!("goes on: {on}"),
+            Self::Said(ServerAnswer::Done) => "done".to_owned(),
+            Self::Said(ServerAnswer::Signed(signed)) => format!("{} documents", signed.len()),
+            Self::Said(ServerAnswer::Closed(closed)) => format!("closed: {closed}"),
+            Self::Said(ServerAnswer::GoesOn(on, _)) => format!("goes on: {on}"),
             Self::No(code, _) => format!("no: {}", code.slug()),
             Self::Nothing => "silence".to_owned(),
         }

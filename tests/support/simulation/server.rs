@@ -16,14 +16,14 @@ use undertone_server_core::service::{approval, finish, lease, offer, receipt, ro
 use undertone_server_core::{Config, Ctx};
 
 use super::Failed;
-use super::ground::{Plot, START, addresses, server_config};
-use super::message::{Answer, Heard, Message};
+use super::ground::{START, SimulationCopy, addresses, server_config};
+use super::message::{CallOutcome, ServerAnswer, WorkerCall};
 
 /// The number of pages that a full disk leaves free.
 const ROOM: u32 = 1;
 
 /// One process, running or not.
-pub(super) struct Server {
+pub(super) struct SimulatedServer {
     config: Config,
     clock: ManualClock,
     seed: u64,
@@ -35,8 +35,8 @@ pub(super) struct Server {
     arriving: Option<VectorUpload>,
 }
 
-impl Server {
-    pub(super) fn new(plot: &Plot, seed: u64) -> Self {
+impl SimulatedServer {
+    pub(super) fn new(plot: &SimulationCopy, seed: u64) -> Self {
         Self {
             config: server_config(plot.root(), &plot.database),
             clock: ManualClock::starting_at(START),
@@ -95,10 +95,10 @@ impl Server {
     ) -> Result<Option<Result<T, Error>>, Failed> {
         let Some(ctx) = self.ctx.clone() else { return Ok(None) };
         fault::plan(self.planned.take());
-        let done = AssertUnwindSafe(act(&ctx)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(act(&ctx)).catch_unwind().await;
         fault::plan(None);
-        match done {
-            Ok(done) => Ok(Some(done)),
+        match outcome {
+            Ok(outcome) => Ok(Some(outcome)),
             Err(payload) if payload.is::<SimulatedCrash>() => {
                 drop(ctx);
                 self.kill().await?;
@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// Answers a message of a worker with an authenticated session.
-    pub(super) async fn serve(&mut self, worker: WorkerId, message: Message) -> Result<Heard, Failed> {
+    pub(super) async fn serve(&mut self, worker: WorkerId, message: WorkerCall) -> Result<CallOutcome, Failed> {
         let answer = self
             .live(async |ctx| {
                 fault::point(fault::RECEIVED);
@@ -118,12 +118,12 @@ impl Server {
                 answer
             })
             .await?;
-        Ok(heard(answer))
+        Ok(call_outcome(answer))
     }
 
     /// Receives all bytes of a vector, and stops before they are processed.
-    pub(super) async fn receive(&mut self, worker: WorkerId, message: Message) -> Result<(), Failed> {
-        if let Message::Submit { lease, series, round, letter } = message {
+    pub(super) async fn receive(&mut self, worker: WorkerId, message: WorkerCall) -> Result<(), Failed> {
+        if let WorkerCall::Submit { lease, series, round, letter } = message {
             let incoming = self.live(async |ctx| receive(ctx, worker, lease, series, round, letter).await).await?;
             if let Some(Ok(incoming)) = incoming {
                 self.arriving = Some(incoming);
@@ -138,48 +138,48 @@ impl Server {
     }
 
     /// Processes the vector that has arrived; no sender waits for the answer. Returns `None` when there is none.
-    pub(super) async fn decide_late(&mut self) -> Result<Option<Heard>, Failed> {
+    pub(super) async fn decide_late(&mut self) -> Result<Option<CallOutcome>, Failed> {
         let Some(incoming) = self.arriving.take() else { return Ok(None) };
-        let taken = self.live(async |ctx| incoming.accept(ctx).await.map(|_| Answer::Done)).await?;
-        Ok(Some(heard(taken)))
+        let answer = self.live(async |ctx| incoming.accept(ctx).await.map(|_| ServerAnswer::Done)).await?;
+        Ok(Some(call_outcome(answer)))
     }
 }
 
-fn heard(answer: Option<Result<Answer, Error>>) -> Heard {
+fn call_outcome(answer: Option<Result<ServerAnswer, Error>>) -> CallOutcome {
     match answer {
-        Some(Ok(answer)) => Heard::Said(answer),
+        Some(Ok(answer)) => CallOutcome::Said(answer),
         Some(Err(error)) => {
             let problem = error.into_problem();
-            Heard::No(problem.code, problem.detail)
+            CallOutcome::No(problem.code, problem.detail)
         }
-        None => Heard::Nothing,
+        None => CallOutcome::Nothing,
     }
 }
 
 /// Answers a message as the gateway does, with one service call each.
-async fn answer(ctx: &Ctx, worker: WorkerId, message: Message) -> Result<Answer, Error> {
+async fn answer(ctx: &Ctx, worker: WorkerId, message: WorkerCall) -> Result<ServerAnswer, Error> {
     match message {
-        Message::NextOffer { decided, leases } => {
+        WorkerCall::NextOffer { decided, leases } => {
             let asking = OfferRequest { wait_seconds: 0, decided, leases };
-            Ok(Answer::Offer(Box::new(offer::next(ctx, worker, &asking).await?)))
+            Ok(ServerAnswer::Offer(Box::new(offer::next(ctx, worker, &asking).await?)))
         }
-        Message::Decide(decision) => approval::decide(ctx, worker, &decision).await.map(|()| Answer::Done),
-        Message::Countersign { lease, receipts } => {
-            receipt::countersign(ctx, worker, &lease, &receipts).await.map(Answer::Signed)
+        WorkerCall::Decide(decision) => approval::decide(ctx, worker, &decision).await.map(|()| ServerAnswer::Done),
+        WorkerCall::Countersign { lease, receipts } => {
+            receipt::countersign(ctx, worker, &lease, &receipts).await.map(ServerAnswer::Signed)
         }
-        Message::Receipts { after } => witness::receipts(ctx, worker, after).await.map(Answer::Signed),
-        Message::Submit { lease, series, round, letter } => {
-            receive(ctx, worker, lease, series, round, letter).await?.accept(ctx).await.map(|_| Answer::Done)
+        WorkerCall::Receipts { after } => witness::receipts(ctx, worker, after).await.map(ServerAnswer::Signed),
+        WorkerCall::Submit { lease, series, round, letter } => {
+            receive(ctx, worker, lease, series, round, letter).await?.accept(ctx).await.map(|_| ServerAnswer::Done)
         }
-        Message::Average { lease, series, round } => {
-            Ok(Answer::Closed(round::average(ctx, worker, &lease, &series, round, 0).await?.is_some()))
+        WorkerCall::Average { lease, series, round } => {
+            Ok(ServerAnswer::Closed(round::average(ctx, worker, &lease, &series, round, 0).await?.is_some()))
         }
-        Message::Renew { lease } => {
+        WorkerCall::Renew { lease } => {
             let renewal = lease::renew(ctx, worker, &lease).await?;
-            Ok(Answer::GoesOn(renewal.go_on, renewal.reason))
+            Ok(ServerAnswer::GoesOn(renewal.go_on, renewal.reason))
         }
-        Message::Finish { lease, outcome, receipts } => {
-            finish::finish(ctx, worker, &lease, &outcome, &receipts).await.map(|_| Answer::Done)
+        WorkerCall::Finish { lease, outcome, receipts } => {
+            finish::finish(ctx, worker, &lease, &outcome, &receipts).await.map(|_| ServerAnswer::Done)
         }
     }
 }

@@ -25,23 +25,23 @@ use undertone_worker::site::jobs::{self, RunOutcome};
 use undertone_worker::site::ledger::{self, LedgerError};
 use undertone_worker::site::restore;
 
-use self::part::{Part, Stage};
-use super::audit::site::Books;
-use super::broken::Broken;
-use super::ground::{Party, START, open_site};
-use super::message::{Answer, Heard, Message};
-use super::network::Network;
-use super::{Failed, Stop};
+use self::part::{PartProgress, PartStage};
+use super::audit::site::SiteAuditor;
+use super::broken::BrokenRule;
+use super::ground::{START, SimulatedParty, open_site};
+use super::message::{CallOutcome, ServerAnswer, WorkerCall};
+use super::network::SimulatedNetwork;
+use super::{Failed, StopReason};
 
 /// The last backup, and the last copy of the ledger, in the site's folder.
 const BACKUP: &str = "site.backup";
 const COPY: &str = "copy.db";
 
 /// One run of the process.
-struct Life {
+struct WorkerProcess {
     site: Site,
     known: HashSet<String>,
-    parts: BTreeMap<(JobId, DatasetId), Part>,
+    parts: BTreeMap<(JobId, DatasetId), PartProgress>,
 }
 
 /// A site, with its process running or not.
@@ -53,12 +53,12 @@ pub(super) struct SiteProcess {
     config: Config,
     /// Microseconds since the start.
     clock: Arc<AtomicI64>,
-    life: Option<Life>,
+    life: Option<WorkerProcess>,
     /// An accident planned for the next step.
     pub(super) planned: Option<FailurePlan>,
     full: bool,
-    pub(super) books: Books,
-    broken: Option<Broken>,
+    pub(super) books: SiteAuditor,
+    broken: Option<BrokenRule>,
     /// Whether this run has compared its ledger with the server's receipts.
     compared: bool,
     /// An older copy of the ledger was restored, and is not compared yet.
@@ -69,7 +69,7 @@ pub(super) struct SiteProcess {
 
 /// The way in which an older copy is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Restore {
+pub(super) enum RestoreMode {
     /// By the documented commands, in place.
     InPlace,
     /// By the documented commands, on a machine without its work folder.
@@ -79,11 +79,11 @@ pub(super) enum Restore {
 }
 
 /// The result of a step; `None` when the process does not run or crashed.
-type Stepped<T> = Result<Option<T>, Stop>;
+type Stepped<T> = Result<Option<T>, StopReason>;
 
 impl SiteProcess {
-    pub(super) fn new(party: &Party, root: PathBuf, broken: Option<Broken>) -> Result<Self, Failed> {
-        let books = Books::open(&root, party.key.clone())?;
+    pub(super) fn new(party: &SimulatedParty, root: PathBuf, broken: Option<BrokenRule>) -> Result<Self, Failed> {
+        let books = SiteAuditor::open(&root, party.key.clone())?;
         let (name, worker, config) = (party.name, party.worker, party.config.clone());
         let clock = Arc::new(AtomicI64::new(0));
         Ok(Self {
@@ -113,7 +113,7 @@ impl SiteProcess {
     }
 
     /// Starts the process from its disk; the ledger must be unchanged.
-    pub(super) fn start(&mut self) -> Result<(), Stop> {
+    pub(super) fn start(&mut self) -> Result<(), StopReason> {
         if self.life.is_some() {
             return Ok(());
         }
@@ -125,11 +125,11 @@ impl SiteProcess {
         if self.full {
             site.store().bound(1).map_err(Failed::from)?;
         }
-        self.life = Some(Life { site, known: HashSet::new(), parts: BTreeMap::new() });
+        self.life = Some(WorkerProcess { site, known: HashSet::new(), parts: BTreeMap::new() });
         // A site that breaks the rule omits the comparison.
-        self.compared = self.broken == Some(Broken::RestoreIsNotCompared);
+        self.compared = self.broken == Some(BrokenRule::RestoreIsNotCompared);
         if self.books.rows()? != before {
-            return Err(Stop::Wrong("starting a worker changed its ledger".to_owned()));
+            return Err(StopReason::Wrong("starting a worker changed its ledger".to_owned()));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl SiteProcess {
     }
 
     /// Makes a backup of the site, and a copy of its ledger; returns false when it cannot be read.
-    pub(super) fn copy(&mut self) -> Result<bool, Stop> {
+    pub(super) fn copy(&mut self) -> Result<bool, StopReason> {
         let Some(life) = self.life.as_ref().filter(|_| !self.outdated) else { return Ok(false) };
         let (backup, ledger) = (self.root.join(BACKUP), self.root.join(COPY));
         for path in [&backup, &ledger] {
@@ -156,14 +156,14 @@ impl SiteProcess {
     }
 
     /// Ends the process and restores the copy; returns false when there is none.
-    pub(super) fn put_back(&mut self, how: Restore) -> Result<bool, Stop> {
+    pub(super) fn put_back(&mut self, how: RestoreMode) -> Result<bool, StopReason> {
         if !self.has_copy {
             return Ok(false);
         }
         self.kill();
         self.books.close()?;
         let folder = Folder::new(&self.root);
-        if how == Restore::ByHand {
+        if how == RestoreMode::ByHand {
             for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
                 let path = self.root.join(name);
                 if path.exists() {
@@ -178,46 +178,47 @@ impl SiteProcess {
             }
         }
         let work = self.root.join("work");
-        if how == Restore::NewMachine && work.exists() {
+        if how == RestoreMode::NewMachine && work.exists() {
             std::fs::remove_dir_all(work).map_err(Failed::from)?;
         }
         self.books.reopen(&self.root)?;
-        self.outdated = self.broken != Some(Broken::RestoreIsNotCompared);
+        self.outdated = self.broken != Some(BrokenRule::RestoreIsNotCompared);
         Ok(true)
     }
 
     /// Compares the ledger with the server's receipts, as the daemon does before any other request; returns false while
     /// there is no answer.
-    pub(super) async fn compare(&mut self, network: &mut Network) -> Result<bool, Stop> {
+    pub(super) async fn compare(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         let Some(life) = self.life.as_ref().filter(|_| !self.compared) else { return Ok(self.compared) };
         let mut after = ledger::length(life.site.store()).map_err(Failed::from)?.saturating_sub(1);
-        let mut shown = Vec::new();
+        let mut receipts = Vec::new();
         loop {
             network.trace.note(format!("{} compares its ledger", self.name));
-            match network.carry(self.worker, Message::Receipts { after }).await? {
-                Heard::Said(Answer::Signed(page)) if page.is_empty() => break,
-                Heard::Said(Answer::Signed(page)) => {
+            match network.carry(self.worker, WorkerCall::Receipts { after }).await? {
+                CallOutcome::Said(ServerAnswer::Signed(page)) if page.is_empty() => break,
+                CallOutcome::Said(ServerAnswer::Signed(page)) => {
                     after += page.len() as u64;
-                    shown.extend(page);
+                    receipts.extend(page);
                 }
                 _ => return Ok(false),
             }
         }
-        let taken = self.live(|life| daemon::import_receipts(&life.site, &shown).map_err(|error| error.to_string()))?;
-        if self.told_of(network, "compared", taken).is_none() {
+        let imported =
+            self.live(|life| daemon::import_receipts(&life.site, &receipts).map_err(|error| error.to_string()))?;
+        if self.note_outcome(network, "compared", imported).is_none() {
             return Ok(false);
         }
         if let Some(Err(LedgerError::Alarm { problem, .. })) =
             self.life.as_ref().map(|life| life.site.ledger().check_quiet())
         {
-            return Err(Stop::Wrong(format!("{} takes an honest server for a liar: {problem}", self.name)));
+            return Err(StopReason::Wrong(format!("{} takes an honest server for a liar: {problem}", self.name)));
         }
         (self.compared, self.outdated) = (true, false);
         Ok(true)
     }
 
     /// Fills its disk, or frees space again.
-    pub(super) fn fill(&mut self, full: bool) -> Result<(), Stop> {
+    pub(super) fn fill(&mut self, full: bool) -> Result<(), StopReason> {
         self.full = full;
         if let Some(life) = &self.life {
             life.site.store().bound(if full { 1 } else { u32::MAX - 1 }).map_err(Failed::from)?;
@@ -226,13 +227,13 @@ impl SiteProcess {
     }
 
     /// Runs an action of the site's process, which may crash during it.
-    fn live<T>(&mut self, act: impl FnOnce(&mut Life) -> T) -> Stepped<T> {
+    fn live<T>(&mut self, act: impl FnOnce(&mut WorkerProcess) -> T) -> Stepped<T> {
         let Some(life) = self.life.as_mut() else { return Ok(None) };
         fault::plan(self.planned.take());
-        let done = std::panic::catch_unwind(AssertUnwindSafe(|| act(life)));
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| act(life)));
         fault::plan(None);
-        match done {
-            Ok(done) => Ok(Some(done)),
+        match outcome {
+            Ok(outcome) => Ok(Some(outcome)),
             Err(payload) if payload.is::<SimulatedCrash>() => {
                 self.kill();
                 Ok(None)
@@ -247,12 +248,12 @@ impl SiteProcess {
     }
 
     /// Checks that the process's state agrees with its disk.
-    pub(super) fn agrees(&self) -> Result<(), Stop> {
+    pub(super) fn agrees(&self) -> Result<(), StopReason> {
         self.life.as_ref().map_or(Ok(()), |life| self.books.agrees(life.site.ledger()))
     }
 
     /// Requests an offer, and processes it.
-    pub(super) async fn turn(&mut self, network: &mut Network) -> Result<bool, Stop> {
+    pub(super) async fn turn(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
@@ -260,19 +261,23 @@ impl SiteProcess {
         let decided = life.known.iter().cloned().collect();
         let leases = life.parts.values().map(|part| part.work.lease.clone()).collect();
         network.trace.note(format!("{} asks for an offer", self.name));
-        let heard = network.carry(self.worker, Message::NextOffer { decided, leases }).await?;
-        let Heard::Said(Answer::Offer(offer)) = heard else { return Ok(true) };
+        let outcome = network.carry(self.worker, WorkerCall::NextOffer { decided, leases }).await?;
+        let CallOutcome::Said(ServerAnswer::Offer(offer)) = outcome else { return Ok(true) };
         match *offer {
             WorkOffer::Nothing => {}
             WorkOffer::Proposal { manifest, dataset } => {
                 let considered = self.live(|life| {
-                    let done = daemon::consider(&life.site, &manifest, dataset);
-                    if done.is_ok() {
+                    let outcome = daemon::consider(&life.site, &manifest, dataset);
+                    if outcome.is_ok() {
                         life.known.insert(manifest.digest());
                     }
-                    done
+                    outcome
                 })?;
-                self.told_of(network, "considered", considered.map(|done| done.map_err(|error| error.to_string())));
+                self.note_outcome(
+                    network,
+                    "considered",
+                    considered.map(|outcome| outcome.map_err(|error| error.to_string())),
+                );
             }
             WorkOffer::Work { manifest, dataset, lease, steward, approval } => {
                 let job = manifest.open::<Manifest>(&self.config.server_key).map_err(Failed::from)?.job;
@@ -283,7 +288,7 @@ impl SiteProcess {
                 if let Some(part) = life.parts.get_mut(&(job, dataset)) {
                     part.work.lease = work.lease;
                 } else {
-                    let part = Part { work, stage: Stage::Look, session: None, done: 0 };
+                    let part = PartProgress { work, stage: PartStage::Look, session: None, done: 0 };
                     life.parts.insert((job, dataset), part);
                 }
             }
@@ -292,7 +297,12 @@ impl SiteProcess {
     }
 
     /// Records the outcome of an action in the trace.
-    fn told_of<T>(&self, network: &mut Network, what: &str, done: Option<Result<T, String>>) -> Option<T> {
+    fn note_outcome<T>(
+        &self,
+        network: &mut SimulatedNetwork,
+        what: &str,
+        done: Option<Result<T, String>>,
+    ) -> Option<T> {
         match done {
             None => network.trace.more(&format!("{} died", self.name)),
             Some(Err(error)) => {
@@ -308,7 +318,7 @@ impl SiteProcess {
     }
 
     /// Sends pending decisions.
-    pub(super) async fn tell(&mut self, network: &mut Network) -> Result<bool, Stop> {
+    pub(super) async fn tell(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
@@ -318,38 +328,40 @@ impl SiteProcess {
         }
         network.trace.note(format!("{} tells its decisions", self.name));
         for (decided, signed) in waiting {
-            match network.carry(self.worker, Message::Decide(signed)).await? {
-                Heard::Nothing => return Ok(true),
-                Heard::No(code, _) if transient(code) => return Ok(true),
-                Heard::Said(_) | Heard::No(..) => {}
+            match network.carry(self.worker, WorkerCall::Decide(signed)).await? {
+                CallOutcome::Nothing => return Ok(true),
+                CallOutcome::No(code, _) if transient(code) => return Ok(true),
+                CallOutcome::Said(_) | CallOutcome::No(..) => {}
             }
-            let told = self.live(|life| daemon::acknowledge(&life.site, &decided))?;
-            self.told_of(network, "told", told.map(|done| done.map_err(|error| error.to_string())));
+            let acknowledgement = self.live(|life| daemon::acknowledge(&life.site, &decided))?;
+            self.note_outcome(network, "told", acknowledgement.map(|done| done.map_err(|error| error.to_string())));
         }
         Ok(true)
     }
 
     /// Asks the server about runs that the process does not work on.
-    pub(super) async fn bury(&mut self, network: &mut Network) -> Result<bool, Stop> {
+    pub(super) async fn bury(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
         let open = self.live(|life| jobs::open_runs(life.site.store()).unwrap_or_default())?.unwrap_or_default();
-        let held = |life: &Life, job, dataset| life.parts.contains_key(&(job, dataset));
+        let is_running = |life: &WorkerProcess, job, dataset| life.parts.contains_key(&(job, dataset));
         let orphans: Vec<_> = open
             .into_iter()
-            .filter(|(job, dataset, _)| self.life.as_ref().is_some_and(|life| !held(life, *job, *dataset)))
+            .filter(|(job, dataset, _)| self.life.as_ref().is_some_and(|life| !is_running(life, *job, *dataset)))
             .collect();
         if orphans.is_empty() {
             return Ok(false);
         }
         for (job, dataset, lease) in orphans {
             network.trace.note(format!("{} asks about a run that nobody works on", self.name));
-            let heard = network.carry(self.worker, Message::Renew { lease: lease.clone() }).await?;
-            if let Heard::Said(Answer::GoesOn(false, reason)) = heard {
+            let outcome = network.carry(self.worker, WorkerCall::Renew { lease: lease.clone() }).await?;
+            if let CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) = outcome {
                 let outcome = RunOutcome::Stopped { reason };
                 let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
-                if self.told_of(network, "closed", closed.map(|done| done.map_err(|error| error.to_string()))).is_some()
+                if self
+                    .note_outcome(network, "closed", closed.map(|done| done.map_err(|error| error.to_string())))
+                    .is_some()
                 {
                     self.finish(network, job, dataset, lease, &outcome).await?;
                 }

@@ -7,14 +7,14 @@ const KEPT: usize = 400;
 
 /// The trace so far.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct StepTrace {
     lines: Vec<String>,
     digest: u64,
     /// Whether lines are printed immediately.
     aloud: bool,
 }
 
-impl Trace {
+impl StepTrace {
     pub(super) const fn new(aloud: bool) -> Self {
         // FNV-1a's offset basis.
         Self { lines: Vec::new(), digest: 0xcbf2_9ce4_8422_2325, aloud }

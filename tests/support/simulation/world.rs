@@ -16,16 +16,16 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 use undertone_server_core::error::Error;
 use undertone_server_core::service::{approval, budget, job as jobs};
 
-use super::audit::server::Tables;
-use super::audit::{at_rest, between};
-use super::broken::Broken;
-use super::dice::Dice;
-use super::ground::{Ground, Plot, approval_key, delta, epsilon_for, policy};
-use super::network::Network;
-use super::server::Server;
+use super::audit::server::ConsortiumAuditor;
+use super::audit::{check_agreement, check_final_state};
+use super::broken::BrokenRule;
+use super::dice::ScheduleRng;
+use super::ground::{SimulationCopy, SimulationTemplate, approval_key, delta, epsilon_for, policy};
+use super::network::SimulatedNetwork;
+use super::server::SimulatedServer;
 use super::site::SiteProcess;
-use super::trace::Trace;
-use super::{Failed, Played, Setting, Stop, Tally};
+use super::trace::StepTrace;
+use super::{EventCounts, Failed, ScheduleSettings, SimulationRun, StopReason};
 
 /// The number of recovery rounds after which all processes must be at rest.
 const RECOVERY: u32 = 80;
@@ -35,7 +35,7 @@ const MOST_OPEN: usize = 3;
 
 /// The kinds of steps.
 #[derive(Debug, Clone, Copy)]
-enum Act {
+enum StepKind {
     Propose,
     Answer,
     Cancel,
@@ -56,53 +56,60 @@ enum Act {
 }
 
 /// The kinds of steps with their weights.
-const ACTS: [(u64, Act); 17] = [
-    (8, Act::Propose),
-    (16, Act::Answer),
-    (2, Act::Cancel),
-    (1, Act::Budget),
-    (1, Act::Policy),
-    (22, Act::Turn),
-    (14, Act::Tell),
-    (110, Act::Advance),
-    (3, Act::Bury),
-    (8, Act::Late),
-    (5, Act::Clock),
-    (3, Act::KillSite),
-    (2, Act::KillServer),
-    (12, Act::Start),
-    (2, Act::Fill),
-    (8, Act::Copy),
-    (3, Act::Restore),
+const ACTS: [(u64, StepKind); 17] = [
+    (8, StepKind::Propose),
+    (16, StepKind::Answer),
+    (2, StepKind::Cancel),
+    (1, StepKind::Budget),
+    (1, StepKind::Policy),
+    (22, StepKind::Turn),
+    (14, StepKind::Tell),
+    (110, StepKind::Advance),
+    (3, StepKind::Bury),
+    (8, StepKind::Late),
+    (5, StepKind::Clock),
+    (3, StepKind::KillSite),
+    (2, StepKind::KillServer),
+    (12, StepKind::Start),
+    (2, StepKind::Fill),
+    (8, StepKind::Copy),
+    (3, StepKind::Restore),
 ];
 
 /// The state of one schedule.
-pub(super) struct World<'g> {
-    ground: &'g Ground,
-    plot: Plot,
-    network: Network,
+pub(super) struct SimulationWorld<'g> {
+    ground: &'g SimulationTemplate,
+    plot: SimulationCopy,
+    network: SimulatedNetwork,
     sites: Vec<SiteProcess>,
-    tables: Tables,
+    tables: ConsortiumAuditor,
     /// The proposed jobs.
     jobs: Vec<JobId>,
     steps: u64,
     deaths: u64,
     restores: u64,
-    broken: Option<Broken>,
+    broken: Option<BrokenRule>,
 }
 
-impl<'g> World<'g> {
-    pub(super) async fn new(ground: &'g Ground, seed: u64, setting: &Setting) -> Result<Self, Failed> {
+impl<'g> SimulationWorld<'g> {
+    pub(super) async fn new(
+        ground: &'g SimulationTemplate,
+        seed: u64,
+        setting: &ScheduleSettings,
+    ) -> Result<Self, Failed> {
         let plot = ground.copy()?;
         let mut servers: Vec<_> = (0..setting.servers.max(1) as u64)
-            .map(|number| Server::new(&plot, seed.wrapping_mul(31).wrapping_add(number)))
+            .map(|number| SimulatedServer::new(&plot, seed.wrapping_mul(31).wrapping_add(number)))
             .collect();
         for server in &mut servers {
             server.start().await?;
         }
-        let tables =
-            if plot.database.url().is_none() { Tables::of_file(servers[0].data())? } else { Tables::of_service() };
-        let network = Network::new(servers, Dice::new(seed), Trace::new(setting.aloud));
+        let tables = if plot.database.url().is_none() {
+            ConsortiumAuditor::from_file(servers[0].data())?
+        } else {
+            ConsortiumAuditor::from_service()
+        };
+        let network = SimulatedNetwork::new(servers, ScheduleRng::new(seed), StepTrace::new(setting.aloud));
         let mut sites = Vec::new();
         for (number, party) in ground.parties.iter().enumerate() {
             sites.push(SiteProcess::new(party, plot.site(number), setting.broken)?);
@@ -112,7 +119,7 @@ impl<'g> World<'g> {
     }
 
     /// Runs so many random steps, then the recovery and the final checks.
-    pub(super) async fn live(&mut self, steps: u64) -> Result<(), Stop> {
+    pub(super) async fn live(&mut self, steps: u64) -> Result<(), StopReason> {
         for site in &mut self.sites {
             site.start()?;
         }
@@ -123,7 +130,7 @@ impl<'g> World<'g> {
     }
 
     /// Runs one random step, and checks all invariants.
-    async fn disorder(&mut self) -> Result<(), Stop> {
+    async fn disorder(&mut self) -> Result<(), StopReason> {
         let act = self.network.dice.weighted(&ACTS);
         self.accident();
         let alive = self.alive();
@@ -155,21 +162,21 @@ impl<'g> World<'g> {
     }
 
     /// Runs an action; returns false when it was not possible.
-    async fn act(&mut self, act: Act) -> Result<bool, Stop> {
+    async fn act(&mut self, act: StepKind) -> Result<bool, StopReason> {
         let which = self.network.dice.below(self.sites.len() as u64) as usize;
         match act {
-            Act::Propose => self.propose().await,
-            Act::Answer => self.answer().await,
-            Act::Cancel => self.cancel_one().await,
-            Act::Budget => self.budget().await,
-            Act::Policy => self.policy(),
-            Act::Turn => self.sites[which].turn(&mut self.network).await,
-            Act::Tell => self.sites[which].tell(&mut self.network).await,
-            Act::Advance => self.sites[which].advance(&mut self.network).await,
-            Act::Bury => self.sites[which].bury(&mut self.network).await,
-            Act::Late => Ok(self.network.late().await?),
-            Act::Clock => Ok(self.clock(which)),
-            Act::KillSite => {
+            StepKind::Propose => self.propose().await,
+            StepKind::Answer => self.answer().await,
+            StepKind::Cancel => self.cancel_one().await,
+            StepKind::Budget => self.budget().await,
+            StepKind::Policy => self.policy(),
+            StepKind::Turn => self.sites[which].turn(&mut self.network).await,
+            StepKind::Tell => self.sites[which].tell(&mut self.network).await,
+            StepKind::Advance => self.sites[which].advance(&mut self.network).await,
+            StepKind::Bury => self.sites[which].bury(&mut self.network).await,
+            StepKind::Late => Ok(self.network.late().await?),
+            StepKind::Clock => Ok(self.clock(which)),
+            StepKind::KillSite => {
                 let alive = self.sites[which].is_alive();
                 if alive {
                     self.network.trace.note(format!("{} is killed", self.sites[which].name));
@@ -177,7 +184,7 @@ impl<'g> World<'g> {
                 }
                 Ok(alive)
             }
-            Act::KillServer => {
+            StepKind::KillServer => {
                 let server = self.network.somewhere();
                 let alive = self.network.servers[server].ctx.is_some();
                 if alive {
@@ -186,14 +193,14 @@ impl<'g> World<'g> {
                 }
                 Ok(alive)
             }
-            Act::Start => self.start().await,
-            Act::Fill => self.fill(which).await,
-            Act::Copy => self.copy(which),
-            Act::Restore => self.restore(which),
+            StepKind::Start => self.start().await,
+            StepKind::Fill => self.fill(which).await,
+            StepKind::Copy => self.copy(which),
+            StepKind::Restore => self.restore(which),
         }
     }
 
-    async fn start(&mut self) -> Result<bool, Stop> {
+    async fn start(&mut self) -> Result<bool, StopReason> {
         let mut started = false;
         for server in &mut self.network.servers {
             if server.ctx.is_none() {
@@ -215,7 +222,7 @@ impl<'g> World<'g> {
     }
 
     /// Proposes a job over some of the private datasets, two or three of which fit into a budget.
-    async fn propose(&mut self) -> Result<bool, Stop> {
+    async fn propose(&mut self) -> Result<bool, StopReason> {
         if self.tables.consortium.open_jobs().count() >= MOST_OPEN {
             return Ok(false);
         }
@@ -229,11 +236,11 @@ impl<'g> World<'g> {
                 participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise) });
             }
         }
-        let rounds = dice.between(1, 4) as u32;
+        let rounds = dice.range(1, 4) as u32;
         let private = Rounds {
             evaluate_every: 1,
-            deadline_seconds: dice.between(30, 120) as u32,
-            quorum: dice.between(1, participants.len() as u64) as u32,
+            deadline_seconds: dice.range(30, 120) as u32,
+            quorum: dice.range(1, participants.len() as u64) as u32,
             ..Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.1, momentum: 0.0 })
         };
         let spec = Spec {
@@ -248,34 +255,34 @@ impl<'g> World<'g> {
             selection: None,
             weights: AverageWeights::Equal,
             spare_releases: dice.below(4) as u32,
-            checkpoint_every: dice.between(1, 3) as u32,
+            checkpoint_every: dice.range(1, 3) as u32,
         };
         let parts = spec.participants.len();
         let new = NewJob { title: "a job".to_owned(), spec: AnySpec::DpSgd(spec) };
         let (consortium, actor) = (self.ground.consortium, &self.ground.parties[0].admin);
         let server = self.network.somewhere();
         self.network.trace.note(format!("a job of {parts} parts and {rounds} rounds is proposed"));
-        let done = self.network.servers[server]
+        let outcome = self.network.servers[server]
             .live(async |ctx| jobs::propose(ctx, actor, consortium, new).await.map(|job| job.summary.id))
             .await?;
-        if let Some(Ok(job)) = &done {
+        if let Some(Ok(job)) = &outcome {
             self.jobs.push(*job);
         }
-        self.said(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
     /// Decides about a dataset as its steward.
-    async fn answer(&mut self) -> Result<bool, Stop> {
+    async fn answer(&mut self) -> Result<bool, StopReason> {
         let dice = &mut self.network.dice;
         let proposed: Vec<JobId> = self.tables.consortium.open_jobs().collect();
         let Some(which) = dice.index(proposed.len()) else { return Ok(false) };
-        let party = &self.ground.parties[dice.between(1, 2) as usize];
+        let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
         let (job, dataset, yes) = (proposed[which], party.holdings[held].id, dice.percent(96));
         let server = self.network.somewhere();
         self.network.trace.note(format!("a steward of {} says {yes} to job {which}", party.name));
-        let done = self.network.servers[server]
+        let outcome = self.network.servers[server]
             .live(async |ctx| {
                 if yes {
                     let manifest = jobs::get(ctx, &party.admin, job).await?.manifest;
@@ -289,51 +296,51 @@ impl<'g> World<'g> {
                 }
             })
             .await?;
-        self.said(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
-    async fn cancel_one(&mut self) -> Result<bool, Stop> {
+    async fn cancel_one(&mut self) -> Result<bool, StopReason> {
         let Some(which) = self.network.dice.index(self.jobs.len()) else { return Ok(false) };
         self.network.trace.note(format!("job {which} is cancelled"));
         self.cancel(self.jobs[which]).await?;
         Ok(true)
     }
 
-    async fn cancel(&mut self, job: JobId) -> Result<(), Stop> {
+    async fn cancel(&mut self, job: JobId) -> Result<(), StopReason> {
         let (server, actor) = (self.network.somewhere(), &self.ground.parties[0].admin);
-        let done = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
-        self.said(done);
+        let outcome = self.network.servers[server].live(async |ctx| jobs::cancel(ctx, actor, job).await).await?;
+        self.note_result(outcome);
         Ok(())
     }
 
     /// Raises or lowers a limit at the consortium as a steward.
-    async fn budget(&mut self) -> Result<bool, Stop> {
+    async fn budget(&mut self) -> Result<bool, StopReason> {
         let dice = &mut self.network.dice;
-        let party = &self.ground.parties[dice.between(1, 2) as usize];
+        let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
-        let releases = dice.between(3, 16);
+        let releases = dice.range(3, 16);
         let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
-        let done =
+        let outcome =
             self.network.servers[server].live(async |ctx| budget::set(ctx, &party.admin, dataset, new).await).await?;
-        self.said(done);
+        self.note_result(outcome);
         Ok(true)
     }
 
     /// Edits a site's policy.
-    fn policy(&mut self) -> Result<bool, Stop> {
+    fn policy(&mut self) -> Result<bool, StopReason> {
         let dice = &mut self.network.dice;
-        let which = dice.between(1, 2) as usize;
-        let (releases, approval) = (dice.between(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
+        let which = dice.range(1, 2) as usize;
+        let (releases, approval) = (dice.range(2, 14), if dice.percent(50) { "automatic" } else { "steward" });
         self.network.trace.note(format!("{}'s policy: {approval}, {releases} releases", self.sites[which].name));
         std::fs::write(self.sites[which].root.join("policy.toml"), policy(approval, releases, &[])?)?;
         Ok(true)
     }
 
-    fn said<T>(&mut self, done: Option<Result<T, Error>>) {
-        let word = match done {
+    fn note_result<T>(&mut self, outcome: Option<Result<T, Error>>) {
+        let word = match outcome {
             None => "silence".to_owned(),
             Some(Ok(_)) => "done".to_owned(),
             Some(Err(error)) => {
@@ -346,7 +353,7 @@ impl<'g> World<'g> {
     }
 
     /// Runs the auditors on the changed disks.
-    async fn check(&mut self) -> Result<(), Stop> {
+    async fn check(&mut self) -> Result<(), StopReason> {
         let ctx = self.network.servers.iter().find_map(|server| server.ctx.clone());
         let mut changed = self.tables.check(ctx.as_ref()).await?;
         for site in &mut self.sites {
@@ -359,14 +366,15 @@ impl<'g> World<'g> {
             // The ledger of a restored site lacks rows until it is compared.
             for site in self.sites.iter().filter(|site| !site.outdated) {
                 let worker = site.worker.0.simple().to_string();
-                between(site.name, &site.books.standing, &self.tables.consortium, &worker).map_err(Stop::Wrong)?;
+                check_agreement(site.name, &site.books.standing, &self.tables.consortium, &worker)
+                    .map_err(StopReason::Wrong)?;
             }
         }
         Ok(())
     }
 
     /// Starts all processes, with a perfect network and free disks: everything must come to rest.
-    async fn recover(&mut self) -> Result<(), Stop> {
+    async fn recover(&mut self) -> Result<(), StopReason> {
         self.network.trace.note("recovery".to_owned());
         self.network.calm();
         while self.network.late().await? {}
@@ -407,7 +415,7 @@ impl<'g> World<'g> {
                 break;
             }
         }
-        self.rests().map_err(Stop::Wrong)?;
+        self.rests().map_err(StopReason::Wrong)?;
         for site in &self.sites {
             site.books.verify()?;
         }
@@ -417,12 +425,12 @@ impl<'g> World<'g> {
     fn rests(&self) -> Result<(), String> {
         self.sites.iter().try_for_each(|site| {
             let worker = site.worker.0.simple().to_string();
-            at_rest(site.name, &site.books.standing, &self.tables.consortium, &worker)
+            check_final_state(site.name, &site.books.standing, &self.tables.consortium, &worker)
         })
     }
 
     /// Runs the server's own verification of every account.
-    async fn proved(&self) -> Result<(), Stop> {
+    async fn proved(&self) -> Result<(), StopReason> {
         let Some(ctx) = self.network.servers.iter().find_map(|server| server.ctx.as_ref()) else { return Ok(()) };
         for party in &self.ground.parties[1..] {
             for holding in party.holdings.iter().filter(|holding| holding.visibility == Visibility::Private) {
@@ -432,7 +440,7 @@ impl<'g> World<'g> {
                         undertone_server_core::service::ledger::rebuild(ctx.db.read(), account.id.0).await
                     {
                         let Code::Internal = error.code() else { return Err(error.into()) };
-                        return Err(Stop::Wrong(format!("an account cannot be rebuilt: {error}")));
+                        return Err(StopReason::Wrong(format!("an account cannot be rebuilt: {error}")));
                     }
                 }
             }
@@ -441,9 +449,9 @@ impl<'g> World<'g> {
     }
 
     /// Returns the result of the schedule.
-    pub(super) fn played(&self, seed: u64, wrong: Option<String>) -> Played {
+    pub(super) fn played(&self, seed: u64, wrong: Option<String>) -> SimulationRun {
         let consortium = &self.tables.consortium;
-        let tally = Tally {
+        let tally = EventCounts {
             releases: self.sites.iter().map(|site| site.books.standing.receipts.len() as u64).sum(),
             counted: consortium.receipts.values().map(|chain| chain.len() as u64).sum(),
             jobs: self.jobs.len() as u64,
@@ -451,7 +459,7 @@ impl<'g> World<'g> {
             deaths: self.deaths,
             restores: self.restores,
         };
-        Played { seed, steps: self.steps, trace: self.network.trace.digest(), tally, wrong }
+        SimulationRun { seed, steps: self.steps, trace: self.network.trace.digest(), tally, wrong }
     }
 
     /// Returns the violation after the last lines of the trace.

@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::{PATIENCE, Staged};
+use super::{PATIENCE, TestResult};
 use crate::port;
 
 /// A running cluster. Dropping it stops it and removes its files.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct PostgresCluster {
     home: TempDir,
     programs: PathBuf,
     port: u16,
     password: String,
 }
 
-impl Cluster {
+impl PostgresCluster {
     /// Starts a fresh cluster; `None` where the tests run without PostgreSQL (`UNDERTONE_TEST_DATABASE_URL` is not
     /// set).
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start() -> Staged<Option<Self>> {
+    pub fn start() -> TestResult<Option<Self>> {
         if std::env::var_os("UNDERTONE_TEST_DATABASE_URL").is_none() {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it cannot be copied.
-    pub fn copy_base(&self) -> Staged<()> {
+    pub fn copy_base(&self) -> TestResult<()> {
         let (base, port) = (self.base().display().to_string(), self.port.to_string());
         self.run("pg_basebackup", &["-h", "127.0.0.1", "-p", &port, "-U", "undertone", "-D", &base, "-c", "fast"])
     }
@@ -65,7 +65,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub fn mark(&self, name: &str) -> Staged<()> {
+    pub fn mark(&self, name: &str) -> TestResult<()> {
         self.ask(&format!("SELECT pg_create_restore_point('{name}'), pg_switch_wal()")).map(drop)
     }
 
@@ -73,7 +73,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn recover_to(&self, name: &str) -> Staged<()> {
+    pub fn recover_to(&self, name: &str) -> TestResult<()> {
         self.control("stop")?;
         let (data, base) = (self.data().display().to_string(), self.base().display().to_string());
         self.shell("rm -rf \"$1\" && cp -a \"$2\" \"$1\" && touch \"$1/recovery.signal\"", &[&data, &base])?;
@@ -92,7 +92,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn configure(&self) -> Staged<()> {
+    fn configure(&self) -> TestResult<()> {
         let (home, archive) = (self.home.path().display(), self.archive());
         let archive = archive.display();
         self.append(&format!(
@@ -102,34 +102,34 @@ impl Cluster {
         ))
     }
 
-    fn append(&self, lines: &str) -> Staged<()> {
+    fn append(&self, lines: &str) -> TestResult<()> {
         let mut file = OpenOptions::new().append(true).open(self.data().join("postgresql.conf"))?;
         Ok(file.write_all(lines.as_bytes())?)
     }
 
-    fn control(&self, action: &str) -> Staged<()> {
+    fn control(&self, action: &str) -> TestResult<()> {
         let (data, log) = (self.data().display().to_string(), self.home.path().join("log").display().to_string());
         self.run("pg_ctl", &["-D", &data, "-l", &log, "-m", "fast", "-w", "-t", "60", action])
     }
 
-    fn ask(&self, statement: &str) -> Staged<String> {
+    fn ask(&self, statement: &str) -> TestResult<String> {
         let arguments = ["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command", statement];
         let output = Command::new("psql").args(arguments).arg(self.address()).output()?;
         succeed("psql", output)
     }
 
-    fn run(&self, program: &str, arguments: &[&str]) -> Staged<()> {
+    fn run(&self, program: &str, arguments: &[&str]) -> TestResult<()> {
         let mut command = self.owner(&self.programs.join(program).display().to_string())?;
         succeed(program, command.args(arguments).output()?).map(drop)
     }
 
-    fn shell(&self, script: &str, arguments: &[&str]) -> Staged<()> {
+    fn shell(&self, script: &str, arguments: &[&str]) -> TestResult<()> {
         let mut command = self.owner("sh")?;
         succeed("sh", command.args(["-c", script, "sh"]).args(arguments).output()?).map(drop)
     }
 
     /// Returns a command to run as the user that owns the cluster.
-    fn owner(&self, program: &str) -> Staged<Command> {
+    fn owner(&self, program: &str) -> TestResult<Command> {
         let mut command = if is_root()? {
             let mut command = Command::new("runuser");
             command.args(["-u", "postgres", "--", program]);
@@ -154,7 +154,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for PostgresCluster {
     fn drop(&mut self) {
         // The files of a cluster that did not start are removed with its folder.
         let _ = self.control("stop");
@@ -162,7 +162,7 @@ impl Drop for Cluster {
 }
 
 /// Returns the folder of the newest PostgreSQL's programs.
-fn programs() -> Staged<PathBuf> {
+fn programs() -> TestResult<PathBuf> {
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")?
         .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
         .filter(|path| path.join("initdb").exists())
@@ -175,11 +175,11 @@ fn programs() -> Staged<PathBuf> {
     versions.pop().ok_or_else(|| "PostgreSQL's programs are not in /usr/lib/postgresql".into())
 }
 
-fn is_root() -> Staged<bool> {
+fn is_root() -> TestResult<bool> {
     Ok(succeed("id", Command::new("id").arg("-u").output()?)?.trim() == "0")
 }
 
-fn succeed(program: &str, output: Output) -> Staged<String> {
+fn succeed(program: &str, output: Output) -> TestResult<String> {
     let Output { status, stdout, stderr } = output;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());

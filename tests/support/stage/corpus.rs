@@ -6,30 +6,30 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use super::Staged;
+use super::TestResult;
 use crate::workspace;
 
 /// A folder of speech with its labels.
 #[derive(Debug, Clone)]
-pub struct Corpus {
+pub struct SpeechCorpus {
     folder: PathBuf,
     alignments: PathBuf,
 }
 
 /// The corpus; its folder exists until the process ends.
-static SMALL: OnceLock<Result<(TempDir, Corpus), String>> = OnceLock::new();
+static SMALL: OnceLock<Result<(TempDir, SpeechCorpus), String>> = OnceLock::new();
 
-impl Corpus {
+impl SpeechCorpus {
     /// Returns a small synthetic corpus with the subsets `public`, `one`, `two`, `odd` (voices unlike the others) and
     /// `test`. The first call makes it with `undertone-worker data synthesize`.
     ///
     /// # Errors
     /// When synthesis fails: flite or espeak-ng are missing (`make setup`).
-    pub fn small() -> Staged<Self> {
-        let made = SMALL.get_or_init(|| {
+    pub fn small() -> TestResult<Self> {
+        let corpus = SMALL.get_or_init(|| {
             let folder = TempDir::with_prefix("undertone-corpus-").map_err(|error| error.to_string())?;
             let output = folder.path().join("speech");
-            let made = Command::new(workspace::program("undertone-worker").map_err(|error| error.to_string())?)
+            let synthesis = Command::new(workspace::program("undertone-worker").map_err(|error| error.to_string())?)
                 .args(["data", "synthesize", "--utterances", "4", "--seed", "7"])
                 .args(["--subset", "public=3", "--subset", "one=2", "--subset", "two=2", "--subset", "test=2"])
                 .args(["--outlier", "odd=1"])
@@ -37,13 +37,13 @@ impl Corpus {
                 .arg(&output)
                 .output()
                 .map_err(|error| error.to_string())?;
-            if !made.status.success() {
-                return Err(String::from_utf8_lossy(&made.stderr).into_owned());
+            if !synthesis.status.success() {
+                return Err(String::from_utf8_lossy(&synthesis.stderr).into_owned());
             }
             let alignments = output.join("alignments/phone-states.jsonl");
             Ok((folder, Self { folder: output, alignments }))
         });
-        made.as_ref().map(|(_, corpus)| corpus.clone()).map_err(|error| error.clone().into())
+        corpus.as_ref().map(|(_, corpus)| corpus.clone()).map_err(|error| error.clone().into())
     }
 
     /// Returns the real speech of the data folder, if it exists.

@@ -3,11 +3,11 @@
 use std::env;
 use std::process::Command;
 
-use super::Staged;
+use super::TestResult;
 
 /// The kind of database.
 #[derive(Debug)]
-pub enum Database {
+pub enum TestDatabase {
     /// A SQLite file in the stage's folder.
     Sqlite,
     /// A PostgreSQL database of its own, dropped at the end.
@@ -19,13 +19,13 @@ pub enum Database {
     },
 }
 
-impl Database {
+impl TestDatabase {
     /// Creates a fresh database on the PostgreSQL server of `UNDERTONE_TEST_DATABASE_URL`; returns `None` when that is
     /// not set.
     ///
     /// # Errors
     /// When the database cannot be created.
-    pub fn postgres() -> Staged<Option<Self>> {
+    pub fn postgres() -> TestResult<Option<Self>> {
         let Ok(administrator) = env::var("UNDERTONE_TEST_DATABASE_URL") else { return Ok(None) };
         Self::create(&administrator).map(Some)
     }
@@ -34,7 +34,7 @@ impl Database {
     ///
     /// # Errors
     /// When the database cannot be created.
-    pub fn create(administrator: &str) -> Staged<Self> {
+    pub fn create(administrator: &str) -> TestResult<Self> {
         let name = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
         psql(administrator, &format!("CREATE DATABASE {name}"))?;
         Ok(Self::Postgres { administrator: administrator.to_owned(), name })
@@ -45,7 +45,7 @@ impl Database {
     ///
     /// # Errors
     /// When the database cannot be created.
-    pub fn copy(&self) -> Staged<Self> {
+    pub fn copy(&self) -> TestResult<Self> {
         let Self::Postgres { administrator, name } = self else { return Ok(Self::Sqlite) };
         let copy = format!("undertone_stage_{}", uuid::Uuid::now_v7().simple());
         psql(administrator, &format!("CREATE DATABASE {copy} TEMPLATE {name}"))?;
@@ -56,7 +56,7 @@ impl Database {
     ///
     /// # Errors
     /// When PostgreSQL refuses it, and on SQLite.
-    pub fn execute(&self, statement: &str) -> Staged<()> {
+    pub fn execute(&self, statement: &str) -> TestResult<()> {
         psql(&self.url().ok_or("a statement needs PostgreSQL")?, statement)
     }
 
@@ -72,7 +72,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         if let Self::Postgres { administrator, name } = self {
             // The whole cluster is removed after the run; a database left by an aborted run does no harm.
@@ -81,7 +81,7 @@ impl Drop for Database {
     }
 }
 
-fn psql(server: &str, statement: &str) -> Staged<()> {
+fn psql(server: &str, statement: &str) -> TestResult<()> {
     let output = Command::new("psql").args(["--no-psqlrc", "--quiet", "--command", statement, server]).output()?;
     if output.status.success() {
         return Ok(());

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::Staged;
+use super::TestResult;
 use crate::workspace;
 
 /// How the server's program is started.
@@ -22,7 +22,7 @@ impl ServerLaunch {
     ///
     /// # Errors
     /// When it was not built.
-    pub fn path(&self) -> Staged<PathBuf> {
+    pub fn path(&self) -> TestResult<PathBuf> {
         match &self.program {
             Some(program) => Ok(program.clone()),
             None => Ok(workspace::program("undertone-server")?),
@@ -33,7 +33,7 @@ impl ServerLaunch {
     ///
     /// # Errors
     /// When the program was not built.
-    pub fn command(&self) -> Staged<Command> {
+    pub fn command(&self) -> TestResult<Command> {
         let program = self.path()?;
         let [first, rest @ ..] = &*self.wrapper else { return Ok(Command::new(program)) };
         let mut command = Command::new(first);

@@ -43,7 +43,7 @@ fn texts(whose: &str, count: usize) -> Vec<String> {
 
 impl QueryLog {
     /// Returns the log of the site called `whose`: 36 frequent texts, 40 rare ones, named users, and invalid rows.
-    pub fn of(whose: &str) -> Self {
+    pub fn generate(whose: &str) -> Self {
         let user = |number: u32| format!("patient-{whose}-{number:05}");
         let (mut csv, mut secret) = ("query,patient\n".to_owned(), Vec::new());
         let often = texts(whose, 36);

@@ -9,11 +9,11 @@ use undertone_api::job::dp_sgd::{
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use super::Staged;
+use super::TestResult;
 
 /// Rounds of one arm.
 #[derive(Debug, Clone, Copy)]
-pub struct Rounds {
+pub struct ArmRounds {
     /// The number of rounds.
     pub rounds: u32,
     /// Adam's learning rate.
@@ -26,7 +26,7 @@ pub struct Rounds {
     pub quorum: u32,
 }
 
-impl Rounds {
+impl ArmRounds {
     const fn series(self) -> Series {
         Series {
             evaluate_every: self.evaluate_every,
@@ -39,17 +39,17 @@ impl Rounds {
 
 /// A job under construction. The first participant leads.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct JobPlan {
     spec: Spec,
     title: String,
 }
 
-impl Plan {
+impl JobPlan {
     /// Starts a job led by the public dataset `lead`, with a warm start of `epochs`.
     ///
     /// # Errors
     /// When a number is out of range.
-    pub fn new(title: &str, unit: PrivacyUnit, hidden: u32, lead: &Dataset, epochs: u32) -> Staged<Self> {
+    pub fn new(title: &str, unit: PrivacyUnit, hidden: u32, lead: &Dataset, epochs: u32) -> TestResult<Self> {
         let warm_start = WarmStart { epochs, batch: 8, learning_rate: 2e-3, seed: 7 };
         let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
         let spec = Spec {
@@ -73,7 +73,13 @@ impl Plan {
     ///
     /// # Errors
     /// When a number is out of range.
-    pub fn party(mut self, dataset: DatasetId, sampling_rate: f64, noise_multiplier: f64, clip: f64) -> Staged<Self> {
+    pub fn party(
+        mut self,
+        dataset: DatasetId,
+        sampling_rate: f64,
+        noise_multiplier: f64,
+        clip: f64,
+    ) -> TestResult<Self> {
         let noise = Noise::flat(NoiseMultiplier::new(noise_multiplier)?, clip);
         let sampling_rate = SamplingRate::new(sampling_rate)?;
         self.spec.participants.push(Party { dataset, sampling_rate, noise: Some(noise) });
@@ -84,7 +90,7 @@ impl Plan {
     ///
     /// # Errors
     /// When the rate is out of range.
-    pub fn public_party(mut self, dataset: DatasetId, sampling_rate: f64) -> Staged<Self> {
+    pub fn public_party(mut self, dataset: DatasetId, sampling_rate: f64) -> TestResult<Self> {
         self.spec.participants.push(Party { dataset, sampling_rate: SamplingRate::new(sampling_rate)?, noise: None });
         Ok(self)
     }
@@ -104,7 +110,7 @@ impl Plan {
     ///
     /// # Errors
     /// When it is out of range.
-    pub fn lead_rate(mut self, sampling_rate: f64) -> Staged<Self> {
+    pub fn lead_rate(mut self, sampling_rate: f64) -> TestResult<Self> {
         let sampling_rate = SamplingRate::new(sampling_rate)?;
         if let Some(lead) = self.spec.participants.first_mut() {
             lead.sampling_rate = sampling_rate;
@@ -121,14 +127,14 @@ impl Plan {
 
     /// Runs the open arm.
     #[must_use]
-    pub const fn open(mut self, rounds: Rounds) -> Self {
+    pub const fn open(mut self, rounds: ArmRounds) -> Self {
         self.spec.open = Some(rounds.series());
         self
     }
 
     /// Runs the private arm.
     #[must_use]
-    pub const fn private(mut self, rounds: Rounds) -> Self {
+    pub const fn private(mut self, rounds: ArmRounds) -> Self {
         self.spec.private = Some(rounds.series());
         self
     }

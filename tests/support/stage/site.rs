@@ -10,15 +10,15 @@ use ed25519_dalek::SigningKey;
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::OrganizationId;
 
-use super::{Corpus, PATIENCE, Staged};
-use crate::client::Client;
-use crate::line::Line;
-use crate::process::Process;
+use super::{PATIENCE, SpeechCorpus, TestResult};
+use crate::client::TestClient;
+use crate::line::LineProxy;
+use crate::process::TestProcess;
 use crate::workspace;
 
 /// A dataset that a site prepares.
 #[derive(Debug, Clone)]
-pub struct Holding {
+pub struct SiteDataset {
     /// Its name.
     pub name: String,
     /// `private`, `open` or `public`.
@@ -27,7 +27,7 @@ pub struct Holding {
     pub choice: Vec<String>,
 }
 
-impl Holding {
+impl SiteDataset {
     /// Makes the description of a dataset of one subset of a corpus.
     pub fn new(name: &str, visibility: &'static str, choice: &[&str]) -> Self {
         Self { name: name.to_owned(), visibility, choice: choice.iter().map(|word| (*word).to_owned()).collect() }
@@ -36,27 +36,27 @@ impl Holding {
 
 /// An organization's site.
 #[derive(Debug)]
-pub struct Site {
+pub struct TestSite {
     /// The organization's name.
     pub name: String,
     /// Its id.
     pub organization: OrganizationId,
     /// The client of its admin, steward and researcher: one person with three roles.
-    pub client: Client,
+    pub client: TestClient,
     /// The prepared datasets.
-    pub holdings: Vec<Holding>,
+    pub holdings: Vec<SiteDataset>,
     folder: PathBuf,
-    worker: Option<Process>,
+    worker: Option<TestProcess>,
 }
 
-impl Site {
+impl TestSite {
     pub(super) fn enrol(
         name: &str,
         organization: OrganizationId,
-        client: Client,
+        client: TestClient,
         folder: PathBuf,
         token: &str,
-    ) -> Staged<Self> {
+    ) -> TestResult<Self> {
         // Each steward has a key of their own, and each site pins its steward's key.
         let seed: [u8; 32] = Sha256::digest(format!("approval key of {name}")).into();
         let client = client.with_approval_key(SigningKey::from_bytes(&seed));
@@ -75,7 +75,7 @@ impl Site {
     }
 
     /// Pins the steward's key, as the site's operator does at its terminal.
-    fn pin_approval_key(&self) -> Staged<()> {
+    fn pin_approval_key(&self) -> TestResult<()> {
         let key = self.client.approval_key().ok_or("the steward has a key")?;
         let (line, fingerprint) = (key.to_line(), key.fingerprint().to_string());
         self.command(&["approval-keys", "add", &line, "--fingerprint", &fingerprint, "--label", &self.name])?;
@@ -91,7 +91,7 @@ impl Site {
     ///
     /// # Errors
     /// When it fails, with its whole output.
-    pub fn command(&self, arguments: &[&str]) -> Staged<String> {
+    pub fn command(&self, arguments: &[&str]) -> TestResult<String> {
         let output = Command::new(workspace::program("undertone-worker")?)
             .arg("--site")
             .arg(&self.folder)
@@ -109,7 +109,7 @@ impl Site {
     ///
     /// # Errors
     /// When `data prepare` fails.
-    pub fn prepare(&mut self, corpus: &Corpus, holding: Holding) -> Staged<()> {
+    pub fn prepare(&mut self, corpus: &SpeechCorpus, holding: SiteDataset) -> TestResult<()> {
         let (input, alignments) = (corpus.folder().to_string_lossy(), corpus.alignments().to_string_lossy());
         let mut arguments = vec!["data", "prepare", "--input", &input, "--alignments", &alignments];
         arguments.extend(["--name", &holding.name, "--visibility", holding.visibility]);
@@ -123,7 +123,7 @@ impl Site {
     ///
     /// # Errors
     /// When `data prepare` fails.
-    pub fn prepare_queries(&mut self, csv: &str, holding: Holding) -> Staged<()> {
+    pub fn prepare_queries(&mut self, csv: &str, holding: SiteDataset) -> TestResult<()> {
         let path = self.folder.join(format!("{}.csv", holding.name));
         fs::write(&path, csv)?;
         let input = path.to_string_lossy();
@@ -139,7 +139,7 @@ impl Site {
     ///
     /// # Errors
     /// When the file does not exist or does not contain `from`.
-    pub fn edit_policy(&self, from: &str, to: &str) -> Staged<()> {
+    pub fn edit_policy(&self, from: &str, to: &str) -> TestResult<()> {
         let path = self.folder.join("policy.toml");
         let text = fs::read_to_string(&path)?;
         if !text.contains(from) {
@@ -152,7 +152,7 @@ impl Site {
     ///
     /// # Errors
     /// When its configuration is not in the form that enrolment wrote.
-    pub fn connect_over(&self, line: &Line) -> Staged<()> {
+    pub fn connect_over(&self, line: &LineProxy) -> TestResult<()> {
         self.connect_to(line.address)
     }
 
@@ -160,7 +160,7 @@ impl Site {
     ///
     /// # Errors
     /// When its configuration is not in the form that enrolment wrote.
-    pub fn connect_to(&self, address: SocketAddr) -> Staged<()> {
+    pub fn connect_to(&self, address: SocketAddr) -> TestResult<()> {
         let path = self.folder.join("config.toml");
         let text = fs::read_to_string(&path)?;
         let server = text.lines().find(|text| text.starts_with("server = ")).ok_or("no server in config.toml")?;
@@ -172,10 +172,10 @@ impl Site {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(&mut self, environment: &[(&str, &str)]) -> Staged<()> {
+    pub fn start(&mut self, environment: &[(&str, &str)]) -> TestResult<()> {
         let mut command = Command::new(workspace::program("undertone-worker")?);
         command.arg("--site").arg(&self.folder).arg("run").envs(environment.iter().copied());
-        self.worker = Some(Process::start(&format!("worker of {}", self.name), &mut command)?);
+        self.worker = Some(TestProcess::start(&format!("worker of {}", self.name), &mut command)?);
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl Site {
     ///
     /// # Errors
     /// When it has not ended after `within`.
-    pub fn wait_for_end(&mut self, within: Duration) -> Staged<()> {
+    pub fn wait_for_end(&mut self, within: Duration) -> TestResult<()> {
         if let Some(worker) = &mut self.worker {
             worker.wait(within)?;
         }
@@ -200,7 +200,7 @@ impl Site {
     ///
     /// # Errors
     /// When it does not stop.
-    pub fn stop(&mut self) -> Staged<()> {
+    pub fn stop(&mut self) -> TestResult<()> {
         if let Some(worker) = &self.worker {
             worker.terminate()?;
         }
@@ -208,7 +208,7 @@ impl Site {
     }
 
     /// Returns the worker's output since its start.
-    pub fn said(&self) -> String {
-        format!("-- {}\n{}", self.name, self.worker.as_ref().map(Process::said).unwrap_or_default())
+    pub fn output(&self) -> String {
+        format!("-- {}\n{}", self.name, self.worker.as_ref().map(TestProcess::output).unwrap_or_default())
     }
 }

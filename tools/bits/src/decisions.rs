@@ -23,10 +23,10 @@ pub(crate) fn record(facts: &mut Facts) {
             for step in 0..STEPS {
                 let name = format!("{grid:?} schedule {round}, step {step}");
                 facts.word(&name, schedule(&mut account, &mut seed, u128::from(step)));
-                let shown = account.balance().summary();
-                facts.number(&format!("{name}: spent"), shown.spent_epsilon);
-                facts.number(&format!("{name}: committed"), shown.committed_epsilon);
-                facts.number(&format!("{name}: fraction"), shown.committed_fraction);
+                let summary = account.balance().summary();
+                facts.number(&format!("{name}: spent"), summary.spent_epsilon);
+                facts.number(&format!("{name}: committed"), summary.committed_epsilon);
+                facts.number(&format!("{name}: fraction"), summary.committed_fraction);
             }
             facts.curve(&format!("{grid:?} schedule {round}: spent"), account.balance().spent());
             facts.curve(&format!("{grid:?} schedule {round}: reserved"), account.balance().reserved());

@@ -11,7 +11,7 @@ use crate::seed::Seed;
 pub(crate) fn record(facts: &mut Facts) {
     for round in 0..40 {
         let mut seed = Seed::new(2000 + round);
-        let (epsilon, delta, sigma) = (seed.epsilon(40.0), seed.delta(), seed.between(0.05, 30.0));
+        let (epsilon, delta, sigma) = (seed.epsilon(40.0), seed.delta(), seed.uniform(0.05, 30.0));
         let name = |what: &str| format!("{what} {round}");
         if let Ok(profile) = GaussianProfile::new(1.0, sigma) {
             let profile = profile.times(1 + seed.below(50));

@@ -31,7 +31,7 @@ impl Seed {
     }
 
     /// Draws a number between two; a product and a sum, which round alike everywhere.
-    pub(crate) fn between(&mut self, least: f64, most: f64) -> f64 {
+    pub(crate) fn uniform(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * ((self.next() >> 11) as f64 / 9_007_199_254_740_992.0)
     }
 
@@ -43,7 +43,7 @@ impl Seed {
     }
 
     pub(crate) fn epsilon(&mut self, most: f64) -> Epsilon {
-        Epsilon::new(self.between(0.01, most)).expect("in range")
+        Epsilon::new(self.uniform(0.01, most)).expect("in range")
     }
 
     pub(crate) fn delta(&mut self) -> Delta {
@@ -51,7 +51,7 @@ impl Seed {
     }
 
     pub(crate) fn noise(&mut self, least: f64, most: f64) -> NoiseMultiplier {
-        NoiseMultiplier::new(self.between(least, most)).expect("in range")
+        NoiseMultiplier::new(self.uniform(least, most)).expect("in range")
     }
 
     pub(crate) fn rate(&mut self) -> SamplingRate {
@@ -68,11 +68,11 @@ impl Seed {
     }
 
     fn length(&mut self) -> GridSteps {
-        GridSteps::new(self.between(1.0, 3000.0)).expect("positive")
+        GridSteps::new(self.uniform(1.0, 3000.0)).expect("positive")
     }
 
     fn steps(&mut self) -> NoiseSteps {
-        NoiseSteps::new(self.between(8.0, 1e5)).expect("at least 8")
+        NoiseSteps::new(self.uniform(8.0, 1e5)).expect("at least 8")
     }
 
     fn distributed(&mut self) -> Event {
@@ -86,12 +86,12 @@ impl Seed {
     }
 
     fn threshold(&mut self, shown: Shown) -> Event {
-        let sampling_rate = SamplingRate::new(self.between(0.01, 0.5)).expect("a rate");
+        let sampling_rate = SamplingRate::new(self.uniform(0.01, 0.5)).expect("a rate");
         let least = least_epsilon(Shown::Counts, sampling_rate.get());
         Event::SampledThreshold {
             sampling_rate,
             threshold: self.count(60),
-            epsilon: Epsilon::new(least * self.between(1.1, 5.0)).expect("positive"),
+            epsilon: Epsilon::new(least * self.uniform(1.1, 5.0)).expect("positive"),
             shown,
             rows_per_unit: self.count(3),
         }
@@ -105,11 +105,11 @@ impl Seed {
 
     fn selected(&mut self) -> Event {
         let runs = if self.below(2) == 0 {
-            Runs::Poisson { mean: MeanRuns::new(self.between(1.0, 60.0)).expect("at least 1") }
+            Runs::Poisson { mean: MeanRuns::new(self.uniform(1.0, 60.0)).expect("at least 1") }
         } else {
             Runs::TruncatedNegativeBinomial {
-                shape: RunShape::new(self.between(-0.9, 4.0)).expect("above -1"),
-                stopping: StoppingRate::new(self.between(0.01, 0.95)).expect("inside (0, 1)"),
+                shape: RunShape::new(self.uniform(-0.9, 4.0)).expect("above -1"),
+                stopping: StoppingRate::new(self.uniform(0.01, 0.95)).expect("inside (0, 1)"),
             }
         };
         Event::Selected { of: Box::new(self.sampled().times(1 + self.below(100))), runs }

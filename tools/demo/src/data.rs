@@ -181,22 +181,23 @@ async fn wait_for_datasets(
     daemons: &mut [WorkerDaemon],
 ) -> Result<(), DemoError> {
     let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
-    let wanted = speech + questions::DATASETS;
+    let expected = speech + questions::DATASETS;
     let end = tokio::time::Instant::now() + PATIENCE;
     let mut waiter = ctx.changes().subscribe();
     loop {
         let actor = &consortium.people[0].actor;
-        let known = dataset::list(ctx, actor, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
-        if known.len() == wanted {
+        let datasets =
+            dataset::list(ctx, actor, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
+        if datasets.len() == expected {
             return Ok(());
         }
         for daemon in &mut *daemons {
             daemon.check()?;
         }
         if tokio::time::Instant::now() > end {
-            let known = known.len();
+            let count = datasets.len();
             return Err(DemoError::Job(format!(
-                "'s workers registered {known} of {wanted} datasets in time; see logs/"
+                "'s workers registered {count} of {expected} datasets in time; see logs/"
             )));
         }
         waiter.wait(Duration::from_millis(500)).await;

@@ -126,13 +126,13 @@ impl RecordingChoices {
         let rest = count - 1 - test;
         let public = (rest * 3 / 10).max(1);
         let half = (rest - public) / 2;
-        let named = |from: usize, to: usize| strings(&["--speakers", &speakers[from..to].join(",")]);
+        let speakers_option = |from: usize, to: usize| strings(&["--speakers", &speakers[from..to].join(",")]);
         Ok(Self {
-            public: named(0, public),
-            first: named(public, public + half),
-            second: named(public + half, rest),
-            test: named(rest, rest + test),
-            outlier: named(count - 1, count),
+            public: speakers_option(0, public),
+            first: speakers_option(public, public + half),
+            second: speakers_option(public + half, rest),
+            test: speakers_option(rest, rest + test),
+            outlier: speakers_option(count - 1, count),
         })
     }
 

@@ -29,7 +29,7 @@ use proptest::collection::vec;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
 use mutation::{Edit, Mutation};
-use watch::Watch;
+use watch::InputWatchdog;
 
 /// The time limit of an input, with debug assertions and on a busy machine. A slower input fails.
 pub const SLOWEST: Duration = Duration::from_secs(20);
@@ -84,8 +84,8 @@ impl Target {
     /// # Panics
     /// If the target fails: with the least failing input.
     pub fn run(self, door: impl Fn(&[u8])) {
-        let long = Long::asked();
-        let (started, watch) = (Instant::now(), Watch::over(self.name));
+        let long = TimedRun::from_env();
+        let (started, watch) = (Instant::now(), InputWatchdog::start(self.name));
         let (taken, slowest) = (Cell::new(0_u64), RefCell::new((Duration::ZERO, 0_usize)));
         let knock = |input: &[u8]| {
             watch.begin(input);
@@ -102,19 +102,19 @@ impl Target {
         for seed in &self.mutation.seeds {
             knock(seed);
         }
-        let mut drawn = 0;
+        let mut count = 0;
         let mut round = long.as_ref().map_or(1, |long| long.seed);
         loop {
             let batch = match &long {
                 Some(long) if started.elapsed() >= long.time => break,
                 Some(_) => BATCH,
-                None => self.inputs - drawn,
+                None => self.inputs - count,
             };
             if batch == 0 {
                 break;
             }
             self.batch(round, batch, &knock);
-            (drawn, round) = (drawn.saturating_add(batch), round.wrapping_add(1));
+            (count, round) = (count.saturating_add(batch), round.wrapping_add(1));
             if long.is_none() {
                 break;
             }
@@ -140,17 +140,22 @@ impl Target {
             ..Config::default()
         };
         let edit = (any::<u8>(), any::<u32>(), any::<u32>(), any::<u64>());
-        let drawn = (any::<u32>(), vec(edit, 1..=MOST_EDITS));
-        let outcome = TestRunner::new(config).run(&drawn, |(of, edits)| {
-            knock(&self.mutation.input(of, &made(edits)));
+        let strategy = (any::<u32>(), vec(edit, 1..=MOST_EDITS));
+        let outcome = TestRunner::new(config).run(&strategy, |(of, edits)| {
+            knock(&self.mutation.input(of, &build_edits(edits)));
             Ok(())
         });
         match outcome {
             Ok(()) => {}
             Err(TestError::Abort(reason)) => panic!("{} (seed {seed}): nothing could be drawn: {reason}", self.name),
             Err(TestError::Fail(reason, (of, edits))) => {
-                let input = self.mutation.input(of, &made(edits));
-                eprintln!("{} (seed {seed}): {reason}\n{} bytes: {}", self.name, input.len(), watch::shown(&input));
+                let input = self.mutation.input(of, &build_edits(edits));
+                eprintln!(
+                    "{} (seed {seed}): {reason}\n{} bytes: {}",
+                    self.name,
+                    input.len(),
+                    watch::format_input(&input)
+                );
                 // Repeat the input without a handler, so that the panic reports its location.
                 knock(&input);
                 panic!("{} (seed {seed}): {reason}; not so the second time", self.name);
@@ -159,19 +164,19 @@ impl Target {
     }
 }
 
-fn made(edits: Vec<(u8, u32, u32, u64)>) -> Vec<Edit> {
+fn build_edits(edits: Vec<(u8, u32, u32, u64)>) -> Vec<Edit> {
     edits.into_iter().map(|(kind, at, amount, value)| Edit { kind, at, amount, value }).collect()
 }
 
 /// A run limited by time instead of number.
-struct Long {
+struct TimedRun {
     time: Duration,
     seed: u64,
 }
 
-impl Long {
+impl TimedRun {
     /// Reads `UNDERTONE_FUZZ_SECONDS` and `UNDERTONE_FUZZ_SEED` (default 1).
-    fn asked() -> Option<Self> {
+    fn from_env() -> Option<Self> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let time = Duration::from_secs(number("UNDERTONE_FUZZ_SECONDS")?);
         Some(Self { time, seed: number("UNDERTONE_FUZZ_SEED").unwrap_or(1) })

@@ -5,7 +5,7 @@ use super::Target;
 use super::mutation::{Edit, Mutation};
 
 #[test]
-fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
+fn failing_target_is_reported_with_its_least_input() {
     let least = RefCell::new(Vec::new());
     let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         Target::new("fuzz.broken", 2_000).seed(*b"{\"count\":3,\"rest\":[1,2,3,4,5,6,7,8,9]}").run(|input| {
@@ -23,24 +23,28 @@ fn a_door_that_breaks_is_noticed_with_the_least_input_that_breaks_it() {
 }
 
 #[test]
-fn an_ordinary_run_takes_the_stated_number_of_inputs_and_the_same_ones_each_time() {
+fn ordinary_run_uses_the_same_stated_number_of_inputs() {
     // `make fuzz` never runs this module, so no time limit is set here.
-    let inputs = || {
-        let seen = RefCell::new(Vec::new());
+    let draw = || {
+        let inputs = RefCell::new(Vec::new());
         Target::new("fuzz.same", 100)
             .seed("a document")
             .words(&["word"])
-            .run(|input| seen.borrow_mut().push(input.to_vec()));
-        seen.into_inner()
+            .run(|input| inputs.borrow_mut().push(input.to_vec()));
+        inputs.into_inner()
     };
-    let seen = inputs();
-    assert_eq!((seen.len(), seen[0].as_slice()), (101, b"a document".as_slice()), "the document itself, and 100 more");
-    assert_eq!(seen, inputs());
-    assert!(seen.iter().collect::<BTreeSet<_>>().len() > 80, "they differ");
+    let inputs = draw();
+    assert_eq!(
+        (inputs.len(), inputs[0].as_slice()),
+        (101, b"a document".as_slice()),
+        "the document itself, and 100 more"
+    );
+    assert_eq!(inputs, draw());
+    assert!(inputs.iter().collect::<BTreeSet<_>>().len() > 80, "they differ");
 }
 
 #[test]
-fn every_change_gives_an_input_that_is_not_too_long_whatever_its_numbers() {
+fn every_edit_gives_an_input_within_the_length_limit() {
     let documents = ["", "x", "{\"a\":[1,{\"b\":\"text\"}],\"c\":2.5}", "7 8 9"];
     let mutation = Mutation { seeds: documents.map(Into::into).to_vec(), words: vec![b"word".to_vec()] };
     let changed = Cell::new(0);

@@ -9,29 +9,29 @@ use crate::HANGING;
 const SHOWN: usize = 4096;
 
 /// A message to the watchdog.
-enum Told {
+enum WatchMessage {
     Begins(Vec<u8>),
     Ends,
 }
 
 /// Ends the process when an input does not end.
-pub(crate) struct Watch(Sender<Told>);
+pub(crate) struct InputWatchdog(Sender<WatchMessage>);
 
-impl Watch {
+impl InputWatchdog {
     /// Watches the target with this name, until it is dropped.
-    pub(crate) fn over(name: &'static str) -> Self {
+    pub(crate) fn start(name: &'static str) -> Self {
         let (tell, told) = channel();
         std::thread::spawn(move || {
             let mut under_way: Option<Vec<u8>> = None;
             loop {
                 match told.recv_timeout(HANGING) {
-                    Ok(Told::Begins(input)) => under_way = Some(input),
-                    Ok(Told::Ends) => under_way = None,
+                    Ok(WatchMessage::Begins(input)) => under_way = Some(input),
+                    Ok(WatchMessage::Ends) => under_way = None,
                     Err(RecvTimeoutError::Disconnected) => return,
                     Err(RecvTimeoutError::Timeout) => {
                         if let Some(input) = &under_way {
                             // Bypasses the capture of a test's output, which would be lost with the process.
-                            let _ = writeln!(std::io::stderr(), "{name} hangs: {}", shown(input));
+                            let _ = writeln!(std::io::stderr(), "{name} hangs: {}", format_input(input));
                             std::process::abort();
                         }
                     }
@@ -42,16 +42,16 @@ impl Watch {
     }
 
     pub(crate) fn begin(&self, input: &[u8]) {
-        let _ = self.0.send(Told::Begins(input.to_vec()));
+        let _ = self.0.send(WatchMessage::Begins(input.to_vec()));
     }
 
     pub(crate) fn end(&self) {
-        let _ = self.0.send(Told::Ends);
+        let _ = self.0.send(WatchMessage::Ends);
     }
 }
 
 /// Formats an input for use in a test: a byte string, cut after its first 4 KiB.
-pub(crate) fn shown(input: &[u8]) -> String {
+pub(crate) fn format_input(input: &[u8]) -> String {
     let head = &input[..input.len().min(SHOWN)];
     let rest = if input.len() > SHOWN { "..." } else { "" };
     format!("b\"{}\"{rest}", head.escape_ascii())
@@ -67,12 +67,12 @@ pub(crate) fn peak_memory() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN, peak_memory, shown};
+    use super::{SHOWN, format_input, peak_memory};
 
     #[test]
     fn an_input_is_shown_as_it_can_be_pasted_and_not_without_end() {
-        assert_eq!(shown(b"a\"\0\xff"), r#"b"a\"\x00\xff""#);
-        assert_eq!(shown(&[b'a'; 2 * SHOWN]).len(), SHOWN + 6);
+        assert_eq!(format_input(b"a\"\0\xff"), r#"b"a\"\x00\xff""#);
+        assert_eq!(format_input(&[b'a'; 2 * SHOWN]).len(), SHOWN + 6);
     }
 
     #[test]

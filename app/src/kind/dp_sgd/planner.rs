@@ -26,7 +26,7 @@ use super::description;
 use super::plan::TrainingPlan;
 use super::price::price_plan;
 use crate::call::Fault;
-use crate::call::ask::{self, Answered};
+use crate::call::ask::{self, ServerReply};
 use crate::path;
 use crate::standing::Standing;
 use cost::Costs;
@@ -154,7 +154,7 @@ pub fn Planner(
         spawn_local(async move {
             match ask::post(PROPOSE, &form).await {
                 // Leaving fails only while the browser is already leaving.
-                Some(Answered { done: true, text }) => return drop(window().location().assign(&text)),
+                Some(ServerReply { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),
                 None => problem.set(UNREACHED.to_owned()),
             }

@@ -15,11 +15,11 @@ use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::component::said::{Day, RelativeTime};
 use crate::component::secret;
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the page.
 pub(crate) fn security() -> AnyView {
-    screen(Place::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |desk| {
         let factor = desk.backend.factor().await?;
         let sessions = desk.backend.sessions().await?;
         // Without a required second factor the member cannot reach their keys; nor does a key work before.
@@ -32,7 +32,7 @@ pub(crate) fn security() -> AnyView {
             None
         };
         let passkeys = passkey::render_section(&desk.backend.passkeys().await?, desk.now);
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Security",
             view! {
                 {render_tabs(path::SECURITY)}

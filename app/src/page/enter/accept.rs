@@ -11,12 +11,12 @@ use super::super::account::list_organizations;
 use super::super::provider;
 use crate::backend::Answer;
 use crate::component::form::{Field, post};
-use crate::screen::{Desk, Place, Sheet, screen};
+use crate::screen::{PageContent, PageContext, PagePlace, render_page};
 use crate::{path, viewer, words};
 
 /// Renders the page.
 pub(crate) fn accept() -> AnyView {
-    screen(Place::Outside, async |desk| {
+    render_page(PagePlace::Outside, async |desk| {
         let secret = desk.text("secret");
         let preview = desk.backend.invitation(&secret).await?;
         let from = preview.from.unwrap_or_else(|| "this server".to_owned());
@@ -45,12 +45,15 @@ pub(crate) fn accept() -> AnyView {
             Ok(member) => render_joining(&desk, member, secret, brings).await?,
             Err(_) => render_registration(&desk, &secret, brings),
         };
-        Ok(Sheet::new(title, view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> }))
+        Ok(PageContent::new(
+            title,
+            view! { <p class="lead">{means}</p>{form}<p class="hint">"The link works once."</p> },
+        ))
     })
 }
 
 /// Renders the form for a visitor without an account or a sign-in.
-fn render_registration(desk: &Desk, secret: &str, brings: bool) -> AnyView {
+fn render_registration(desk: &PageContext, secret: &str, brings: bool) -> AnyView {
     let form = post(
         "accept",
         vec![("secret", secret.to_owned())],
@@ -72,7 +75,7 @@ fn render_registration(desk: &Desk, secret: &str, brings: bool) -> AnyView {
 }
 
 /// Renders the form for a member: one button, and a choice of organization if the link requires one.
-async fn render_joining(desk: &Arc<Desk>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
+async fn render_joining(desk: &Arc<PageContext>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
     let own = if brings { own_organizations(desk, member).await? } else { Vec::new() };
     let choice = brings.then(|| {
         let first = own.is_empty();
@@ -102,7 +105,7 @@ async fn render_joining(desk: &Arc<Desk>, member: &Member, secret: String, bring
 }
 
 /// Returns the organizations of which the member is an admin.
-async fn own_organizations(desk: &Arc<Desk>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
+async fn own_organizations(desk: &Arc<PageContext>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
     let organizations = list_organizations(desk).await?.into_iter();
     let own = organizations.filter(|organization| viewer::runs(member, organization.id));
     Ok(own.map(|organization| (organization.id, organization.name)).collect())

@@ -7,11 +7,11 @@ use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
 use crate::component::passkey::{render_passkey_form, render_passkey_script};
 use crate::path;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 
 /// Renders the page.
 pub(crate) fn second_factor() -> AnyView {
-    screen(Place::Outside, async |desk| {
+    render_page(PagePlace::Outside, async |desk| {
         let to = super::parse_destination(&desk.query);
         // If the half session has expired, the posted form reports it.
         let factors = desk.backend.second_factors().await.unwrap_or(SecondFactors { code: true, passkey: false });
@@ -32,7 +32,7 @@ pub(crate) fn second_factor() -> AnyView {
             )
         });
         let title = if factors.code { "Enter your code" } else { "Use your passkey" };
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             title,
             view! {
                 <p class="lead">"Your password is right. This account also asks for a second factor."</p>

@@ -3,12 +3,12 @@
 use leptos::prelude::*;
 
 use crate::component::form::{Field, post};
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::words;
 
 /// Renders the page.
 pub(crate) fn reset() -> AnyView {
-    screen(Place::Outside, async |desk| {
+    render_page(PagePlace::Outside, async |desk| {
         let secret = desk.text("secret");
         let preview = desk.backend.reset(&secret).await?;
         let factor = if preview.clears_second_factor {
@@ -24,7 +24,7 @@ pub(crate) fn reset() -> AnyView {
                 <button type="submit" class="primary">"Set the password"</button>
             },
         );
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             "Set a new password",
             view! {
                 <ul class="consequences">

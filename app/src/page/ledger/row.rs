@@ -9,12 +9,12 @@ use undertone_api::page::PageQuery;
 
 use super::describe_event;
 use crate::component::said::RelativeTime;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, words};
 
 /// Renders the page.
 pub(crate) fn row() -> AnyView {
-    screen(Place::Ledger, async |desk| {
+    render_page(PagePlace::Ledger, async |desk| {
         let consortium = desk.consortium()?.id;
         desk.member()?;
         let account: AccountId = desk.id("account")?;
@@ -37,7 +37,7 @@ pub(crate) fn row() -> AnyView {
         };
         let file = desk.backend.entry_file(account, sequence);
         let file_name = format!("row-{account}-{sequence}.json");
-        Ok(Sheet::new(
+        Ok(PageContent::new(
             title,
             view! {
                 {render_verdict(&proof)}

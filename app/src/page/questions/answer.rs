@@ -7,9 +7,9 @@ use undertone_api::question::{AnnotationQueue, Label};
 
 use super::exchange;
 use crate::answer::Answering;
-use crate::answer::part::{At, buttons};
+use crate::answer::part::{AnnotatorPosition, buttons};
 use crate::call::native;
-use crate::screen::{Place, Sheet, screen};
+use crate::screen::{PageContent, PagePlace, render_page};
 use crate::{path, viewer};
 
 /// The state that a browser without a script keeps in the address.
@@ -23,12 +23,12 @@ struct AnswerState {
 
 /// Renders the page.
 pub(crate) fn annotate() -> AnyView {
-    screen(Place::Questions, async |desk| {
+    render_page(PagePlace::Questions, async |desk| {
         let consortium = desk.consortium()?.id;
         let member = desk.member()?;
         let job: JobId = desk.id("job")?;
         let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
-        let position = At::new(consortium, job, &state.trail, state.first);
+        let position = AnnotatorPosition::new(consortium, job, &state.trail, state.first);
         let queue = desk.backend.queue(job).await?;
         let turn = native::turn(desk.backend.as_ref(), &queue, &position, "").await?;
         let first = native::text(&turn)?;
@@ -45,7 +45,7 @@ pub(crate) fn annotate() -> AnyView {
             </div>
             {others}
         };
-        Ok(Sheet::new(title, body).with_keys(&[
+        Ok(PageContent::new(title, body).with_keys(&[
             ("1 2 …", "choose the label with this key"),
             ("u", "unsure: no label can be chosen"),
             ("s", "skip: leave the question to others"),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use support::client::Client;
-use support::stage::Staged;
+use support::client::TestClient;
+use support::stage::TestResult;
 use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, QuestionId};
 use undertone_api::job::active_learning::{
@@ -23,7 +23,7 @@ use undertone_worker::gateway::{Download, ServerOffer};
 use undertone_worker::site::outbox::StoredVector;
 use uuid::Uuid;
 
-use super::super::worker::{WAIT, Worker};
+use super::super::worker::{SimulatedWorker, WAIT};
 
 /// The number of questions in a pool. Concurrent callers answer different ones, up to this number of callers.
 const QUESTIONS: u32 = 1_000;
@@ -53,10 +53,10 @@ impl LedJob {
     /// When the server rejects a call.
     pub(super) async fn start(
         consortium: ConsortiumId,
-        worker: &Worker,
-        researcher: &Client,
+        worker: &SimulatedWorker,
+        researcher: &TestClient,
         name: &str,
-    ) -> Staged<Self> {
+    ) -> TestResult<Self> {
         let dataset = worker.gateway().register(&registration(name)).await?;
         let proposal = NewJob { title: name.to_owned(), spec: AnySpec::ActiveLearning(spec(dataset)?) };
         let job = researcher.propose(consortium, &proposal).await?.summary.id;
@@ -69,13 +69,13 @@ impl LedJob {
         if pools.is_none_or(|pools| pools.pools.is_empty()) {
             return Err(format!("the pool of {name} is not accepted").into());
         }
-        let chosen: Vec<(QuestionId, f64)> = (0..QUESTIONS).map(|number| (led.question(number), 0.5)).collect();
-        worker.gateway().choose(&led.lease, 1, &chosen).await?;
+        let selection: Vec<(QuestionId, f64)> = (0..QUESTIONS).map(|number| (led.question(number), 0.5)).collect();
+        worker.gateway().choose(&led.lease, 1, &selection).await?;
         Ok(led)
     }
 
     /// Renews the lease until dropped. A lost lease makes the calls under it fail, where it is recorded.
-    pub(super) async fn keep_lease(&self, worker: &Worker) {
+    pub(super) async fn keep_lease(&self, worker: &SimulatedWorker) {
         loop {
             tokio::time::sleep(RENEWAL).await;
             let _ = worker.gateway().renew(&self.lease).await;
@@ -86,7 +86,7 @@ impl LedJob {
     ///
     /// # Errors
     /// When the server rejects it.
-    pub(super) async fn upload(&self, worker: &Worker, name: &str, turn: usize) -> Staged<()> {
+    pub(super) async fn upload(&self, worker: &SimulatedWorker, name: &str, turn: usize) -> TestResult<()> {
         let mut content = format!("{name} {turn}\n").into_bytes();
         content.resize(FILE_BYTES, b'.');
         Ok(worker.gateway().put(&self.lease, name, &content).await?)
@@ -97,7 +97,12 @@ impl LedJob {
     ///
     /// # Errors
     /// When the server rejects a call.
-    pub(super) async fn ask_and_answer(&self, worker: &Worker, annotator: &Client, number: usize) -> Staged<()> {
+    pub(super) async fn ask_and_answer(
+        &self,
+        worker: &SimulatedWorker,
+        annotator: &TestClient,
+        number: usize,
+    ) -> TestResult<()> {
         self.send_pool(worker).await?;
         let question = self.question(u32::try_from(number)? % QUESTIONS);
         let answer = NewAnnotation { answer: Answer::Label { label: LABELS[0].to_owned() } };
@@ -106,7 +111,7 @@ impl LedJob {
         Ok(())
     }
 
-    async fn send_pool(&self, worker: &Worker) -> Staged<()> {
+    async fn send_pool(&self, worker: &SimulatedWorker) -> TestResult<()> {
         worker.gateway().submit_pool(&self.lease, POOL, 1, &self.pool, &[]).await?;
         Ok(())
     }
@@ -121,7 +126,7 @@ fn text(number: u32) -> String {
     format!("what does appointment {number:04} cost")
 }
 
-fn pool() -> Staged<StoredVector> {
+fn pool() -> TestResult<StoredVector> {
     let bytes =
         question::write((0..QUESTIONS).map(|number| QuestionLine { text: text(number), count: None }).collect())?;
     let digest = hex::encode(Sha256::digest(&bytes));
@@ -146,7 +151,7 @@ fn registration(name: &str) -> DatasetRegistration {
     }
 }
 
-fn spec(dataset: DatasetId) -> Staged<Spec> {
+fn spec(dataset: DatasetId) -> TestResult<Spec> {
     let gate = Gate {
         sampling_rate: SamplingRate::new(0.5)?,
         threshold: NonZeroU32::MIN,

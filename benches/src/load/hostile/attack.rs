@@ -9,13 +9,13 @@ use std::time::Duration;
 use http::{Method, Request};
 use hyper::body::Bytes;
 use reqwest::Client;
-use support::stage::Staged;
+use support::stage::TestResult;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-pub(super) use target::Target;
+pub(super) use target::TargetServer;
 
 /// The number of the attackers' addresses, from 127.0.0.2 on. Honest callers have 127.0.0.1.
 const ADDRESSES: usize = 9;
@@ -44,7 +44,7 @@ const PUBLIC_PAGE: &str = "/sign-in";
 
 /// An attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attack {
+pub(super) enum HostileAttack {
     IdleConnections,
     IdleConnectionsOfHonestAddress,
     SlowHeaders,
@@ -56,7 +56,7 @@ pub(super) enum Attack {
     EventStreams,
 }
 
-impl Attack {
+impl HostileAttack {
     /// Every attack, in the order in which they run.
     pub(super) const ALL: [Self; 9] = [
         Self::IdleConnections,
@@ -100,7 +100,7 @@ impl Attack {
     }
 
     /// Returns how many of its callers share a connection, or a client that guesses.
-    const fn of_each(self) -> usize {
+    const fn callers_per_connection(self) -> usize {
         match self {
             Self::HalfMessages | Self::EventStreams => STREAMS,
             Self::StalledExports => EXPORTS,
@@ -115,12 +115,12 @@ impl Attack {
     }
 
     /// Begins the attack; it continues until the set is dropped.
-    pub(super) fn begin(self, target: &Target, divisor: usize) -> JoinSet<()> {
+    pub(super) fn begin(self, target: &TargetServer, divisor: usize) -> JoinSet<()> {
         let mut attackers = JoinSet::new();
-        let (callers, of_each) = (self.callers(divisor), self.of_each());
-        for number in 0..callers.div_ceil(of_each) {
+        let (callers, callers_per_connection) = (self.callers(divisor), self.callers_per_connection());
+        for number in 0..callers.div_ceil(callers_per_connection) {
             let target = target.clone();
-            let streams = of_each.min(callers - number * of_each);
+            let streams = callers_per_connection.min(callers - number * callers_per_connection);
             attackers.spawn(async move {
                 loop {
                     // An attacker that is refused has failed, which is what is hoped for.
@@ -133,7 +133,7 @@ impl Attack {
     }
 
     /// Attacks over one connection, until it ends.
-    async fn attack(self, target: &Target, number: usize, streams: usize) -> Staged<()> {
+    async fn attack(self, target: &TargetServer, number: usize, streams: usize) -> TestResult<()> {
         let from = attacker(number % ADDRESSES);
         match self {
             Self::IdleConnections => wait_for_end(connect(from, target.http).await?).await,
@@ -156,7 +156,7 @@ impl Attack {
             Self::StalledExports | Self::EventStreams => {
                 let what = if self == Self::StalledExports { "ledger/bundle" } else { "events" };
                 let path = format!("/api/v1/consortia/{}/{what}", target.consortium);
-                let first = number * self.of_each();
+                let first = number * self.callers_per_connection();
                 let tokens = (first..first + streams).map(|stream| target.token(stream)).collect();
                 leave_unread(connect(from, target.http).await?, &path, tokens).await
             }
@@ -169,20 +169,20 @@ fn attacker(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2 + number as u8)
 }
 
-async fn connect(from: Ipv4Addr, to: SocketAddr) -> Staged<TcpStream> {
+async fn connect(from: Ipv4Addr, to: SocketAddr) -> TestResult<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
     Ok(socket.connect(to).await?)
 }
 
 /// Sends nothing until the server closes the connection.
-async fn wait_for_end(mut stream: TcpStream) -> Staged<()> {
+async fn wait_for_end(mut stream: TcpStream) -> TestResult<()> {
     stream.read_to_end(&mut Vec::new()).await?;
     Ok(())
 }
 
 /// Sends the beginning of a request, and then a byte per second.
-async fn drip(mut stream: TcpStream, begin: &[u8]) -> Staged<()> {
+async fn drip(mut stream: TcpStream, begin: &[u8]) -> TestResult<()> {
     stream.write_all(begin).await?;
     loop {
         tokio::time::sleep(DRIP).await;
@@ -192,7 +192,7 @@ async fn drip(mut stream: TcpStream, begin: &[u8]) -> Staged<()> {
 
 /// Sends most of messages that are as large as any may be, without a key, and holds them: half of them to a call that needs a proof,
 /// half to one of strangers.
-async fn send_halves(stream: TcpStream, streams: usize) -> Staged<()> {
+async fn send_halves(stream: TcpStream, streams: usize) -> TestResult<()> {
     let (sender, connection) = h2::client::handshake(stream).await?;
     let mut connection = JoinSet::from_iter([connection]);
     let mut open = JoinSet::new();
@@ -210,21 +210,21 @@ async fn send_halves(stream: TcpStream, streams: usize) -> Staged<()> {
 }
 
 /// Sends most of a message, and waits until the server gives it up.
-async fn send_half(sender: h2::client::SendRequest<Bytes>, call: &str) -> Staged<()> {
+async fn send_half(sender: h2::client::SendRequest<Bytes>, call: &str) -> TestResult<()> {
     let mut sender = sender.ready().await?;
     let uri = format!("http://x/undertone.v1.{call}");
     let request = Request::builder().method(Method::POST).uri(uri).header("content-type", "application/grpc");
     let (answer, mut body) = sender.send_request(request.body(())?, false)?;
     let mut head = vec![0_u8];
     head.extend((MESSAGE as u32).to_be_bytes());
-    let mut left = MESSAGE - PIECE;
+    let mut remaining = MESSAGE - PIECE;
     let mut is_taken = body.send_data(head.into(), false).is_ok();
-    while is_taken && left > 0 {
-        body.reserve_capacity(PIECE.min(left));
+    while is_taken && remaining > 0 {
+        body.reserve_capacity(PIECE.min(remaining));
         let room = std::future::poll_fn(|context| body.poll_capacity(context)).await;
         let Some(Ok(room)) = room else { break };
-        let bytes = room.min(left);
-        left -= bytes;
+        let bytes = room.min(remaining);
+        remaining -= bytes;
         is_taken = body.send_data(vec![0_u8; bytes].into(), false).is_ok();
     }
     // A stream that is reset is refused; the connection may go on.
@@ -233,7 +233,7 @@ async fn send_half(sender: h2::client::SendRequest<Bytes>, call: &str) -> Staged
 }
 
 /// Asks for a path once for each token, and never reads what is answered: the window of each answer is closed.
-async fn leave_unread(stream: TcpStream, path: &str, tokens: Vec<Option<String>>) -> Staged<()> {
+async fn leave_unread(stream: TcpStream, path: &str, tokens: Vec<Option<String>>) -> TestResult<()> {
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(0);
     let (sender, connection) = builder.handshake::<_, Bytes>(stream).await?;
@@ -253,7 +253,7 @@ async fn leave_unread(stream: TcpStream, path: &str, tokens: Vec<Option<String>>
 }
 
 /// Asks, takes the head of the answer, and waits until the server gives its body up.
-async fn ask_and_leave(sender: h2::client::SendRequest<Bytes>, uri: &str, token: Option<&str>) -> Staged<()> {
+async fn ask_and_leave(sender: h2::client::SendRequest<Bytes>, uri: &str, token: Option<&str>) -> TestResult<()> {
     let mut sender = sender.ready().await?;
     let mut request = Request::get(uri);
     if let Some(token) = token {
@@ -268,7 +268,7 @@ async fn ask_and_leave(sender: h2::client::SendRequest<Bytes>, uri: &str, token:
 }
 
 /// Tries passwords of accounts that do not exist.
-async fn guess(target: &Target, from: Ipv4Addr, number: usize) -> Staged<()> {
+async fn guess(target: &TargetServer, from: Ipv4Addr, number: usize) -> TestResult<()> {
     let client = Client::builder().local_address(Some(from.into())).timeout(ATTEMPT_PATIENCE).build()?;
     let mut every = tokio::time::interval(Duration::from_secs(1) / ATTEMPTS as u32);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);

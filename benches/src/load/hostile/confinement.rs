@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::stage::Staged;
+use support::stage::TestResult;
 use support::workspace;
 
 /// The unit whose limits count.
@@ -36,12 +36,12 @@ impl UnitLimits {
     ///
     /// # Errors
     /// When the unit sets one of them in no way that is known here.
-    pub(super) fn read() -> Staged<Self> {
+    pub(super) fn read() -> TestResult<Self> {
         Self::parse(&fs::read_to_string(workspace::root().join(UNIT))?)
     }
 
-    fn parse(unit: &str) -> Staged<Self> {
-        let number = |key: &str| -> Staged<u64> {
+    fn parse(unit: &str) -> TestResult<Self> {
+        let number = |key: &str| -> TestResult<u64> {
             let line = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
             line.and_then(parse_number).ok_or_else(|| format!("{UNIT} sets no {key} that is a number").into())
         };
@@ -59,7 +59,7 @@ fn parse_number(text: &str) -> Option<u64> {
 
 /// The limits under which the server is started. Dropped after the server, it removes what it made.
 #[derive(Debug)]
-pub(super) struct Confinement {
+pub(super) struct ServerConfinement {
     asked: UnitLimits,
     files: u64,
     groups: Vec<PathBuf>,
@@ -67,21 +67,21 @@ pub(super) struct Confinement {
     refusal: Option<String>,
 }
 
-impl Confinement {
+impl ServerConfinement {
     /// Makes what the machine allows.
     ///
     /// # Errors
     /// When the unit cannot be read, or there is no `prlimit`.
-    pub(super) fn new() -> Staged<Self> {
-        let asked = UnitLimits::read()?;
-        let mut confinement = Self { asked, files: asked.files, groups: Vec::new(), refusal: None };
+    pub(super) fn new() -> TestResult<Self> {
+        let limits = UnitLimits::read()?;
+        let mut confinement = Self { asked: limits, files: limits.files, groups: Vec::new(), refusal: None };
         if !confinement.works() {
-            confinement.files = most_files().map_or(asked.files, |most| most.min(asked.files));
+            confinement.files = most_files().map_or(limits.files, |most| most.min(limits.files));
             if !confinement.works() {
                 return Err("`prlimit` limits no files here: install util-linux".into());
             }
         }
-        match make_groups(asked) {
+        match make_groups(limits) {
             Ok(groups) => {
                 confinement.groups = groups;
                 if !confinement.works() {
@@ -133,7 +133,7 @@ impl Confinement {
     }
 }
 
-impl Drop for Confinement {
+impl Drop for ServerConfinement {
     fn drop(&mut self) {
         self.remove_groups();
     }
@@ -154,7 +154,7 @@ fn open_files(limits: &str) -> Option<&str> {
 }
 
 /// Makes a control group with the unit's memory and tasks: one of version 2, or one for each controller of version 1.
-fn make_groups(limits: UnitLimits) -> Staged<Vec<PathBuf>> {
+fn make_groups(limits: UnitLimits) -> TestResult<Vec<PathBuf>> {
     let (mounts, own) = (fs::read_to_string(MOUNTS)?, fs::read_to_string(GROUPS)?);
     let name = format!("undertone-hostile-{}", std::process::id());
     let memory = ("memory.max", "memory.limit_in_bytes", limits.memory);

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::json;
-use support::stage::{PASSWORD, Staged};
+use support::stage::{PASSWORD, TestResult};
 
-use super::super::record::Record;
+use super::super::record::RequestRecord;
 
 /// The kind of request of an honest sign-in.
 pub(super) const SIGN_IN: &str = "sign-in";
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SIGN_IN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Opens an honest connection again and again.
-pub(super) async fn connect_again_and_again(health: String, record: Record) {
+pub(super) async fn connect_again_and_again(health: String, record: RequestRecord) {
     loop {
         let _ = record.request("new connection", connect(&health)).await;
         tokio::time::sleep(EVERY).await;
@@ -28,7 +28,7 @@ pub(super) async fn connect_again_and_again(health: String, record: Record) {
 }
 
 /// Signs a member in again and again, each time over a new connection.
-pub(super) async fn sign_in_again_and_again(sessions: String, email: String, record: Record) {
+pub(super) async fn sign_in_again_and_again(sessions: String, email: String, record: RequestRecord) {
     loop {
         let _ = record.request(SIGN_IN, sign_in(&sessions, &email, SIGN_IN_PATIENCE)).await;
         tokio::time::sleep(EVERY_SIGN_IN).await;
@@ -39,7 +39,7 @@ pub(super) async fn sign_in_again_and_again(sessions: String, email: String, rec
 ///
 /// # Errors
 /// When the server does not answer in time, or refuses.
-pub(super) async fn sign_in(sessions: &str, email: &str, patience: Duration) -> Staged<String> {
+pub(super) async fn sign_in(sessions: &str, email: &str, patience: Duration) -> TestResult<String> {
     let client = Client::builder().pool_max_idle_per_host(0).timeout(patience).build()?;
     let body = json!({ "email": email, "password": PASSWORD });
     let answer = client.post(sessions).json(&body).send().await?.error_for_status()?;

@@ -9,12 +9,12 @@ use super::super::Failed;
 
 /// The known rows of some tables.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct TableRecord {
     /// Rows by table, as a multiset: a known row must stay for ever.
     seen: BTreeMap<&'static str, BTreeMap<String, u32>>,
 }
 
-impl Record {
+impl TableRecord {
     /// Compares a table with its known rows.
     ///
     /// # Errors
@@ -37,9 +37,9 @@ impl Record {
 pub(crate) fn rows(db: &Connection, sql: &str) -> Result<Vec<Vec<String>>, Failed> {
     let mut statement = db.prepare_cached(sql)?;
     let width = statement.column_count();
-    let mut found = statement.query([])?;
+    let mut rows = statement.query([])?;
     let mut all = Vec::new();
-    while let Some(row) = found.next()? {
+    while let Some(row) = rows.next()? {
         let text = |column| {
             Ok::<_, rusqlite::Error>(match row.get_ref(column)? {
                 ValueRef::Null => String::new(),

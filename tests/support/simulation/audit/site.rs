@@ -12,9 +12,9 @@ use undertone_worker::site::keys::SiteKey;
 use undertone_worker::site::ledger::{self, Ledger};
 
 use super::super::network::Place;
-use super::super::{Failed, Stop};
-use super::record::{Record, rows, version};
-use super::sums::{Part, projected, within};
+use super::super::{Failed, StopReason};
+use super::record::{TableRecord, rows, version};
+use super::sums::{ReservationState, check_cap, projected};
 
 /// Tables of record, with the compared columns.
 const RECORD: [(&str, &str); 6] = [
@@ -28,9 +28,9 @@ const RECORD: [(&str, &str); 6] = [
 
 /// Payments by place.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Paid(BTreeMap<Place, u64>);
+pub(crate) struct SitePayments(BTreeMap<Place, u64>);
 
-impl Paid {
+impl SitePayments {
     /// Returns the number of payments for a place.
     pub(crate) fn attempts(&self, place: &Place) -> u64 {
         self.0.get(place).copied().unwrap_or(0)
@@ -39,7 +39,7 @@ impl Paid {
 
 /// A receipt of the chain.
 #[derive(Debug, Clone)]
-pub(crate) struct Link {
+pub(crate) struct ReceiptLink {
     pub(crate) job: JobId,
     pub(crate) dataset: DatasetId,
     pub(crate) digest: String,
@@ -47,9 +47,9 @@ pub(crate) struct Link {
 
 /// The state computed from the rows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standing {
-    pub(crate) receipts: Vec<Link>,
-    pub(crate) parts: BTreeMap<(JobId, DatasetId), Part>,
+pub(crate) struct SiteState {
+    pub(crate) receipts: Vec<ReceiptLink>,
+    pub(crate) parts: BTreeMap<(JobId, DatasetId), ReservationState>,
     /// Parts whose reservation is never returned: they were open in an older copy that was restored.
     pub(crate) withheld: BTreeSet<(JobId, DatasetId)>,
     /// Whether an older copy of the ledger was ever restored.
@@ -57,20 +57,20 @@ pub(crate) struct Standing {
 }
 
 /// The auditor of one site.
-pub(crate) struct Books {
+pub(crate) struct SiteAuditor {
     db: Connection,
     key: SiteKey,
-    record: Record,
+    record: TableRecord,
     version: i64,
-    pub(crate) standing: Standing,
+    pub(crate) standing: SiteState,
 }
 
-impl Books {
+impl SiteAuditor {
     /// Opens the file at a site's folder, for reading.
     pub(crate) fn open(root: &Path, key: SiteKey) -> Result<Self, Failed> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(root.join("ledger.db"), flags)?;
-        Ok(Self { db, key, record: Record::default(), version: -1, standing: Standing::default() })
+        Ok(Self { db, key, record: TableRecord::default(), version: -1, standing: SiteState::default() })
     }
 
     /// Closes the file before an older copy replaces it: a connection that closes later would remove the new file's
@@ -95,16 +95,16 @@ impl Books {
     }
 
     /// Returns the payments on disk at this moment.
-    pub(crate) fn paid(&self) -> Result<Paid, Failed> {
-        let mut paid = Paid::default();
+    pub(crate) fn payments(&self) -> Result<SitePayments, Failed> {
+        let mut payments = SitePayments::default();
         for row in rows(&self.db, "SELECT job, dataset, series, round FROM receipt")? {
-            *paid.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;
+            *payments.0.entry((row[0].parse()?, row[1].parse()?, row[2].clone(), row[3].parse()?)).or_default() += 1;
         }
-        Ok(paid)
+        Ok(payments)
     }
 
     /// Checks the file if it has changed; returns true when it had.
-    pub(crate) fn check(&mut self) -> Result<bool, Stop> {
+    pub(crate) fn check(&mut self) -> Result<bool, StopReason> {
         let now = version(&self.db)?;
         if now == self.version {
             return Ok(false);
@@ -112,34 +112,34 @@ impl Books {
         self.version = now;
         for (table, sql) in RECORD {
             let lines = rows(&self.db, sql)?.into_iter().map(|row| row.join("\u{1f}")).collect();
-            self.record.follows(table, lines).map_err(Stop::Wrong)?;
+            self.record.follows(table, lines).map_err(StopReason::Wrong)?;
         }
         self.standing = self.standing()?;
         Ok(true)
     }
 
     /// Checks that the process's books agree with the disk.
-    pub(crate) fn agrees(&self, ledger: &Ledger) -> Result<(), Stop> {
+    pub(crate) fn agrees(&self, ledger: &Ledger) -> Result<(), StopReason> {
         let (Ok(held), Ok(read)) = (ledger.books(), books::LedgerBooks::read(&self.db)) else {
-            return Err(Stop::Wrong("the books of a site cannot be read".to_owned()));
+            return Err(StopReason::Wrong("the books of a site cannot be read".to_owned()));
         };
         for (key, book) in &held.accounts {
             let parts = self.standing.parts.iter().filter(|((job, _), _)| book.jobs.contains_key(job));
             let parts = parts.filter(|((job, dataset), _)| book.jobs[job].dataset == *dataset).map(|(_, part)| part);
             let balance = book.account.balance();
-            projected(balance.spent(), balance.reserved(), key.adjacency(), parts)?.map_err(Stop::Wrong)?;
+            projected(balance.spent(), balance.reserved(), key.adjacency(), parts)?.map_err(StopReason::Wrong)?;
         }
-        if held == read { Ok(()) } else { Err(Stop::Wrong("a site's memory and its disk differ".to_owned())) }
+        if held == read { Ok(()) } else { Err(StopReason::Wrong("a site's memory and its disk differ".to_owned())) }
     }
 
     /// Runs the full verification: chains, signatures, admissions.
-    pub(crate) fn verify(&self) -> Result<(), Stop> {
+    pub(crate) fn verify(&self) -> Result<(), StopReason> {
         ledger::verify(&self.db, &self.key.public())
             .map(|_| ())
-            .map_err(|error| Stop::Wrong(format!("a site's ledger does not verify: {error}")))
+            .map_err(|error| StopReason::Wrong(format!("a site's ledger does not verify: {error}")))
     }
 
-    fn standing(&self) -> Result<Standing, Stop> {
+    fn standing(&self) -> Result<SiteState, StopReason> {
         let mut links = Vec::new();
         let mut attempts: BTreeMap<Place, u32> = BTreeMap::new();
         for (row, number) in
@@ -151,44 +151,46 @@ impl Books {
             let attempt = attempts.entry(place).or_default();
             *attempt += 1;
             if receipt.sequence != number || receipt.attempt != *attempt || signed.digest() != row[2] {
-                return Err(Stop::Wrong(format!("receipt {number} is out of its order")));
+                return Err(StopReason::Wrong(format!("receipt {number} is out of its order")));
             }
-            links.push(Link { job: receipt.job, dataset: receipt.dataset, digest: row[2].clone() });
+            links.push(ReceiptLink { job: receipt.job, dataset: receipt.dataset, digest: row[2].clone() });
         }
-        let mut accounts: BTreeMap<AccountKey, BTreeMap<(JobId, DatasetId), Part>> = BTreeMap::new();
-        let mut paid = 0;
+        let mut accounts: BTreeMap<AccountKey, BTreeMap<(JobId, DatasetId), ReservationState>> = BTreeMap::new();
+        let mut commits = 0;
         for row in rows(&self.db, "SELECT payload FROM entry ORDER BY sequence")? {
             let entry: LedgerEntry = serde_json::from_str(&row[0]).map_err(Failed::from)?;
             let parts = accounts.entry(entry.account).or_default();
             let place = (entry.job, entry.dataset);
             match (entry.kind, parts.get_mut(&place)) {
                 (EntryKind::Reserve, None) => {
-                    parts.insert(place, Part::new(entry.event, entry.count));
+                    parts.insert(place, ReservationState::new(entry.event, entry.count));
                     let budget =
-                        entry.budget.ok_or_else(|| Stop::Wrong("a site reserved without a budget".to_owned()))?;
-                    within(&budget, entry.account.adjacency(), parts.values())?.map_err(Stop::Wrong)?;
+                        entry.budget.ok_or_else(|| StopReason::Wrong("a site reserved without a budget".to_owned()))?;
+                    check_cap(&budget, entry.account.adjacency(), parts.values())?.map_err(StopReason::Wrong)?;
                 }
                 (EntryKind::Commit, Some(part)) => {
-                    part.commit(&entry.event).map_err(Stop::Wrong)?;
-                    paid += 1;
+                    part.commit(&entry.event).map_err(StopReason::Wrong)?;
+                    commits += 1;
                     let link = entry.receipt.and_then(|number| links.get(number as usize - 1));
                     if link.is_none_or(|link| (link.job, link.dataset) != place) {
-                        return Err(Stop::Wrong("a payment of a site has no receipt".to_owned()));
+                        return Err(StopReason::Wrong("a payment of a site has no receipt".to_owned()));
                     }
                 }
-                (EntryKind::Settle, Some(part)) => part.settle(entry.count).map_err(Stop::Wrong)?,
+                (EntryKind::Settle, Some(part)) => part.settle(entry.count).map_err(StopReason::Wrong)?,
                 _ => {
-                    return Err(Stop::Wrong("a row of a site's ledger has no reservation, or a second one".to_owned()));
+                    return Err(StopReason::Wrong(
+                        "a row of a site's ledger has no reservation, or a second one".to_owned(),
+                    ));
                 }
             }
         }
-        if paid != links.len() {
-            return Err(Stop::Wrong(format!("a site has {paid} payments and {} receipts", links.len())));
+        if commits != links.len() {
+            return Err(StopReason::Wrong(format!("a site has {commits} payments and {} receipts", links.len())));
         }
         let withheld = rows(&self.db, "SELECT job, dataset FROM withheld")?;
         let withheld = withheld.iter().map(|row| Ok((row[0].parse()?, row[1].parse()?)));
         let withheld = withheld.collect::<Result<_, Failed>>()?;
         let parts = accounts.into_values().flatten().collect();
-        Ok(Standing { receipts: links, parts, withheld, restored: self.standing.restored })
+        Ok(SiteState { receipts: links, parts, withheld, restored: self.standing.restored })
     }
 }

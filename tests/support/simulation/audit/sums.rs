@@ -8,7 +8,7 @@ use super::super::Failed;
 
 /// One reservation, computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ReservationState {
     pub(crate) event: Event,
     pub(crate) reserved: u64,
     pub(crate) committed: u64,
@@ -19,13 +19,13 @@ pub(crate) struct Part {
     pub(crate) worker: String,
 }
 
-impl Part {
+impl ReservationState {
     pub(crate) const fn new(event: Event, reserved: u64) -> Self {
         Self { event, reserved, committed: 0, settled: false, returned: 0, worker: String::new() }
     }
 
     /// Returns the number of releases that count against the budget.
-    const fn counted(&self) -> u64 {
+    const fn count_charged(&self) -> u64 {
         if self.settled { self.committed } else { self.reserved }
     }
 
@@ -64,22 +64,22 @@ impl Part {
 ///
 /// # Errors
 /// The outer error when an event has no price, the inner error when the cap is exceeded.
-pub(crate) fn within<'a>(
+pub(crate) fn check_cap<'a>(
     budget: &Budget,
     adjacency: Adjacency,
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a ReservationState>,
 ) -> Result<Result<(), String>, Failed> {
     let grid = budget.grid().orders();
     let mut sums = vec![0_u128; grid.len()];
     for part in parts {
         let cost = mechanism::curve(&part.event, adjacency, &grid)?;
         for (sum, (_, loss)) in sums.iter_mut().zip(cost.losses()) {
-            *sum += loss.units() * u128::from(part.counted());
+            *sum += loss.units() * u128::from(part.count_charged());
         }
     }
     let shares = budget.shares();
-    let held = sums.iter().zip(&shares).any(|(sum, share)| share.is_some_and(|share| *sum <= share.units()));
-    Ok(if held {
+    let is_within = sums.iter().zip(&shares).any(|(sum, share)| share.is_some_and(|share| *sum <= share.units()));
+    Ok(if is_within {
         Ok(())
     } else {
         Err(format!("the cap of epsilon {} is exceeded at every order", budget.epsilon().get()))
@@ -94,7 +94,7 @@ pub(crate) fn projected<'a>(
     spent: &Curve,
     reserved: &Curve,
     adjacency: Adjacency,
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a ReservationState>,
 ) -> Result<Result<(), String>, Failed> {
     let grid = spent.grid();
     let (mut paid, mut open) = (vec![0_u128; grid.len()], vec![0_u128; grid.len()]);
@@ -102,7 +102,7 @@ pub(crate) fn projected<'a>(
         let cost = mechanism::curve(&part.event, adjacency, grid)?;
         for (order, (_, loss)) in cost.losses().enumerate() {
             paid[order] += loss.units() * u128::from(part.committed);
-            open[order] += loss.units() * u128::from(part.counted() - part.committed);
+            open[order] += loss.units() * u128::from(part.count_charged() - part.committed);
         }
     }
     let same = spent.losses().map(|(_, loss)| loss.units()).eq(paid)

@@ -19,11 +19,11 @@ use undertone_worker::run::{RoundProgress, RunError};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::jobs::RunOutcome;
 
-use super::super::broken::{Broken, draw_again};
-use super::super::message::{Answer, Heard, Message};
-use super::super::network::{Network, Place};
-use super::super::{Failed, Stop};
-use super::{Life, SiteProcess, transient};
+use super::super::broken::{BrokenRule, draw_again};
+use super::super::message::{CallOutcome, ServerAnswer, WorkerCall};
+use super::super::network::{Place, SimulatedNetwork};
+use super::super::{Failed, StopReason};
+use super::{SiteProcess, WorkerProcess, transient};
 
 /// The length of a vector: enough for distinct vectors.
 const LENGTH: usize = 4;
@@ -33,7 +33,7 @@ const SERIES: &str = "private";
 const CHECKPOINT: &str = "checkpoint";
 
 /// The progress of a part.
-pub(super) enum Stage {
+pub(super) enum PartStage {
     /// The offer has arrived.
     Look,
     /// The progress of the next round must be checked.
@@ -54,16 +54,16 @@ pub(super) enum Stage {
     Tell(RunOutcome),
 }
 
-pub(super) struct Part {
+pub(super) struct PartProgress {
     pub(super) work: OfferedWork,
-    pub(super) stage: Stage,
+    pub(super) stage: PartStage,
     pub(super) session: Option<PartSession>,
     pub(super) done: u32,
 }
 
 impl SiteProcess {
     /// Advances one part by a step.
-    pub(in crate::simulation) async fn advance(&mut self, network: &mut Network) -> Result<bool, Stop> {
+    pub(in crate::simulation) async fn advance(&mut self, network: &mut SimulatedNetwork) -> Result<bool, StopReason> {
         if !self.compare(network).await? {
             return Ok(self.life.is_some());
         }
@@ -83,41 +83,41 @@ impl SiteProcess {
     /// Runs one step; returns false when the part is no longer active.
     async fn step(
         &mut self,
-        network: &mut Network,
+        network: &mut SimulatedNetwork,
         job: JobId,
         dataset: DatasetId,
-        part: &mut Part,
-    ) -> Result<bool, Stop> {
+        part: &mut PartProgress,
+    ) -> Result<bool, StopReason> {
         let round = part.done + 1;
-        match std::mem::replace(&mut part.stage, Stage::Look) {
-            Stage::Look => {
+        match std::mem::replace(&mut part.stage, PartStage::Look) {
+            PartStage::Look => {
                 let looked = self.live(|life| look(life, part, job))?;
-                match self.told_of(network, "look", looked) {
+                match self.note_outcome(network, "look", looked) {
                     Some(Some(stage)) => part.stage = stage,
                     _ => return Ok(false),
                 }
             }
-            Stage::Round => {
+            PartStage::Round => {
                 let Some(session) = &part.session else { return Ok(false) };
                 let past = self.live(|life| session.past(&life.site, SERIES, round))?;
                 match past {
                     None => return Ok(false),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
-                    Some(Ok(RoundProgress::Accepted | RoundProgress::Lost)) => part.stage = Stage::Average,
-                    Some(Ok(RoundProgress::Stored)) => part.stage = Stage::Countersign,
+                    Some(Ok(RoundProgress::Accepted | RoundProgress::Lost)) => part.stage = PartStage::Average,
+                    Some(Ok(RoundProgress::Stored)) => part.stage = PartStage::Countersign,
                     Some(Ok(RoundProgress::Untouched)) => {
-                        let asked =
-                            Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
-                        match network.carry(self.worker, asked).await? {
-                            Heard::Said(Answer::Closed(true)) => Self::next(part, round)?,
-                            Heard::Said(Answer::Closed(false)) => part.stage = Stage::Clear,
-                            heard => return self.no(network, part, heard, Stage::Round).await,
+                        let request =
+                            WorkerCall::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
+                        match network.carry(self.worker, request).await? {
+                            CallOutcome::Said(ServerAnswer::Closed(true)) => Self::next(part, round)?,
+                            CallOutcome::Said(ServerAnswer::Closed(false)) => part.stage = PartStage::Clear,
+                            heard => return self.no(network, part, heard, PartStage::Round).await,
                         }
                     }
                 }
             }
-            Stage::Clear => {
-                if self.broken == Some(Broken::SendBeforeCommit)
+            PartStage::Clear => {
+                if self.broken == Some(BrokenRule::SendBeforeCommit)
                     && self.send_unpaid(network, part, job, dataset, round)?
                 {
                     return Ok(false);
@@ -126,44 +126,46 @@ impl SiteProcess {
                 let released = self.live(|life| release(life, session, round))?;
                 match released {
                     None => return Ok(false),
-                    Some(Ok(vector)) => part.stage = Stage::Pay(vector),
+                    Some(Ok(vector)) => part.stage = PartStage::Pay(vector),
                     Some(Err(error)) => part.stage = gives_up(network, &error),
                 }
             }
-            Stage::Pay(vector) => {
+            PartStage::Pay(vector) => {
                 let Some(session) = part.session.as_mut() else { return Ok(false) };
                 let paid = self.live(|life| session.pay_vector(&life.site, SERIES, round, &vector))?;
                 match paid {
                     None => return Ok(false),
-                    Some(Ok(())) => part.stage = Stage::Countersign,
+                    Some(Ok(())) => part.stage = PartStage::Countersign,
                     Some(Err(error)) => part.stage = gives_up(network, &error),
                 }
             }
-            Stage::Countersign => return self.countersign(network, part, round).await,
-            Stage::Send => return self.send(network, part, job, dataset, round).await,
-            Stage::Average => {
-                let asked = Message::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
-                match network.carry(self.worker, asked).await? {
-                    Heard::Said(Answer::Closed(true)) => Self::next(part, round)?,
-                    Heard::Said(Answer::Closed(false)) => part.stage = Stage::Average,
-                    heard => return self.no(network, part, heard, Stage::Average).await,
+            PartStage::Countersign => return self.countersign(network, part, round).await,
+            PartStage::Send => return self.send(network, part, job, dataset, round).await,
+            PartStage::Average => {
+                let request = WorkerCall::Average { lease: part.work.lease.clone(), series: SERIES.to_owned(), round };
+                match network.carry(self.worker, request).await? {
+                    CallOutcome::Said(ServerAnswer::Closed(true)) => Self::next(part, round)?,
+                    CallOutcome::Said(ServerAnswer::Closed(false)) => part.stage = PartStage::Average,
+                    heard => return self.no(network, part, heard, PartStage::Average).await,
                 }
             }
-            Stage::Close(outcome) => {
+            PartStage::Close(outcome) => {
                 let closed = self.live(|life| daemon::close_part(&life.site, job, dataset, &outcome))?;
-                if self.told_of(network, "close", closed.map(|done| done.map_err(|error| error.to_string()))).is_none()
+                if self
+                    .note_outcome(network, "close", closed.map(|done| done.map_err(|error| error.to_string())))
+                    .is_none()
                 {
                     return Ok(false);
                 }
-                part.stage = Stage::Tell(outcome);
+                part.stage = PartStage::Tell(outcome);
             }
-            Stage::Tell(outcome) => {
+            PartStage::Tell(outcome) => {
                 let lease = part.work.lease.clone();
                 match self.finish(network, job, dataset, lease, &outcome).await? {
                     Some(Code::LeaseLost) | None => return Ok(false),
-                    Some(code) if transient(code) => part.stage = Stage::Tell(outcome),
+                    Some(code) if transient(code) => part.stage = PartStage::Tell(outcome),
                     // A rejected result ends the part, as in the daemon.
-                    Some(_) => part.stage = Stage::Tell(RunOutcome::GaveUp { reason: "not taken".to_owned() }),
+                    Some(_) => part.stage = PartStage::Tell(RunOutcome::GaveUp { reason: "not taken".to_owned() }),
                 }
             }
         }
@@ -171,7 +173,7 @@ impl SiteProcess {
     }
 
     /// Processes the average of a round: the next one begins, or the run is done.
-    fn next(part: &mut Part, round: u32) -> Result<(), Stop> {
+    fn next(part: &mut PartProgress, round: u32) -> Result<(), StopReason> {
         let Some(session) = &part.session else { return Ok(()) };
         part.done = round;
         let spec = session.examined().manifest.spec.clone();
@@ -181,27 +183,35 @@ impl SiteProcess {
             std::fs::write(session.folder().join(CHECKPOINT), round.to_string()).map_err(Failed::from)?;
         }
         part.stage = if round < rounds {
-            Stage::Round
+            PartStage::Round
         } else {
             let leads = spec.participants.first().is_some_and(|first| first.dataset == session.examined().dataset.id);
-            Stage::Close(RunOutcome::Done { report: if leads { report(round) } else { String::new() }, audit: None })
+            PartStage::Close(RunOutcome::Done {
+                report: if leads { report(round) } else { String::new() },
+                audit: None,
+            })
         };
         Ok(())
     }
 
     /// Requests the server's countersignature of a round's payment.
-    async fn countersign(&mut self, network: &mut Network, part: &mut Part, round: u32) -> Result<bool, Stop> {
+    async fn countersign(
+        &mut self,
+        network: &mut SimulatedNetwork,
+        part: &mut PartProgress,
+        round: u32,
+    ) -> Result<bool, StopReason> {
         let Some(session) = &part.session else { return Ok(false) };
-        let asked = self.live(|life| {
-            let asked = session.charge(&life.site, SERIES, round);
+        let request = self.live(|life| {
+            let request = session.charge(&life.site, SERIES, round);
             fault::point(fault::BEFORE_COUNTERSIGN);
-            asked
+            request
         })?;
-        let asked = match asked {
+        let request = match request {
             None => return Ok(false),
-            Some(Ok(Some(asked))) => asked,
+            Some(Ok(Some(request))) => request,
             Some(Ok(None)) => {
-                part.stage = Stage::Send;
+                part.stage = PartStage::Send;
                 return Ok(true);
             }
             Some(Err(error)) => {
@@ -209,34 +219,34 @@ impl SiteProcess {
                 return Ok(true);
             }
         };
-        let message = Message::Countersign { lease: part.work.lease.clone(), receipts: asked.receipts.clone() };
+        let message = WorkerCall::Countersign { lease: part.work.lease.clone(), receipts: request.receipts.clone() };
         match network.carry(self.worker, message).await? {
-            Heard::Said(Answer::Signed(answer)) => {
+            CallOutcome::Said(ServerAnswer::Signed(answer)) => {
                 let noted = self.live(|life| {
-                    let noted = session.store_countersignatures(&life.site, &asked, &answer);
+                    let noted = session.store_countersignatures(&life.site, &request, &answer);
                     fault::point(fault::AFTER_COUNTERSIGN);
                     noted
                 })?;
                 match noted {
                     None => return Ok(false),
-                    Some(Ok(())) => part.stage = Stage::Send,
+                    Some(Ok(())) => part.stage = PartStage::Send,
                     Some(Err(error)) => part.stage = gives_up(network, &error),
                 }
                 Ok(true)
             }
-            heard => self.no(network, part, heard, Stage::Countersign).await,
+            heard => self.no(network, part, heard, PartStage::Countersign).await,
         }
     }
 
     /// Sends the stored vector of a round.
     async fn send(
         &mut self,
-        network: &mut Network,
-        part: &mut Part,
+        network: &mut SimulatedNetwork,
+        part: &mut PartProgress,
         job: JobId,
         dataset: DatasetId,
         round: u32,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, StopReason> {
         let Some(session) = &part.session else { return Ok(false) };
         let letter = self.live(|life| {
             let letter = session.submission(&life.site, SERIES, round);
@@ -251,20 +261,20 @@ impl SiteProcess {
                 return Ok(true);
             }
         };
-        if self.broken == Some(Broken::FreshNoiseForOnePayment) {
+        if self.broken == Some(BrokenRule::FreshNoiseForOnePayment) {
             draw_again(&mut letter, &mut network.dice);
         }
         if session.examined().local.visibility == Visibility::Private {
             let place: Place = (job, dataset, SERIES.to_owned(), round);
-            let paid = self.books.paid()?;
-            network.see(&place, &letter.parcel.digest, &paid).map_err(Stop::Wrong)?;
+            let paid = self.books.payments()?;
+            network.see(&place, &letter.parcel.digest, &paid).map_err(StopReason::Wrong)?;
             let receipt = letter.receipts.last().map(Signed::digest).unwrap_or_default();
-            network.see_receipt(&receipt, &letter.parcel.digest).map_err(Stop::Wrong)?;
+            network.see_receipt(&receipt, &letter.parcel.digest).map_err(StopReason::Wrong)?;
         }
         let lease = part.work.lease.clone();
-        let message = Message::Submit { lease, series: SERIES.to_owned(), round, letter: letter.clone() };
+        let message = WorkerCall::Submit { lease, series: SERIES.to_owned(), round, letter: letter.clone() };
         match network.carry(self.worker, message).await? {
-            Heard::Said(_) | Heard::No(Code::RoundClosed, _) => {
+            CallOutcome::Said(_) | CallOutcome::No(Code::RoundClosed, _) => {
                 let noted = self.live(|life| {
                     fault::point(fault::AFTER_SEND);
                     session.mark_received(&life.site, SERIES, round, &letter)
@@ -272,7 +282,7 @@ impl SiteProcess {
                 match noted {
                     None => Ok(false),
                     Some(Ok(())) => {
-                        part.stage = Stage::Average;
+                        part.stage = PartStage::Average;
                         Ok(true)
                     }
                     Some(Err(error)) => {
@@ -281,47 +291,53 @@ impl SiteProcess {
                     }
                 }
             }
-            heard => self.no(network, part, heard, Stage::Send).await,
+            heard => self.no(network, part, heard, PartStage::Send).await,
         }
     }
 
     /// Sends the vector before it is paid, for a site that breaks the rule.
     fn send_unpaid(
         &mut self,
-        network: &mut Network,
-        part: &Part,
+        network: &mut SimulatedNetwork,
+        part: &PartProgress,
         job: JobId,
         dataset: DatasetId,
         round: u32,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, StopReason> {
         let private =
             part.session.as_ref().is_some_and(|session| session.examined().local.visibility == Visibility::Private);
         if private {
-            let paid = self.books.paid()?;
-            network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(Stop::Wrong)?;
+            let paid = self.books.payments()?;
+            network.see(&(job, dataset, SERIES.to_owned(), round), "unpaid", &paid).map_err(StopReason::Wrong)?;
         }
         Ok(private)
     }
 
     /// Handles a missing or negative answer: waits, stops or gives up, as the daemon does. Returns false when the part
     /// is dropped.
-    async fn no(&mut self, network: &mut Network, part: &mut Part, heard: Heard, stage: Stage) -> Result<bool, Stop> {
+    async fn no(
+        &mut self,
+        network: &mut SimulatedNetwork,
+        part: &mut PartProgress,
+        heard: CallOutcome,
+        stage: PartStage,
+    ) -> Result<bool, StopReason> {
         match heard {
-            Heard::Said(_) | Heard::Nothing => part.stage = stage,
-            Heard::No(code, _) if transient(code) => part.stage = stage,
-            Heard::No(Code::LeaseLost, _) => {
+            CallOutcome::Said(_) | CallOutcome::Nothing => part.stage = stage,
+            CallOutcome::No(code, _) if transient(code) => part.stage = stage,
+            CallOutcome::No(Code::LeaseLost, _) => {
                 let lease = part.work.lease.clone();
-                match network.carry(self.worker, Message::Renew { lease }).await? {
-                    Heard::Said(Answer::GoesOn(false, reason)) => {
-                        part.stage = Stage::Close(RunOutcome::Stopped { reason });
+                match network.carry(self.worker, WorkerCall::Renew { lease }).await? {
+                    CallOutcome::Said(ServerAnswer::GoesOn(false, reason)) => {
+                        part.stage = PartStage::Close(RunOutcome::Stopped { reason });
                     }
-                    Heard::No(Code::LeaseLost, _) => return Ok(false),
+                    CallOutcome::No(Code::LeaseLost, _) => return Ok(false),
                     _ => part.stage = stage,
                 }
             }
-            Heard::No(_, reason) => {
+            CallOutcome::No(_, reason) => {
                 network.trace.aside(&reason);
-                part.stage = Stage::Close(RunOutcome::GaveUp { reason });
+                part.stage = PartStage::Close(RunOutcome::GaveUp { reason });
             }
         }
         Ok(true)
@@ -331,47 +347,47 @@ impl SiteProcess {
     /// on success.
     pub(super) async fn finish(
         &mut self,
-        network: &mut Network,
+        network: &mut SimulatedNetwork,
         job: JobId,
         dataset: DatasetId,
         lease: String,
         outcome: &RunOutcome,
-    ) -> Result<Option<Code>, Stop> {
+    ) -> Result<Option<Code>, StopReason> {
         let receipts = self.live(|life| daemon::final_receipts(&life.site).map_err(|error| error.to_string()))?;
-        let Some((numbers, receipts)) = self.told_of(network, "closing", receipts) else { return Ok(None) };
-        let told = match outcome {
+        let Some((numbers, receipts)) = self.note_outcome(network, "closing", receipts) else { return Ok(None) };
+        let report = match outcome {
             RunOutcome::Done { report, .. } if report.is_empty() => Told::Done(None),
             RunOutcome::Done { report, .. } => Told::Done(Some(serde_json::from_str(report).map_err(Failed::from)?)),
             RunOutcome::GaveUp { reason } | RunOutcome::Stopped { reason } => Told::GaveUp(reason.clone()),
         };
-        match network.carry(self.worker, Message::Finish { lease, outcome: told, receipts }).await? {
-            Heard::Said(_) => {
+        match network.carry(self.worker, WorkerCall::Finish { lease, outcome: report, receipts }).await? {
+            CallOutcome::Said(_) => {
                 let noted = self.live(|life| {
                     daemon::acknowledge_end(&life.site, job, dataset, &numbers).map_err(|error| error.to_string())
                 })?;
-                self.told_of(network, "told", noted);
+                self.note_outcome(network, "told", noted);
                 Ok(None)
             }
-            Heard::No(code, _) => Ok(Some(code)),
-            Heard::Nothing => Ok(Some(Code::Unavailable)),
+            CallOutcome::No(code, _) => Ok(Some(code)),
+            CallOutcome::Nothing => Ok(Some(Code::Unavailable)),
         }
     }
 }
 
 /// Examines offered work, and takes it up. Returns `None` when it is not for this site.
-fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, String> {
+fn look(life: &WorkerProcess, part: &mut PartProgress, job: JobId) -> Result<Option<PartStage>, String> {
     let (site, work) = (&life.site, &part.work);
     let lease = work.lease.clone();
-    let said = |error: &dyn std::fmt::Display| error.to_string();
-    Ok(match daemon::examine_work(site, work, job).map_err(|error| said(&error))? {
+    let message = |error: &dyn std::fmt::Display| error.to_string();
+    Ok(match daemon::examine_work(site, work, job).map_err(|error| message(&error))? {
         WorkExamination::Foreign(_) | WorkExamination::Waiting(_) => None,
-        WorkExamination::Ended(outcome) => Some(Stage::Close(outcome)),
-        WorkExamination::Refused(reason) => {
-            Some(Stage::Close(daemon::refuse_work(site, work, job, &lease, reason).map_err(|error| said(&error))?))
-        }
+        WorkExamination::Ended(outcome) => Some(PartStage::Close(outcome)),
+        WorkExamination::Refused(reason) => Some(PartStage::Close(
+            daemon::refuse_work(site, work, job, &lease, reason).map_err(|error| message(&error))?,
+        )),
         WorkExamination::Ready(examined) => {
-            match daemon::begin_part(site, work, &examined, &lease).map_err(|error| said(&error))? {
-                Some(outcome) => Some(Stage::Close(outcome)),
+            match daemon::begin_part(site, work, &examined, &lease).map_err(|error| message(&error))? {
+                Some(outcome) => Some(PartStage::Close(outcome)),
                 None => match PartSession::new(site, *examined) {
                     Ok(session) => {
                         let checkpoint = std::fs::read_to_string(session.folder().join(CHECKPOINT));
@@ -380,9 +396,9 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
                         // The last round's average is fetched again: it costs nothing and leads to the end.
                         part.done = if done >= rounds { rounds.saturating_sub(1) } else { done };
                         part.session = Some(session);
-                        Some(Stage::Round)
+                        Some(PartStage::Round)
                     }
-                    Err(error) => Some(Stage::Close(failed(&error))),
+                    Err(error) => Some(PartStage::Close(failed(&error))),
                 },
             }
         }
@@ -390,7 +406,7 @@ fn look(life: &Life, part: &mut Part, job: JobId) -> Result<Option<Stage>, Strin
 }
 
 /// Makes a vector, as a run does.
-fn release(life: &Life, session: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
+fn release(life: &WorkerProcess, session: &mut PartSession, round: u32) -> Result<Outgoing, RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError::refused(error.to_string());
     let Spec::DpSgd(spec) = session.examined().manifest.spec.clone() else {
         return Err(RunError::failed("the simulated sites train"));
@@ -414,10 +430,10 @@ fn release(life: &Life, session: &mut PartSession, round: u32) -> Result<Outgoin
 }
 
 /// Gives the part up after a failed run, as the daemon does.
-fn gives_up(network: &mut Network, error: &RunError) -> Stage {
+fn gives_up(network: &mut SimulatedNetwork, error: &RunError) -> PartStage {
     network.trace.more("gives up");
     network.trace.aside(&error.to_string());
-    Stage::Close(failed(error))
+    PartStage::Close(failed(error))
 }
 
 fn failed(error: &RunError) -> RunOutcome {

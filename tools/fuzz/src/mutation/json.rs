@@ -10,8 +10,8 @@ const DEEP: usize = 100;
 /// Returns the document with one value changed; `None` where it is not JSON.
 pub(super) fn changed(input: &[u8], edit: Edit) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(input).ok()?;
-    let mut left = edit.at as usize % count(&document);
-    visit(&mut document, &mut left, &mut |value| change(value, edit));
+    let mut position = edit.at as usize % count(&document);
+    visit(&mut document, &mut position, &mut |value| change(value, edit));
     let text = serde_json::to_vec(&document).ok()?;
     (text.len() <= LONGEST).then_some(text)
 }
@@ -24,16 +24,16 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Visits the value that has `left` values before it; returns true when it was found.
-fn visit(value: &mut Value, left: &mut usize, found: &mut impl FnMut(&mut Value)) -> bool {
-    if *left == 0 {
-        found(value);
+/// Visits the value that has `remaining` values before it; returns true when it was found.
+fn visit(value: &mut Value, remaining: &mut usize, change: &mut impl FnMut(&mut Value)) -> bool {
+    if *remaining == 0 {
+        change(value);
         return true;
     }
-    *left -= 1;
+    *remaining -= 1;
     match value {
-        Value::Array(items) => items.iter_mut().any(|item| visit(item, left, found)),
-        Value::Object(fields) => fields.values_mut().any(|item| visit(item, left, found)),
+        Value::Array(items) => items.iter_mut().any(|item| visit(item, remaining, change)),
+        Value::Object(fields) => fields.values_mut().any(|item| visit(item, remaining, change)),
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::job::active_learning::Report;
 
-use crate::answer::part::{KAPPA, said_kappa};
+use crate::answer::part::{KAPPA, format_kappa};
 use crate::words;
 
 /// Renders the agreement, and a row for each annotator; empty without answers.
@@ -25,7 +25,7 @@ pub(super) fn render_section(outcome: &Report) -> AnyView {
     let rows = rows.collect_view();
     let kappa = match outcome.agreement {
         Some(kappa) => {
-            view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{said_kappa(kappa)}</p> }
+            view! { <p class="headline-small"><abbr title=KAPPA>"Agreement κ"</abbr>" "{format_kappa(kappa)}</p> }
                 .into_any()
         }
         None => view! { <p class="headline-small">"No question was answered by two people."</p> }.into_any(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use support::client::Client;
-use support::stage::Staged;
+use support::client::TestClient;
+use support::stage::TestResult;
 use undertone_api::member::Role;
 use url::Url;
 
-use super::super::super::{AT_ONCE, Ground, account};
+use super::super::super::{AT_ONCE, LoadedConsortium, account};
 use super::super::probe::sign_in;
 
 /// Accounts of attackers. With 16 streams of each, the members of the crowded organization and all together are over their limits.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The server under attack.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Target {
+pub(in super::super) struct TargetServer {
     pub(super) http: SocketAddr,
     pub(super) grpc: SocketAddr,
     pub(super) consortium: String,
@@ -34,13 +34,13 @@ pub(in super::super) struct Target {
     tokens: Arc<[String]>,
 }
 
-impl Target {
+impl TargetServer {
     /// Makes the attackers' accounts, as auditors of every organization.
     ///
     /// # Errors
     /// When the server does not take them.
-    pub(in super::super) async fn new(ground: &Ground, divisor: usize) -> Staged<Self> {
-        let (stage, stranger) = (&ground.stage, Client::new(ground.address()));
+    pub(in super::super) async fn new(ground: &LoadedConsortium, divisor: usize) -> TestResult<Self> {
+        let (stage, stranger) = (&ground.stage, TestClient::new(ground.address()));
         let base = stage.address();
         let port = Url::parse(&base)?.port().ok_or("the server's address has a port")?;
         let one = |number: usize| {
@@ -74,7 +74,7 @@ impl Target {
     ///
     /// # Errors
     /// When the server does not let one in.
-    pub(in super::super) async fn sign_in(&mut self) -> Staged<()> {
+    pub(in super::super) async fn sign_in(&mut self) -> TestResult<()> {
         let sessions = self.sessions();
         let tokens =
             stream::iter(self.emails.iter()).map(|email| sign_in(&sessions, email, PATIENCE)).buffered(AT_ONCE);

@@ -177,7 +177,7 @@ fn parse(name: &str) -> Option<(u64, i64)> {
 }
 
 /// One attempt of an upload.
-pub struct VectorUpload {
+pub struct ResumableUpload {
     store: Store,
     place: UploadPlace,
     size: u64,
@@ -198,7 +198,7 @@ pub struct VectorUpload {
     most_norm: Option<f64>,
 }
 
-impl VectorUpload {
+impl ResumableUpload {
     /// Continues a vector of `size` bytes after its first `offset`; `None` if fewer bytes are stored.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
-use crate::exchange::upload::{UploadPlace, VectorUpload};
+use crate::exchange::upload::{ResumableUpload, UploadPlace};
 use crate::service::code::from_json;
 use crate::service::entity::{job, round, submission};
 use crate::service::job::series::PlannedSeries;
@@ -71,7 +71,7 @@ pub struct VectorUpload {
     form: VectorForm,
     object: Path,
     place: UploadPlace,
-    upload: VectorUpload,
+    upload: ResumableUpload,
 }
 
 /// The response to an accepted submission.
@@ -130,11 +130,11 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
     // Not in a folder per round: a new folder and its parents would have to be synced.
     let object = Path::from(format!("submissions/{round}-{}-{name}", held.dataset));
     let place = UploadPlace::new(Path::from(format!("uploads/{round}/{}", held.dataset)), &name);
-    let upload = VectorUpload::resume(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
+    let upload = ResumableUpload::resume(&ctx.store, place.clone(), header.size, header.offset, ctx.now()).await;
     let mut upload = upload.map_err(object_error)?;
     if upload.is_none() && stands(ctx, &row, &held, &header.series, header.round, &name).await? {
         // It was accepted before, so its bytes are not needed.
-        upload = Some(VectorUpload::new_complete(&ctx.store, place.clone(), header.size));
+        upload = Some(ResumableUpload::new_complete(&ctx.store, place.clone(), header.size));
     }
     let upload = upload.ok_or_else(|| {
         Error::problem(

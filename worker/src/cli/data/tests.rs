@@ -223,7 +223,7 @@ fn recordings_are_added_and_listed() {
 /// Recognition needs flite; the earlier steps are refused without it.
 #[test]
 fn public_recordings_are_transcribed_once_and_counted() {
-    use crate::clouds::{Cloud, Ear, KEY};
+    use crate::clouds::{Ear, FakeCloud, KEY};
 
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -237,7 +237,7 @@ fn public_recordings_are_transcribed_once_and_counted() {
     // A real server, which recognizes one word in every sound.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let ear: Ear = std::sync::Arc::new(|_: &[u8]| vec![("medicine".to_owned(), 0.1, 0.2)]);
-    let cloud = runtime.block_on(Cloud::start(ear)).unwrap();
+    let cloud = runtime.block_on(FakeCloud::start(ear)).unwrap();
     crate::site::folder::write_durably(&folder.root().join("site.key"), KEY.as_bytes()).unwrap();
     let mut config = crate::fixture::config();
     config.transcription = toml::from_str(&format!(

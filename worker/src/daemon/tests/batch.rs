@@ -251,7 +251,7 @@ async fn private_recordings_report_the_plan_only() {
             );
         }
         let plan = Report::from_plan(&spec()).expect("it has noise");
-        let more = plan.clone().with(undertone_api::job::transcription::TranscriptionOutcome::default());
+        let more = plan.clone().with_outcome(undertone_api::job::transcription::TranscriptionOutcome::default());
         assert!(matches!(exchange.submit_report(AnyReport::Transcription(more)), Err(RunError::Refused(_))));
         let other = Report { words: plan.words + 1, ..plan.clone() };
         assert!(matches!(exchange.submit_report(AnyReport::Transcription(other)), Err(RunError::Refused(_))));

@@ -137,7 +137,7 @@ async fn job_with_an_acknowledged_end_is_refused() {
     let reason = refusal_reason(&place, &server, &sign(&private_manifest()), JOB, OURS).await;
     assert!(reason.contains("over at this site"), "{reason}");
     let state = server.state.lock().expect("no test panicked");
-    let Some(v1::finish_request::RunOutcome::GaveUp(end)) = &state.finished[0].outcome else { panic!("it gave up") };
+    let Some(v1::finish_request::Outcome::GaveUp(end)) = &state.finished[0].outcome else { panic!("it gave up") };
     assert_eq!(end.reason, "no data", "the end is the same as before");
 }
 

@@ -14,7 +14,7 @@ use undertone_api::signed::Manifest;
 
 use super::fault::count_paid;
 use super::{TestSite, batch, fault, honest_manifest, pool, run_blocking, sign};
-use crate::clouds::{Cloud, Ear, KEY};
+use crate::clouds::{Ear, FakeCloud, KEY};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
 use crate::daemon::maintenance::compare_ledgers;
@@ -109,7 +109,7 @@ struct TestPart {
     kind: ReleaseKind,
     server: FakeServer,
     place: TestSite,
-    cloud: Cloud,
+    cloud: FakeCloud,
     copies: PathBuf,
 }
 
@@ -118,7 +118,7 @@ impl TestPart {
         let server = start(false).await;
         let place = TestSite::new(&server, &kind.policy());
         let ear: Ear = Arc::new(|_: &[u8]| vec![("word".to_owned(), 0.0, 0.025)]);
-        let cloud = Cloud::start(ear).await.expect("loopback has a free port");
+        let cloud = FakeCloud::start(ear).await.expect("loopback has a free port");
         let copies = place.dir.path().join("copies");
         std::fs::create_dir(&copies).expect("the folder is writable");
         Self { kind, server, place, cloud, copies }

@@ -118,7 +118,7 @@ impl RoundContribution<'_, '_> {
         for permits in all {
             let candidate = selection.candidate(choice.candidates.len());
             let mut terms = learner.step_terms(steps, self.site.expected_batch());
-            terms.rule = terms.rule.at(choice.candidates[candidate].learning_rate);
+            terms.rule = terms.rule.with_learning_rate(choice.candidates[candidate].learning_rate);
             let mut source = SelectionRun { round: self, clip: clips[candidate], permits: Some(permits) };
             let update = local::take_private_steps(learner.model(), learner.subset(), &terms, &mut source)?;
             local::advance(learner.model(), learner.subset(), update.moved(), &mut model);

@@ -268,7 +268,7 @@ fn outcome_of_public_recordings_is_reported() {
     job.run_process().unwrap();
     let report = job.report().unwrap();
     assert_eq!(report.outcome.as_deref(), Some(&job.outcome()));
-    assert_eq!(report, Report::from_plan(&job.spec()).unwrap().with(job.outcome()));
+    assert_eq!(report, Report::from_plan(&job.spec()).unwrap().with_outcome(job.outcome()));
 }
 
 /// Needs flite; passes without.

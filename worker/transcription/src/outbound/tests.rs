@@ -8,7 +8,7 @@ use undertone_privacy::Event;
 
 use super::{BatchDraft, BatchPermit, OutboundError, SealedSounds, deliver, sounds};
 use crate::provider::line::ProviderLine;
-use crate::provider::loopback::{Cloud, Ear, Fault, KEY};
+use crate::provider::loopback::{CloudFault, Ear, FakeCloud, KEY};
 use crate::provider::settings::ProviderSettings;
 use crate::wav;
 use undertone_worker_site::clearance::{Clearance, DepartureProof, PublicProof, ReleaseGrant};
@@ -37,15 +37,15 @@ fn draft(folder: &Path, recipient: &str, count: u32) -> BatchDraft {
 }
 
 /// A server that answers with the loudness of a sound, as one word.
-async fn cloud_server() -> Cloud {
+async fn cloud_server() -> FakeCloud {
     let ear: Ear = Arc::new(|wav: &[u8]| {
         let level = i16::from_le_bytes([wav[44], wav[45]]);
         vec![(format!("level{level}"), 0.0, 0.025)]
     });
-    Cloud::start(ear).await.unwrap()
+    FakeCloud::start(ear).await.unwrap()
 }
 
-fn line(cloud: &Cloud, more: &str) -> ProviderLine {
+fn line(cloud: &FakeCloud, more: &str) -> ProviderLine {
     let text = format!(
         "name = \"one\"\nprotocol = \"deepgram\"\nurl = \"{}\"\nkey_variable = \"K\"\nrequests_per_minute = 60000\nattempts = 1\n{more}",
         cloud.url()
@@ -82,7 +82,7 @@ async fn interrupted_delivery_resumes_with_same_bits_and_charge() {
     let stop = CancellationToken::new();
     let line = line(&cloud, "concurrency = 1");
     let sealed = Arc::new(draft(&out, line.recipient(), 6).seal(permit()).unwrap());
-    cloud.order([Fault::Status(503), Fault::Status(400)]);
+    cloud.order([CloudFault::Status(503), CloudFault::Status(400)]);
     let first = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((first.answered, first.left), (4, 2));
     drop(sealed);
@@ -153,11 +153,11 @@ async fn unreachable_provider_and_refused_key_end_delivery() {
     let stop = CancellationToken::new();
     let line = line(&cloud, "concurrency = 1");
     let sealed = Arc::new(draft(&folder.path().join("out"), line.recipient(), 30).seal(permit()).unwrap());
-    cloud.order([Fault::Status(503); 10]);
+    cloud.order([CloudFault::Status(503); 10]);
     let unreachable = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();
     assert_eq!((unreachable.answered, unreachable.left, unreachable.problem.is_some()), (0, 30, true));
     assert_eq!(cloud.received().len(), 10);
-    cloud.order([Fault::Status(401)]);
+    cloud.order([CloudFault::Status(401)]);
     assert!(matches!(deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await, Err(OutboundError::Line { .. })));
     stop.cancel();
     let stopped = deliver(&sealed, 0, &line, &stop, &departure(&sealed)).await.unwrap();

@@ -15,8 +15,8 @@ use undertone_proto::vector::{VectorError, VectorForm, write};
 use uuid::Uuid;
 
 use super::{
-    EXPIRY, LONGEST_HELD, MOST_HELD, ROOM_OF_ORGANIZATION, SEGMENT, SPARE_SEGMENTS, UNPACKING, UploadPlace,
-    VectorUpload,
+    EXPIRY, LONGEST_HELD, MOST_HELD, ROOM_OF_ORGANIZATION, ResumableUpload, SEGMENT, SPARE_SEGMENTS, UNPACKING,
+    UploadPlace,
 };
 use crate::exchange::object::{ObjectError, Store, digest};
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
@@ -48,7 +48,7 @@ fn vector() -> (Vec<f32>, Vec<u8>, VectorForm) {
     (numbers, bytes, form)
 }
 
-async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<VectorUpload> {
+async fn attempt(store: &Store, bytes: &[u8], offset: u64, now: OffsetDateTime) -> Option<ResumableUpload> {
     attempt_in(&NONE, store, bytes, offset, now).await
 }
 
@@ -58,9 +58,9 @@ async fn attempt_in(
     bytes: &[u8],
     offset: u64,
     now: OffsetDateTime,
-) -> Option<VectorUpload> {
+) -> Option<ResumableUpload> {
     let place = UploadPlace::new(folder(), &digest(bytes));
-    VectorUpload::resume_in(left, store, place, bytes.len() as u64, offset, now).await.unwrap()
+    ResumableUpload::resume_in(left, store, place, bytes.len() as u64, offset, now).await.unwrap()
 }
 
 async fn received(store: &Store, bytes: &[u8], now: OffsetDateTime) -> u64 {
@@ -346,7 +346,7 @@ async fn vector_unlike_its_announcement_is_deleted() {
     let announced = digest(&bytes);
     bytes[SEGMENT + 5] ^= 1;
     let place = UploadPlace::new(folder(), &announced);
-    let mut upload = VectorUpload::resume(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
+    let mut upload = ResumableUpload::resume(&store, place, bytes.len() as u64, 0, NOW).await.unwrap().unwrap();
     upload.write(&bytes).await.unwrap();
     assert!(matches!(upload.finish(&turns(8), form, &Path::from("to")).await, Err(ObjectError::Digest)));
     assert_eq!(objects(&store).await, 0, "neither the vector nor its segments");

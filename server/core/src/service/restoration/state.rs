@@ -24,12 +24,12 @@ impl WorkerStates {
     /// When the database fails.
     pub async fn load(connection: &impl ConnectionTrait, rows: &[worker::Model]) -> Result<Self, Error> {
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-        let rows = write_off::Entity::find()
+        let written_off = write_off::Entity::find()
             .filter(write_off::Column::WorkerId.is_in(ids.iter().copied()))
             .filter(write_off::Column::ReturnedAt.is_null());
-        let rows = rows.all(connection).await?.into_iter();
+        let written_off = written_off.all(connection).await?.into_iter();
         let mut states = Self {
-            write_offs: rows
+            write_offs: written_off
                 .map(|row| (row.worker_id, WriteOff { at: row.written_off_at, reason: row.reason }))
                 .collect(),
             ..Self::default()

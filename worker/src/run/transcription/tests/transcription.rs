@@ -19,7 +19,7 @@ use undertone_api::job::{Report as AnyReport, Spec as AnySpec};
 use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::sound::{loud_samples, samples};
-use crate::clouds::{Cloud, Ear, Fault, KEY};
+use crate::clouds::{CloudFault, Ear, FakeCloud, KEY};
 use crate::config::transcription::TranscriptionSettings;
 use crate::fixture::{self, ORGANIZATION, OURS, WORKER, local};
 use crate::run::fake::{CrashPoint, FakeServer};
@@ -41,8 +41,8 @@ const SITE: usize = 1;
 pub(super) struct TestTranscription {
     server: FakeServer,
     runtime: tokio::runtime::Runtime,
-    recognizer: Cloud,
-    providers: Vec<Cloud>,
+    recognizer: FakeCloud,
+    providers: Vec<FakeCloud>,
     spec: Spec,
     /// A Python with PocketSphinx, if that is the site's recognizer and espeak-ng speaks.
     aligner: Option<PathBuf>,
@@ -114,7 +114,7 @@ impl TestTranscription {
             let samples = loud_samples(file);
             vec![(format!("w{samples}"), 0.0, samples as f64 / 16_000.0)]
         });
-        let start = |ear: &Ear| runtime.block_on(Cloud::start(Arc::clone(ear))).unwrap();
+        let start = |ear: &Ear| runtime.block_on(FakeCloud::start(Arc::clone(ear))).unwrap();
         let recognizer = start(&first);
         let providers = vec![start(&cloud), start(&cloud)];
         let mut spec = spec();
@@ -166,7 +166,7 @@ impl TestTranscription {
 
     /// Returns the site's configuration of transcription.
     fn settings(&self) -> String {
-        let provider = |name: &str, protocol: &str, cloud: &Cloud| {
+        let provider = |name: &str, protocol: &str, cloud: &FakeCloud| {
             format!(
                 "[[providers]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nurl = \"{}\"\nkey_variable = \"K\"\n\
                  requests_per_minute = 60000\nconcurrency = 1\nattempts = 1\n",
@@ -263,7 +263,7 @@ impl TestTranscription {
 
     /// Makes a provider reject the site's key.
     pub(super) fn reject_key(&self, provider: usize) {
-        self.providers[provider].order(std::iter::repeat_n(Fault::Status(401), 10_000));
+        self.providers[provider].order(std::iter::repeat_n(CloudFault::Status(401), 10_000));
     }
 
     /// Adds words that must not leave to the site's list.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FIRST, LONGEST, LineError, ProviderLine, backoff, retry_after};
 use crate::outbound::OutgoingSound;
-use crate::provider::loopback::{Cloud, Ear, Fault, KEY};
+use crate::provider::loopback::{CloudFault, Ear, FakeCloud, KEY};
 use crate::provider::settings::ProviderSettings;
 use crate::recognize::SpeechRecognizer as _;
 use crate::recognize::pocketsphinx::PocketSphinx;
@@ -24,15 +24,15 @@ use undertone_worker_speech::synthesize::synthesize_text;
 const PROTOCOLS: [&str; 3] = ["openai", "google", "deepgram"];
 
 /// A server that recognizes one word in any sound that is not silent.
-async fn cloud() -> Cloud {
+async fn cloud() -> FakeCloud {
     let ear: Ear = Arc::new(|wav: &[u8]| {
         let silent = wav[44..].iter().all(|byte| *byte == 0);
         if silent { Vec::new() } else { vec![("forward".to_owned(), 0.125, 0.5)] }
     });
-    Cloud::start(ear).await.unwrap()
+    FakeCloud::start(ear).await.unwrap()
 }
 
-fn line(cloud: &Cloud, protocol: &str, more: &str) -> ProviderLine {
+fn line(cloud: &FakeCloud, protocol: &str, more: &str) -> ProviderLine {
     let text = format!(
         "name = \"one\"\nprotocol = \"{protocol}\"\nurl = \"{}\"\nkey_variable = \"SPEECH_KEY\"\nrequests_per_minute = 60000\n{more}",
         cloud.url()
@@ -102,7 +102,13 @@ async fn requests_differ_in_their_sound_only() {
 #[tokio::test]
 async fn transient_failures_are_retried_with_the_same_bits() {
     let cloud = cloud().await;
-    let faults = [Fault::Status(500), Fault::Later(429, 0), Fault::HangUp, Fault::Status(503), Fault::Status(408)];
+    let faults = [
+        CloudFault::Status(500),
+        CloudFault::Later(429, 0),
+        CloudFault::HangUp,
+        CloudFault::Status(503),
+        CloudFault::Status(408),
+    ];
     cloud.order(faults);
     assert!(transcribe_text(&line(&cloud, "deepgram", "")).await.is_ok());
     let received = cloud.received();
@@ -112,12 +118,12 @@ async fn transient_failures_are_retried_with_the_same_bits() {
 #[tokio::test]
 async fn final_failures_are_not_retried_and_repeat_no_words() {
     for (fault, told) in [
-        (Fault::Status(400), "refuses the request (status 400)"),
-        (Fault::Status(413), "refuses the request (status 413)"),
-        (Fault::Elsewhere, "refuses the request (status 302)"),
-        (Fault::Status(401), "refuses the key"),
-        (Fault::Status(403), "refuses the key"),
-        (Fault::Nonsense, "does not have the form"),
+        (CloudFault::Status(400), "refuses the request (status 400)"),
+        (CloudFault::Status(413), "refuses the request (status 413)"),
+        (CloudFault::Elsewhere, "refuses the request (status 302)"),
+        (CloudFault::Status(401), "refuses the key"),
+        (CloudFault::Status(403), "refuses the key"),
+        (CloudFault::Nonsense, "does not have the form"),
     ] {
         let cloud = cloud().await;
         cloud.order([fault]);
@@ -137,7 +143,7 @@ async fn implausible_answer_is_refused() {
         for protocol in PROTOCOLS {
             let words_of_answer = vec![(word(length), 0.25, 0.5); words];
             let ear: Ear = Arc::new(move |_: &[u8]| words_of_answer.clone());
-            let cloud = Cloud::start(ear).await.unwrap();
+            let cloud = FakeCloud::start(ear).await.unwrap();
             let recognition =
                 line(&cloud, protocol, "").transcribe(&sound(0.25), &CancellationToken::new()).await.unwrap();
             match recognition {
@@ -163,7 +169,7 @@ async fn wrong_key_is_reported() {
 #[tokio::test]
 async fn attempts_are_bounded() {
     let cloud = cloud().await;
-    cloud.order([Fault::Status(503); 3]);
+    cloud.order([CloudFault::Status(503); 3]);
     let error = transcribe_text(&line(&cloud, "google", "attempts = 3")).await.unwrap_err();
     assert!(matches!(&error, LineError::Exhausted { attempts: 3, last } if matches!(**last, LineError::Busy(503))));
     assert_eq!(cloud.received().len(), 3);
@@ -172,7 +178,7 @@ async fn attempts_are_bounded() {
 #[tokio::test]
 async fn retry_after_delays_every_request() {
     let cloud = cloud().await;
-    cloud.order([Fault::Later(429, 90)]);
+    cloud.order([CloudFault::Later(429, 90)]);
     let line = line(&cloud, "deepgram", "attempts = 1");
     assert!(transcribe_text(&line).await.is_err());
     let now = Instant::now();
@@ -183,7 +189,7 @@ async fn retry_after_delays_every_request() {
 async fn retry_after_is_capped_at_ten_minutes() {
     for (asks, waits) in [(600, 600), (601, 600), (1_000_000, 600)] {
         let cloud = cloud().await;
-        cloud.order([Fault::Later(429, asks)]);
+        cloud.order([CloudFault::Later(429, asks)]);
         let line = line(&cloud, "deepgram", "attempts = 1");
         assert!(transcribe_text(&line).await.is_err());
         let now = Instant::now();
@@ -223,7 +229,7 @@ async fn concurrent_requests_reach_their_limit() {
         barrier.wait();
         Vec::new()
     });
-    let cloud = Cloud::start(ear).await.unwrap();
+    let cloud = FakeCloud::start(ear).await.unwrap();
     let line = line(&cloud, "deepgram", "concurrency = 3");
     let all = (0..12).map(|_| transcribe_text(&line));
     assert!(futures::future::join_all(all).await.iter().all(Result::is_ok));
@@ -260,7 +266,7 @@ async fn real_recognizer_transcribes_over_each_protocol() {
         let recognition = runtime.block_on(recognizer.transcribe(&wav::read(file).unwrap())).unwrap();
         recognition.words.into_iter().map(|word| (word.text, word.start, word.end)).collect()
     });
-    let cloud = Cloud::start(ear).await.unwrap();
+    let cloud = FakeCloud::start(ear).await.unwrap();
     let sound = OutgoingSound::in_test(wav::write(&sentence));
     for protocol in PROTOCOLS {
         let recognition =

@@ -7,12 +7,12 @@ use serde_json::Value;
 use undertone_api::job::transcription::TranscriptionOutcome;
 
 use super::{SITE, TestTranscription};
-use crate::clouds::Cloud;
+use crate::clouds::FakeCloud;
 
 impl TestTranscription {
     /// Returns the sounds that each provider received, in order of arrival.
     pub(in crate::run::transcription::tests) fn provider_sounds(&self) -> Vec<Vec<Vec<u8>>> {
-        let sounds = |cloud: &Cloud| cloud.received().into_iter().map(|request| request.wav).collect();
+        let sounds = |cloud: &FakeCloud| cloud.received().into_iter().map(|request| request.wav).collect();
         self.providers.iter().map(sounds).collect()
     }
 

@@ -33,16 +33,16 @@ on_both! {
         world.set_budget(&world.sites[1], 9.0).await.unwrap();
         let site = &world.sites[1];
         let account = world.account(1).await;
-        let accounts = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
-        let [account] = &accounts[..] else { panic!("one account") };
-        let kinds: Vec<_> = account.points.iter().map(|point| point.kind).collect();
+        let histories = history(&app.ctx, &site.steward, site.dataset).await.unwrap();
+        let [history_of_site] = &histories[..] else { panic!("one account") };
+        let kinds: Vec<_> = history_of_site.points.iter().map(|point| point.kind).collect();
         let (reserve, commit, settle) = (EntryKind::Reserve, EntryKind::Commit, EntryKind::Settle);
         assert_eq!(kinds, [None, Some(reserve), Some(commit), Some(settle), None]);
-        let last = account.points.last().unwrap();
+        let last = history_of_site.points.last().unwrap();
         assert_eq!((last.spent, last.committed, last.limit), (account.spent, account.committed, 9.0));
-        assert_eq!(account.points[0].limit, 8.0);
-        assert!(account.points[1].committed > account.points[3].committed, "what never left came back");
-        let [job] = &account.jobs[..] else { panic!("one job") };
+        assert_eq!(history_of_site.points[0].limit, 8.0);
+        assert!(history_of_site.points[1].committed > history_of_site.points[3].committed, "what never left came back");
+        let [job] = &history_of_site.jobs[..] else { panic!("one job") };
         assert_eq!((job.releases, job.reserved), (1, 0.0));
         assert!((job.spent - account.spent_fraction).abs() < 1e-9, "{} {}", job.spent, account.spent_fraction);
     }

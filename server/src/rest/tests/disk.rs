@@ -1,5 +1,6 @@
 //! A full disk: a real file system of a few mebibytes.
 
+#[expect(unreachable_pub, reason = "the same file is a module of the library of the end-to-end tests")]
 #[path = "../../../../tests/support/small_disk.rs"]
 mod small_disk;
 

@@ -9,7 +9,7 @@ use undertone_server::terminal::verify;
 use undertone_server::{backup, build, doctor, stop_on_signal, telemetry, terminal};
 use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::service::{restoration, setup};
-use undertone_server_core::{Config, Ctx, config};
+use undertone_server_core::{Config, config};
 
 /// The exit status of a verification with findings; 1 means that the command failed.
 const UNSOUND: u8 = 2;

@@ -52,7 +52,8 @@ pub(crate) struct FakeServer {
 impl FakeServer {
     /// Makes a server over a folder with the data of the sites.
     pub(crate) fn new(folder: tempfile::TempDir, datasets: HashMap<DatasetId, PathBuf>) -> Self {
-        let state = FakeState { datasets, ..FakeState::default() };
+        let mut state = FakeState::default();
+        state.datasets = datasets;
         Self { folder, state: Mutex::new(state), changed: Condvar::new() }
     }
 

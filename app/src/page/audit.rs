@@ -204,7 +204,7 @@ mod tests {
         let text = describe_attack(&attack);
         assert!(text.starts_with("Loss threshold: AUC 0.51; 2"), "{text}");
         assert!(
-            describe_attack(&MembershipAttack { members: 0, ..attack }).contains("found"),
+            describe_attack(&MembershipAttack { members: 0, ..attack }).contains("detected"),
             "nothing is divided by nobody"
         );
     }

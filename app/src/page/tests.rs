@@ -300,7 +300,7 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
         " decides: its budget admits ",
         "passes over the data",
         "% of the budget: ",
-        " is the least.",
+        "; the least noise for the requested rounds is z ",
     ];
     for text in texts {
         assert!(page.contains(text), "{text}");

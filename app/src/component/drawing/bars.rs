@@ -171,7 +171,7 @@ mod tests {
         let drawing = bars(true).draw();
         assert_eq!(drawing.picture.matches("class=\"bar\"").count(), 2, "{}", drawing.picture);
         assert!(!drawing.picture.contains("height=\"0\""), "{}", drawing.picture);
-        assert!(drawing.sentence.contains("300 of 301 queries lie at occurrences 4 to 7"), "{}", drawing.sentence);
+        assert!(drawing.sentence.contains("300 of 301 queries have occurrences 4 to 7"), "{}", drawing.sentence);
         assert!(drawing.picture.contains("k 5"));
     }
 

@@ -205,7 +205,7 @@ mod tests {
         assert!(drawing.picture.contains("d=\"M96 61V134.5M100 61"), "{}", drawing.picture);
         assert!(drawing.picture.contains("class=\"hatching\""), "{}", drawing.picture);
         assert!(drawing.picture.contains("limit 8.00") && drawing.picture.contains("left 5.00"), "{}", drawing.picture);
-        assert!(drawing.sentence.contains("3.00 reserved and 5.00 left"), "{}", drawing.sentence);
+        assert!(drawing.sentence.contains("3.00 is reserved and 5.00 is left"), "{}", drawing.sentence);
         assert_eq!(drawing.table.rows.len(), 3);
         assert!(!drawing.picture.contains("NaN") && !drawing.picture.contains("url("));
     }

@@ -152,13 +152,13 @@ fn plan_cost_is_displayed() {
         "Fits every budget.",
         "Public: it is the lead, and contributes no questions.",
         "About 10,000 of 100,000 rows are kept",
-        "a tenth of the account’s: k 16 is the least",
+        "a tenth of the account’s: the least k at this β and ε is 16;",
         "such pools more",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
     let narrow = render_cost(&plan(|plan| (plan.parts[1].rate, plan.parts[1].shown) = (0.6, Shown::Set)), 2.0, 1e-6);
-    assert!(narrow.contains("none: needs ε 0.9163 or more"), "counts cannot be shown at this rate: {narrow}");
+    assert!(narrow.contains("none; needs ε 0.9163 or more"), "counts cannot be shown at this rate: {narrow}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn invalid_fields_are_named_by_path() {
 fn refused_plan_links_to_fitting_plans() {
     let dear = plan(|plan| plan.parts[1].threshold = 3);
     let page = render_cost(&dear, 2.0, 1e-6);
-    assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
+    assert!(page.contains("Over the limit.") && page.contains("It exceeds the remaining budget."), "{page}");
     let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(links.len() >= 2, "a threshold and a rate: {page}");
     for link in links {
@@ -193,7 +193,8 @@ fn refused_plan_links_to_fitting_plans() {
 #[test]
 fn displayed_least_threshold_is_the_least() {
     let page = render_cost(&plan(|plan| plan.parts[1].rate = 0.2), 2.0, 1e-6);
-    let k: u32 = page.split("account’s: k ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+    let rest = page.split("the least k at this β and ε is ").nth(1).unwrap();
+    let k: u32 = rest.split(';').next().unwrap().parse().unwrap();
     let delta = |k: u32| {
         let spec = spec(|plan| (plan.parts[1].rate, plan.parts[1].threshold) = (0.2, k));
         let charge = spec.cost(&datasets()[1]).unwrap();
@@ -212,11 +213,11 @@ fn consent_describes_the_release() {
     let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
     for words in [
         "One list of texts leaves your log, once: each text once, without its count.",
-        "Of each user at most 3 different texts enter, each counted once.",
-        "kept with a chance of 0.05",
-        "only a text that at least 60 kept rows have is in the list",
-        "leaves word for word, even if it names somebody",
-        "1 release is paid.",
+        "At most 3 different texts of each user enter, each counted once.",
+        "keeps each row with probability 0.05",
+        "only a text with at least 60 kept rows is in the list",
+        "leaves word for word, even if it names a person",
+        "1 release is charged.",
     ] {
         assert!(consent.contains(words), "{words:?} is not in {consent}");
     }

@@ -167,7 +167,7 @@ async fn first_plan_explains_the_missing_words() {
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "The word list is empty",
-        "those of a list of 200 words",
+        "for a list of 200 words",
         "200 words as planned; the list is empty",
         "Fits the budget.",
         "Dummies of a word at one recognizer",
@@ -237,7 +237,7 @@ fn plan_cost_and_estimate_are_displayed() {
     let by_server = render_cost(&plan(|plan| "url".clone_into(&mut plan.voice)), 10.0, 1e-4);
     assert!(by_server.contains("at the speed of the site’s server"), "{by_server}");
     let cloned = render_cost(&plan(|plan| "cloned".clone_into(&mut plan.voice)), 10.0, 1e-4);
-    assert!(cloned.contains("none: voices leave as they are") && !cloned.contains("own processor"), "{cloned}");
+    assert!(cloned.contains("none: voices leave unchanged") && !cloned.contains("own processor"), "{cloned}");
     let none = Owner::new().with(|| cost::render_cost(&planned, &datasets(), &[], CONSORTIUM));
     assert!(none.contains("has not set a budget for counts of pieces"), "{none}");
 }
@@ -257,7 +257,7 @@ fn invalid_fields_are_named_by_path() {
 #[test]
 fn refused_plan_links_to_fitting_plans() {
     let page = render_cost(&plan(|plan| plan.epsilon = 4.0), 1.0, 1e-3);
-    assert!(page.contains("Over the limit.") && page.contains("It does not fit"), "{page}");
+    assert!(page.contains("Over the limit.") && page.contains("It exceeds the remaining budget."), "{page}");
     let links: Vec<_> = page.split("<a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(!links.is_empty(), "{page}");
     for link in links {
@@ -280,24 +280,24 @@ fn consent_describes_protection_and_its_limits() {
     let consent = describe_consent(&spec, ward.id, spec.cost(ward).as_ref()).join(" ");
     for part in [
         "for one and two: companies outside this consortium",
-        "from a reader who has these counts and nothing else: up to 6 counts more or less in all your recordings together, that is, one spoken word",
+        "from a reader of these counts only: up to 6 counts more or less in all your recordings together, that is, one spoken word",
         "which hear them in clear speech",
-        "Not covered by any ε: what the sound of a piece, or the words around",
-        "Nothing is promised about a whole recording, or about a person",
-        "You pay for each separately.",
+        "Not covered by any ε: information in the sound of a piece, or in the words around",
+        "There is no guarantee for a whole recording, or for a person",
+        "You are charged for each separately.",
         "2 together ε 1.49",
-        "tells nothing of you",
+        "reveals nothing of your recordings",
         "stays at your site",
-        "1 release is paid",
-        "one that knew recordings changed in the same way 76 %",
-        "one who knew it told them from pieces of seven readers in 92 to 98 of 100 cases",
+        "1 release is charged",
+        "an attack that knew recordings converted in the same way 76 %",
+        "an attack that knew the engine distinguished them from pieces of seven readers in 92 to 98 of 100 cases",
     ] {
         assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
     let double = self::spec(|plan| plan.distance = 12);
     let consent = describe_consent(&double, ward.id, double.cost(ward).as_ref()).join(" ");
     assert!(
-        consent.contains("up to 12 counts more or less") && consent.contains("so up to 2 spoken words"),
+        consent.contains("up to 12 counts more or less") && consent.contains("that is, up to 2 spoken words"),
         "{consent}"
     );
     assert!(!consent.contains("imitation"), "one voice imitates nobody: {consent}");
@@ -306,21 +306,21 @@ fn consent_describes_protection_and_its_limits() {
         plan.detail = 8;
     });
     assert_eq!(vocoder.voice, OutputVoice::Vocoder { detail: 8 });
-    assert!(list_facts(&vocoder).contains(&("One voice", "vocoder of 8 coefficients".to_owned())));
+    assert!(list_facts(&vocoder).contains(&("Voice conversion", "vocoder of 8 coefficients".to_owned())));
     let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
     assert!(
-        consent.contains("in one voice") && consent.contains("named 15 to 19 %") && !consent.contains("McAdams"),
+        consent.contains("in one voice") && consent.contains("identified 15 to 19 %") && !consent.contains("McAdams"),
         "{consent}"
     );
     let cloned = self::spec(use_own_voices);
     let consent = describe_consent(&cloned, ward.id, cloned.cost(ward).as_ref()).join(" ");
     for part in [
         "in the recorded voices, mixed with dummies in imitations of these voices",
-        "the recognizers can tell who speaks",
-        "Sentences that nobody said leave in imitations of these voices",
-        "only if everybody who is heard has agreed to both",
+        "the recognizers can identify the speakers",
+        "Made-up sentences leave in imitations of these voices",
+        "only if every recorded person has agreed to both",
         "`voices_may_leave`",
-        "How well imitations pass depends on your site’s program",
+        "The quality of the imitations depends on your site’s program",
     ] {
         assert!(consent.contains(part), "{part:?} is not in {consent}");
     }
@@ -338,17 +338,20 @@ fn facts_name_recognizers_and_vocabulary() {
     );
     assert_eq!(fact("Recognizers"), "one (OpenAI-compatible) and two (OpenAI-compatible)");
     assert_eq!(fact("Vocabulary"), "a public list of 3 words (en): diabetes, insulin and surgery");
-    assert!(fact("Noise").starts_with("59.0 dummies of each word"), "{}", fact("Noise"));
-    assert_eq!(fact("One voice"), "McAdams coefficient, α 0.8");
+    assert!(fact("Noise").starts_with("on average 59.0 dummies of each word"), "{}", fact("Noise"));
+    assert_eq!(fact("Voice conversion"), "McAdams coefficient, α 0.8");
     let from_data = Spec {
         vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
         voice: OutputVoice::Url,
         ..spec(|_| ())
     };
     let facts = list_facts(&from_data);
-    assert!(facts.iter().any(|(_, said)| said.contains("tells what was said")), "{facts:?}");
+    assert!(facts.iter().any(|(_, said)| said.contains("reveals what was said")), "{facts:?}");
     let cloned = list_facts(&self::spec(self::use_own_voices));
-    assert!(cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can tell who speaks")), "{cloned:?}");
+    assert!(
+        cloned.iter().any(|(term, said)| *term == "Voices" && said.contains("can identify the speakers")),
+        "{cloned:?}"
+    );
 }
 
 #[test]
@@ -356,7 +359,7 @@ fn private_recordings_result_has_only_promises() {
     let spec = spec(|_| ());
     let page = render_result(&spec, &Report::from_plan(&spec).unwrap());
     assert!(page.contains("1.49") && page.contains("one recognizer, as charged"), "{page}");
-    assert!(page.contains("in the report that the site keeps") && page.contains("transcripts/"), "{page}");
+    assert!(page.contains("in the site’s report beside the transcripts") && page.contains("transcripts/"), "{page}");
     assert!(!page.contains("Word error rate") && !page.contains("Attacks"), "{page}");
 }
 

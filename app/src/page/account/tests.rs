@@ -60,7 +60,7 @@ async fn second_factor_sign_in_passes_the_code_page() {
 #[tokio::test]
 async fn sessions_are_listed_and_others_can_be_ended() {
     let page = render(path::SECURITY, true, "").await.body;
-    for said in ["Firefox on Linux", "192.0.2.0/24", "this one", "Safari on iOS", "Sign out everywhere else"] {
+    for said in ["Firefox on Linux", "192.0.2.0/24", "● current", "Safari on iOS", "Sign out everywhere else"] {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert_eq!(page.matches("action=\"/ui/end-session\"").count(), 1, "this one ends by signing out");

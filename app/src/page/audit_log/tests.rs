@@ -21,7 +21,7 @@ async fn filter_applies_to_page_and_file() {
 #[tokio::test]
 async fn chain_is_checked_on_request() {
     let page = render(&format!("/c/{CONSORTIUM}/organizations/{OWN}/audit-log?check=1"), true, "").await.body;
-    assert!(page.contains("The chain of all 3 entries holds"), "{page}");
+    assert!(page.contains("The chain of all 3 entries is valid"), "{page}");
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn verifying_site_is_approved_by_signature_only() {
         let none = page(Some(&site(ApprovalRule::Steward, Vec::new())));
-        assert!(none.contains("no approval key") && !none.contains("/ui/approve"), "{none}");
+        assert!(none.contains("no pinned approval key") && !none.contains("/ui/approve"), "{none}");
         assert!(none.contains("passkey.js"), "a passkey may be pinned while the page is looked at: {none}");
         let file = page(Some(&site(ApprovalRule::Steward, vec![key_file()])));
         assert!(file.contains("steward-key sign") && file.contains("name=\"signature\""), "{file}");

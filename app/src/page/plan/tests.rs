@@ -22,7 +22,7 @@ async fn draft_opens_with_its_values_and_links_back() {
     let draft = render_page(&path::draft(CONSORTIUM, COMPLETE)).await;
     assert!(draft.contains(&format!("href=\"{}\"", path::reopen(CONSORTIUM, COMPLETE))), "{draft}");
     let planner = render_page(&path::reopen(CONSORTIUM, COMPLETE)).await;
-    assert!(planner.contains("The draft Dysarthric speech, third try"), "{planner}");
+    assert!(planner.contains("Draft Dysarthric speech, third try"), "{planner}");
     assert!(planner.contains("name=\"plan[title]\"") && planner.contains("value=\"Dysarthric speech, third try\""));
     for field in [format!("name=\"draft\" value=\"{COMPLETE}\""), "name=\"version\" value=\"3\"".to_owned()] {
         assert!(planner.contains(&format!("form=\"plan-dp-sgd\" {field}")), "{field} is missing: {planner}");

@@ -158,7 +158,7 @@ fn build_channel(server: &ServerEndpoint, trust: Option<&Arc<CertificateTrust>>)
     let endpoint = build_endpoint(server)?;
     let endpoint = match trust {
         Some(trust) => {
-            let verifier = pin::PinVerifier::new(Arc::clone(trust));
+            let verifier = pin::PinVerifier::for_trust(Arc::clone(trust));
             endpoint.tls_config_with_verifier(ClientTlsConfig::new(), verifier).map_err(address)?
         }
         None => endpoint,

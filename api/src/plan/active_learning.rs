@@ -41,7 +41,7 @@ impl RoundedKind for Spec {
         for gate in theirs.filter_map(|party| party.gate.as_mut()) {
             match knob {
                 PlanParameter::SamplingRate => {
-                    gate.sampling_rate = SamplingRate::new(value).unwrap_or(gate.sampling_rate)
+                    gate.sampling_rate = SamplingRate::new(value).unwrap_or(gate.sampling_rate);
                 }
                 PlanParameter::Threshold => gate.threshold = NonZeroU32::new(value as u32).unwrap_or(gate.threshold),
                 PlanParameter::Epsilon => gate.epsilon = Epsilon::new(value).unwrap_or(gate.epsilon),

@@ -22,6 +22,7 @@ mod open;
 pub mod outbound;
 pub mod service;
 #[cfg(any(test, feature = "testing"))]
+#[expect(clippy::missing_panics_doc, clippy::new_without_default, reason = "a fixture fails by panicking")]
 pub mod testing;
 pub mod tls;
 pub mod verify;

@@ -181,6 +181,9 @@ fn check_tables(applied: &[String]) -> Result<(), StartError> {
 
 /// Creates the data folder, and in it the folder of objects if they are stored locally. A new folder is accessible to
 /// its owner only, because it contains the tables and the keys.
+///
+/// # Errors
+/// [`StartError::File`] when it cannot be made.
 pub fn data_folder(config: &Config) -> Result<(), StartError> {
     let objects = config.data_dir.join("objects");
     let folder = if config.store.url.is_some() { &config.data_dir } else { &objects };

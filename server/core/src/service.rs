@@ -64,5 +64,10 @@ pub mod version;
 pub mod witness;
 pub mod worker;
 #[cfg(any(test, feature = "testing"))]
-#[allow(missing_docs, reason = "fields and steps of the fixture are named by what they are")]
+#[expect(
+    missing_docs,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    reason = "a fixture fails by panicking, and its fields and steps are named by what they are"
+)]
 pub mod world;

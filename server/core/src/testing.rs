@@ -101,7 +101,9 @@ pub async fn open_for_tests(config: Config, clock: &ManualClock, seed: u64) -> R
     let _ = rustls::crypto::ring::default_provider().install_default();
     data_folder(&config)?;
     let tls = ServedCertificate::begin(&config, clock.clock().now())?;
-    let addresses = Addresses { http: "http://127.0.0.1:8080".to_owned(), grpc: "http://127.0.0.1:8081".to_owned() };
+    let address = |public: &Option<String>, default: &str| public.clone().unwrap_or_else(|| default.to_owned());
+    let http = address(&config.public_url, "http://127.0.0.1:8080");
+    let addresses = Addresses { http, grpc: address(&config.public_grpc, "http://127.0.0.1:8081") };
     open(config, clock.clock(), Random::seeded(seed), tls, addresses).await
 }
 

@@ -124,7 +124,7 @@ pub(super) fn hold(
         (0, Some(_)) => return Err("nothing changed: this site holds the job already, or its part has ended".into()),
         (0, None) => return Err("this site does not hold the job: `undertone-worker jobs` lists the held jobs".into()),
         (_, Some(_)) => {
-            writeln!(out, "Held: this site stops its part of the job until `undertone-worker release {job}`.")?
+            writeln!(out, "Held: this site stops its part of the job until `undertone-worker release {job}`.")?;
         }
         (_, None) => writeln!(out, "Released: the job continues here when the server offers it again.")?,
     }

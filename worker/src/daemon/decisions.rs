@@ -319,7 +319,7 @@ pub(super) async fn send_decisions_now(site: &Site) {
             Err(error) if error.is_transient() => return,
             // The job is over or never existed: no party waits for the answer.
             Err(error) => {
-                tracing::warn!(job.id = %decided.decision.job, error = %error, "the server rejects a decision")
+                tracing::warn!(job.id = %decided.decision.job, error = %error, "the server rejects a decision");
             }
         }
         if let Err(error) = acknowledge(site, &decided) {

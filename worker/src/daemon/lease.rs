@@ -130,7 +130,7 @@ impl Lease {
                 // A later lease arrived in between.
                 Some(Err(_)) if self.token() != token => {}
                 Some(Err(error)) if error.code() == Some(Code::LeaseLost) => {
-                    self.close(LeaseEnd::Lost(error.to_string()))
+                    self.close(LeaseEnd::Lost(error.to_string()));
                 }
                 Some(Err(error)) => {
                     tracing::warn!(error = %error, "cannot renew a lease");

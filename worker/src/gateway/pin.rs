@@ -34,7 +34,7 @@ impl AnyCertificate {
 
 impl PinVerifier {
     /// Returns the verifier for these certificates.
-    pub(super) fn new(trust: Arc<CertificateTrust>) -> Arc<dyn ServerCertVerifier> {
+    pub(super) fn for_trust(trust: Arc<CertificateTrust>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { trust: Some(trust), algorithms: ring::default_provider().signature_verification_algorithms })
     }
 }

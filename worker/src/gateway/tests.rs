@@ -91,9 +91,9 @@ async fn server_with_a_copied_certificate_is_rejected() {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let signer = provider.key_provider.load_private_key(key).expect("a key");
     let copy = rustls::sign::CertifiedKey::new(chain, signer);
-    let verifier = super::pin::PinVerifier::new(super::trust::CertificateTrust::with_certificate(super::fingerprint(
-        observed.cert.der(),
-    )));
+    let verifier = super::pin::PinVerifier::for_trust(super::trust::CertificateTrust::with_certificate(
+        super::fingerprint(observed.cert.der()),
+    ));
     let client = rustls::ClientConfig::builder_with_provider(std::sync::Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .expect("the provider has them")

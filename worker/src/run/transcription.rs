@@ -145,12 +145,11 @@ fn transcribe(spec: &Spec, work: &Path, exchange: &mut dyn Outbound) -> Result<T
     if !earlier.as_ref().is_some_and(is_answered) && !plan.sends_only(&catalog.candidates()) {
         return Err(TranscriptionError::NewSensitiveWord.into());
     }
-    let sealed = match earlier {
-        Some(sealed) => sealed,
-        None => {
-            let inputs = BatchInputs { recordings: &recordings, catalog: &catalog, plan: &plan, tools: &tools, work };
-            batch::make(&inputs, &mut stages, exchange)?
-        }
+    let sealed = if let Some(sealed) = earlier {
+        sealed
+    } else {
+        let inputs = BatchInputs { recordings: &recordings, catalog: &catalog, plan: &plan, tools: &tools, work };
+        batch::make(&inputs, &mut stages, exchange)?
     };
     let problems = stages.time("recognizers", || batch::deliver(&sealed, &tools.lines, exchange))?;
     let job = exchange.manifest().job;

@@ -81,6 +81,9 @@ impl Passwords {
     }
 
     /// Blocks all hashing until the returned permit is dropped.
+    ///
+    /// # Panics
+    /// When the semaphore is closed, which no code does.
     #[cfg(any(test, feature = "testing"))]
     pub async fn busy(&self) -> tokio::sync::OwnedSemaphorePermit {
         let all = Arc::clone(&self.permits).acquire_many_owned(AT_A_TIME as u32).await;

@@ -105,6 +105,9 @@ impl Webhook {
 }
 
 /// Returns the value of `webhook-signature`.
+///
+/// # Errors
+/// When the secret cannot be used as a key.
 pub fn sign(secret: &str, id: &str, timestamp: &str, body: &str) -> Result<String, OutboundError> {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| OutboundError::Unusable("webhook.secret"))?;

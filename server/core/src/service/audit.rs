@@ -61,6 +61,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
     let planned: Vec<PlannedSeries> = from_json(&row.series)?;
     Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))

@@ -182,6 +182,9 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
 }
 
 /// Returns the number of entries of one kind.
+///
+/// # Panics
+/// When the database fails, or a permit is missing: it is for tests.
 #[cfg(any(test, feature = "testing"))]
 pub async fn count(db: &Db, what: AuditAction) -> u64 {
     use sea_orm::PaginatorTrait as _;

@@ -120,11 +120,17 @@ pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
 }
 
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     draft::parties(ctx, job, manifest).await
 }
 
 /// Returns the certificate that a job has already, with the digest of its signed payload. It makes none.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
     let row = find(ctx.db.read(), id).await?;
     row.map(|row| Ok((row.digest, from_json(&row.payload)?))).transpose()

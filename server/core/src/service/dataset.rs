@@ -50,11 +50,17 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Err
 }
 
 /// Returns the datasets of a consortium. The caller has checked the policy.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<Dataset>, Error> {
     to_datasets(connection, rows(connection, consortium).await?).await
 }
 
 /// Returns the rows of a consortium's datasets, by organization and name. The caller has checked the policy.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn rows(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<dataset::Model>, Error> {
     let owners = Query::select()
         .column(membership::Column::OrganizationId)

@@ -99,6 +99,9 @@ pub async fn clear(ctx: &Ctx, actor: &Actor, id: DatasetId, word: &ClearFreeze) 
 }
 
 /// Freezes a participant's lineage, unless it is frozen already.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn freeze(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str) -> Result<(), Error> {
     let last = last(tx, part.organization_id.into(), part.lineage_id.into()).await?;
     if last.as_ref().is_some_and(|row| row.frozen) {

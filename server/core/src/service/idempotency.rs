@@ -187,6 +187,9 @@ fn open(ctx: &Ctx, member: MemberId, key: &str, sealed: &[u8]) -> Result<StoredR
 }
 
 /// Returns the stored responses.
+///
+/// # Panics
+/// When the database fails, or a permit is missing: it is for tests.
 #[cfg(any(test, feature = "testing"))]
 pub async fn list_responses(ctx: &Ctx) -> Vec<Vec<u8>> {
     let rows = <idempotency::Entity as sea_orm::EntityTrait>::find().all(ctx.db.read()).await.expect("read");

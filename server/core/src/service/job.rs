@@ -68,11 +68,17 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
 }
 
 /// Returns the list item of a job from its row.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub fn summary(row: &job::Model) -> Result<JobSummary, Error> {
     view::summary(row)
 }
 
 /// Returns the row of a job that the caller may read.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     let place = Place::Consortium(ConsortiumId(row.consortium_id));
@@ -81,11 +87,17 @@ pub async fn readable(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model,
 }
 
 /// Returns the present progress of a job, with the content that every reader of the job may see.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn standing(ctx: &Ctx, row: job::Model) -> Result<JobProgress, Error> {
     view::progress(ctx, None, row).await
 }
 
 /// Returns the view of a job after a change.
-pub async fn view_job(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(crate) async fn view_job(ctx: &Ctx, actor: &Actor, row: job::Model) -> Result<Job, Error> {
     view::job(ctx, actor, row).await
 }

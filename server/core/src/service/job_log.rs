@@ -122,6 +122,9 @@ pub async fn append(
 }
 
 /// Notes an action of the server, in the transaction of the action.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
     lock_job_log(tx, job).await?;
     let number = newest_in(tx, job).await? as i64 + 1;
@@ -187,11 +190,17 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error
 }
 
 /// Returns the number of the newest line; 0 while there is none.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
     newest_in(ctx.db.read(), id.0).await
 }
 
 /// Returns the last event that each site reported about its part, by dataset.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, LastSiteLine>, Error> {
     let newest = sea_orm::sea_query::Query::select()
         .expr(job_log::Column::Number.max())

@@ -65,6 +65,9 @@ pub async fn find_lease(
 }
 
 /// Returns the same as [`find_lease`], and checks that the job is queued or running.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn at_work(
     connection: &impl ConnectionTrait,
     worker: WorkerId,

@@ -278,6 +278,9 @@ fn spend(row: &reservation::Model, account: &mut OpenAccount) -> Result<(), Erro
 
 /// Returns the unused part of a dataset's reservations in a job to the accounts, and closes them. Settling again
 /// returns nothing.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
     let mut leaves = Vec::new();
     for (row, account) in account::reserved(tx, job, dataset).await? {
@@ -314,6 +317,9 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Op
 }
 
 /// Returns the reservation of a dataset in a job on the account of the unit that the job protects.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn find_reservation(
     connection: &impl ConnectionTrait,
     job: Uuid,
@@ -329,6 +335,9 @@ pub async fn find_reservation(
 
 /// Returns the reservations of a dataset in a job on the accounts of all units except the protected one, with these
 /// accounts.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn find_other_reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,

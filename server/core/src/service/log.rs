@@ -39,6 +39,9 @@ const HEX: usize = 64;
 const AT_ONCE: usize = 500;
 
 /// Appends leaves in their order and signs the new head. Returns the position of the first.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn append(ctx: &Ctx, tx: &Tx, leaves: &[LogLeaf]) -> Result<u64, Error> {
     append_signed(&ctx.signer, ctx.now(), tx, leaves).await
 }
@@ -82,6 +85,9 @@ pub(crate) async fn append_signed(
 }
 
 /// Returns the newest head; `None` while the log is empty.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn newest(connection: &impl ConnectionTrait) -> Result<Option<log_head::Model>, Error> {
     Ok(log_head::Entity::find().order_by_desc(log_head::Column::Size).one(connection).await?)
 }
@@ -104,6 +110,9 @@ pub async fn is_ours(ctx: &Ctx) -> Result<bool, Error> {
 }
 
 /// Returns the hashes of subtrees, which proof paths consist of.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn hashes(
     connection: &impl ConnectionTrait,
     wanted: BTreeSet<Subtree>,

@@ -141,7 +141,7 @@ pub(super) async fn standing_of(connection: &impl ConnectionTrait, grants: &[Rol
         }
         consortia.entry(row.consortium_id.into()).or_default().push(row.organization_id.into());
     }
-    Ok(Memberships { consortia: consortia, retired })
+    Ok(Memberships { consortia, retired })
 }
 
 /// Notes that a member's e-mail address is confirmed.

@@ -121,6 +121,9 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Work
 
 /// Stores a sign of life, at most every few seconds. Presence decides nothing, and the column is set to a time
 /// independent of the row. So it does not use the single writer, which hundreds of waiting workers would slow down.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn mark_seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();

@@ -58,6 +58,9 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
 }
 
 /// Returns the present cost of a job for one dataset, computed for `owner`; `None` when it is not charged.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn party(
     ctx: &Ctx,
     owner: WorkOwner,

@@ -55,6 +55,9 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub fn read_plan(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
     if !row.asks {
         return Ok(None);

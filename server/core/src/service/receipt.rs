@@ -210,6 +210,9 @@ pub(crate) async fn accept_proven(
 }
 
 /// Signs and stores the server's statement that it has charged a receipt, with its position in the log.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn sign(
     ctx: &Ctx,
     tx: &Tx,

@@ -94,6 +94,9 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
 }
 
 /// Returns the countersignatures of the receipts with the content of their leaves, by number.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn find_charged(
     ctx: &Ctx,
     worker: WorkerId,

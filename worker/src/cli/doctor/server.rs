@@ -120,7 +120,7 @@ async fn check_receipts(gateway: &Gateway, store: &Store, results: &mut CheckRes
             "start the worker: it imports them as spent before anything leaves; find out how the older copy came here",
         ),
         Err(error) => {
-            results.warn("copy", error.to_string(), "the running worker compares them before anything leaves")
+            results.warn("copy", error.to_string(), "the running worker compares them before anything leaves");
         }
     }
 }

@@ -202,7 +202,7 @@ fn check_anchor_file(config: &Config, store: &Store, results: &mut CheckResults)
             results.ok("anchor", format!("{} holds receipt {}", anchor.path().display(), anchored.receipts));
         }
         Err(error) => {
-            results.fail("anchor", format_error(&error), "nothing leaves until the ledger continues its anchor")
+            results.fail("anchor", format_error(&error), "nothing leaves until the ledger continues its anchor");
         }
     }
 }

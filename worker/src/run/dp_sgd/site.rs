@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn unit_is_cut_to_the_public_length() {
-        let features = vec![0.0; 20];
-        let labels = vec![1; 10];
+        let features = [0.0; 20];
+        let labels = [1; 10];
         let whole = || {
             let lengths = [4, 6].into_iter();
             lengths.map(|length| Example { features: &features[..2 * length], labels: &labels[..length] })

@@ -167,7 +167,7 @@ fn render_clipping(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<An
             find_word(CLIPPINGS, &shown.steps.clipping),
             table_options(CLIPPINGS),
             make_setter(plan, |plan, text: String| {
-                plan.steps.clipping = parse_word(CLIPPINGS, &text).unwrap_or_default()
+                plan.steps.clipping = parse_word(CLIPPINGS, &text).unwrap_or_default();
             }),
         ),
         render_hint("The noise is z times C in each case, and the price is the same."),
@@ -232,7 +232,7 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             find_word(PRECISIONS, &options.precision),
             table_options(PRECISIONS),
             make_setter(plan, |plan, text: String| {
-                plan.steps.precision = parse_word(PRECISIONS, &text).unwrap_or_default()
+                plan.steps.precision = parse_word(PRECISIONS, &text).unwrap_or_default();
             }),
         ),
         form_field("plan[evaluate_every]", "evaluate_every", "Rounds between evaluations").number(
@@ -304,7 +304,7 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
                     find_word(DRAWN, &trials.shape),
                     table_options(DRAWN),
                     make_setter(plan, |plan, text: String| {
-                        plan.trials.shape = parse_word(DRAWN, &text).unwrap_or_default()
+                        plan.trials.shape = parse_word(DRAWN, &text).unwrap_or_default();
                     }),
                 ),
                 form_field(

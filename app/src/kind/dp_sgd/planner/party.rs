@@ -19,7 +19,7 @@ pub(super) fn render_party(
 ) -> impl IntoView + use<> {
     let name = |field: &str| format!("plan[parts][{index}][{field}]");
     let change = move |change: &dyn Fn(&mut DatasetPart)| {
-        plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change))
+        plan.update(|plan| plan.parts.get_mut(index).into_iter().for_each(change));
     };
     let get = move |get: fn(&DatasetPart) -> f64| Signal::derive(move || plan.read().parts.get(index).map_or(0.0, get));
     let id = dataset.id;

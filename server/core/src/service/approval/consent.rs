@@ -82,6 +82,9 @@ pub(super) fn check_size(signature: &SignedApproval) -> Result<(), Error> {
 }
 
 /// Returns the last signed approval that a steward gave, for the site to verify.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn signed_approval(
     connection: &impl ConnectionTrait,
     job: JobId,

@@ -148,6 +148,9 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
 
 /// Approves a newly proposed job for each dataset with a limit that permits it. For each other dataset with a limit,
 /// stores the reason why the job needs a steward.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let series: Vec<PlannedSeries> = from_json(&row.series)?;
     for part in state::participants(tx, JobId(row.id)).await? {

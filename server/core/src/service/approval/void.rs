@@ -21,6 +21,9 @@ use crate::service::job::state;
 
 /// Revokes the answers of stewards and of their limits to proposed jobs about a lineage whose budget was changed. The
 /// answers of the site's own policy stay: it does not consider the server's budget.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
     let of_line = participant::Entity::find()
         .filter(participant::Column::OrganizationId.eq(owner.0))
@@ -46,6 +49,9 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
 }
 
 /// Refuses proposed jobs whose manifest no longer describes a dataset correctly.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
     for part in filter_proposed(tx, of_dataset.all(tx).await?).await? {

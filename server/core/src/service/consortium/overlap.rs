@@ -87,6 +87,9 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<O
 }
 
 /// Returns the rules in force, by consortium, without consortia under the default.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn in_force(
     connection: &impl ConnectionTrait,
     consortia: impl IntoIterator<Item = Uuid>,

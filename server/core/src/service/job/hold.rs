@@ -140,6 +140,9 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
 }
 
 /// Returns the holds in force on a job, oldest first; none unless it is paused.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn list(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
     if state::parse(row)? != JobState::Paused {
         return Ok(Vec::new());

@@ -25,11 +25,17 @@ use crate::service::ledger::{self, ChargeRequest};
 use crate::service::{audit, dataset, job_log, notification, react, restoration};
 
 /// Returns the job's row.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
     job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
 }
 
 /// Returns the participants of a job, the lead first.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Result<Vec<participant::Model>, Error> {
     Ok(participant::Entity::find()
         .filter(participant::Column::JobId.eq(id.0))
@@ -39,6 +45,9 @@ pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Resul
 }
 
 /// Returns the state of a row.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub fn parse(row: &job::Model) -> Result<JobState, Error> {
     from_word(&row.state)
 }
@@ -162,6 +171,9 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 
 /// Reserves everything and queues the job when no answer is missing, caused by the author `by` of the last answer. If a
 /// budget refuses, the server refuses the job. Does nothing while an answer is missing.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = participants(tx, id).await?;
@@ -183,6 +195,9 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Resu
 }
 
 /// Returns the requests of participants to their accounts.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub fn asks(participants: &[participant::Model]) -> Result<Vec<ChargeRequest>, Error> {
     let mut asks = Vec::new();
     for part in participants {

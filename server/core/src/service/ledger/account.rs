@@ -98,6 +98,9 @@ impl OpenAccount {
     }
 
     /// Inserts a new account's row, so that other rows can refer to it. Returns its leaf for the log.
+    ///
+    /// # Errors
+    /// When the database fails, or a stored value cannot be read.
     pub async fn begin(&mut self, tx: &Tx) -> Result<Option<LogLeaf>, Error> {
         if !self.new {
             return Ok(None);
@@ -108,6 +111,9 @@ impl OpenAccount {
     }
 
     /// Appends an evidence row. Returns its leaf for the log.
+    ///
+    /// # Errors
+    /// When the database fails, or a stored value cannot be read.
     pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: NewEntry<'_>) -> Result<LogLeaf, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
@@ -144,11 +150,17 @@ impl OpenAccount {
 }
 
 /// Returns the account with this key, if there is one.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn find(connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<Option<account::Model>, Error> {
     Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
 }
 
 /// Returns the balances of the existing accounts with these keys, in one query.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn balances(
     connection: &impl ConnectionTrait,
     keys: &BTreeSet<LedgerAccountKey>,
@@ -172,6 +184,9 @@ pub async fn balances(
 
 /// Returns the account with this key. If there is none, returns one without a budget, which is not stored before
 /// [`OpenAccount::begin`].
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<OpenAccount, Error> {
     if let Some(found) = find(connection, key).await? {
         return OpenAccount::from_row(found);
@@ -193,6 +208,9 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccou
 }
 
 /// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
     rows.into_iter().map(|(reserved, row)| Ok((reserved, OpenAccount::from_row(row)?))).collect()
@@ -224,6 +242,9 @@ pub(super) async fn reservations(
 }
 
 /// Returns the limited units of a lineage, with the balances of their accounts, in a stable order.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn limited(
     connection: &impl ConnectionTrait,
     organization: OrganizationId,

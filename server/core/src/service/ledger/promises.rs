@@ -16,6 +16,9 @@ use crate::service::entity::{budget, ledger_entry, log_leaf};
 
 /// Returns the promises of an account, in the order of the log: one pass over its limits, and one query between each
 /// two of them for a release.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Result<Vec<PromisedLimit>, Error> {
     let mut promises = Promises::default();
     let limits = budget::Entity::find().filter(budget::Column::AccountId.eq(account)).all(connection).await?;

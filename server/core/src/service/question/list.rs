@@ -37,6 +37,9 @@ pub struct QuestionFilter {
 }
 
 /// Returns a sentence about the present activity of a running job with questions, or about the awaited event.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
 pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let (Some(questions), Some(lead)) = (read_plan(row)?, parts.first()) else { return Ok(String::new()) };

@@ -241,7 +241,7 @@ pub(super) const LIMITS: &[FieldLimit] = &[
         &[
             |spec, _| spec.model.layers = 4,
             |spec, _| {
-                (spec.model.cell, spec.model.bidirectional, spec.model.normalize) = (RecurrentCell::Gru, true, true)
+                (spec.model.cell, spec.model.bidirectional, spec.model.normalize) = (RecurrentCell::Gru, true, true);
             },
         ],
     ),

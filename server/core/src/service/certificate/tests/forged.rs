@@ -56,7 +56,7 @@ const LIES: [(&str, VerificationPoint, Lie); 28] = [
     }),
     ("another adjacency", VerificationPoint::Manifest, |c, _, _| charges_mut(c).adjacency = Adjacency::AddRemove),
     ("another relation in words", VerificationPoint::Mechanism, |c, _, _| {
-        charges_mut(c).relation = "Nothing is compared.".to_owned()
+        charges_mut(c).relation = "Nothing is compared.".to_owned();
     }),
     ("a public fact left out", VerificationPoint::Mechanism, |c, _, _| charges_mut(c).public.truncate(1)),
     ("rules that are not known", VerificationPoint::Counts, |c, _, _| c.version = 9),
@@ -71,7 +71,7 @@ const LIES: [(&str, VerificationPoint, Lie); 28] = [
         (account.spent, account.committed) = (0.0, 0.0);
     }),
     ("another site's key", VerificationPoint::Receipts, |c, _, _| {
-        c.parties[1].site_key = c.parties[2].site_key.clone()
+        c.parties[1].site_key = c.parties[2].site_key.clone();
     }),
     ("a site that is not known", VerificationPoint::Sites, |_, _, known| drop(known.site_keys.remove(1))),
     ("another model", VerificationPoint::Model, |_, _, known| known.model = Some((16, "00".repeat(32)))),

@@ -114,7 +114,7 @@ mod tests {
         let text = report.to_string();
         assert_eq!(
             text,
-            "ok    database  answers\nwarn  disk      3 GiB free\n                -> make room\nFAIL  keys      signing.key is; missing\n                -> restore it\n1 ok, 1 to look at, 1 failed"
+            "ok    database  answers\nwarn  disk      3 GiB free\n                -> make room\nFAIL  keys      signing.key is; missing\n                -> restore it\n1 ok, 1 warnings, 1 failed"
         );
         let json = report.to_json();
         assert_eq!((json["ok"].as_u64(), json["warn"].as_u64(), json["fail"].as_u64()), (Some(1), Some(1), Some(1)));

@@ -11,7 +11,7 @@ use super::text::{code, escaped, line, paragraphs};
 pub(super) struct Operation<'a> {
     path: &'a str,
     method: &'a str,
-    operation: &'a Value,
+    definition: &'a Value,
     document: &'a Value,
 }
 
@@ -23,23 +23,23 @@ pub(super) fn all(document: &Value) -> Vec<Operation<'_>> {
         .flat_map(|(path, methods)| {
             methods.as_object().into_iter().flatten().map(move |(method, operation)| (path, method, operation))
         })
-        .map(|(path, method, operation)| Operation { path, method, operation, document })
+        .map(|(path, method, definition)| Operation { path, method, definition, document })
         .collect()
 }
 
 impl<'a> Operation<'a> {
     /// Returns the group of the operation.
     pub(super) fn group(&self) -> &'a str {
-        self.operation["tags"][0].as_str().unwrap_or("others")
+        self.definition["tags"][0].as_str().unwrap_or("others")
     }
 
     fn id(&self) -> &'a str {
-        self.operation["operationId"].as_str().unwrap_or_default()
+        self.definition["operationId"].as_str().unwrap_or_default()
     }
 
     /// Writes its line in the contents.
     pub(super) fn entry(&self, page: &mut String) {
-        let summary = line(self.operation["summary"].as_str().unwrap_or_default());
+        let summary = line(self.definition["summary"].as_str().unwrap_or_default());
         let _ = write!(page, "<li><a href=\"#{}\">{summary}</a></li>", escaped(self.id()));
     }
 
@@ -52,11 +52,11 @@ impl<'a> Operation<'a> {
             page,
             "<section id=\"{id}\"><h3>{}</h3><p class=\"address\"><span class=\"method\">{method}</span> <code>/api/v1{path}</code> \
              <small>{id}</small></p>",
-            line(self.operation["summary"].as_str().unwrap_or_default())
+            line(self.definition["summary"].as_str().unwrap_or_default())
         );
-        page.push_str(&paragraphs(self.operation["description"].as_str().unwrap_or_default()));
+        page.push_str(&paragraphs(self.definition["description"].as_str().unwrap_or_default()));
         self.parameters(page);
-        if let Some(content) = self.operation["requestBody"]["content"].as_object() {
+        if let Some(content) = self.definition["requestBody"]["content"].as_object() {
             page.push_str("<h4>Body</h4>");
             bodies(content, page);
         }
@@ -67,7 +67,7 @@ impl<'a> Operation<'a> {
     }
 
     fn parameters(&self, page: &mut String) {
-        let Some(parameters) = self.operation["parameters"].as_array().filter(|all| !all.is_empty()) else { return };
+        let Some(parameters) = self.definition["parameters"].as_array().filter(|all| !all.is_empty()) else { return };
         page.push_str("<h4>Parameters</h4><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">In</th><th scope=\"col\">Type</th><th scope=\"col\">Meaning</th></tr></thead><tbody>");
         for parameter in parameters {
             let _ = write!(
@@ -83,7 +83,7 @@ impl<'a> Operation<'a> {
     }
 
     fn answers(&self, page: &mut String) {
-        let Some(responses) = self.operation["responses"].as_object() else { return };
+        let Some(responses) = self.definition["responses"].as_object() else { return };
         page.push_str("<h4>Answers</h4>");
         let (good, bad): (Vec<_>, Vec<_>) = responses.iter().partition(|(status, _)| status.starts_with(['2', '3']));
         for (status, response) in good {
@@ -107,11 +107,11 @@ impl<'a> Operation<'a> {
         let method = self.method.to_uppercase();
         let mut line =
             format!("curl -X {method} \"$UNDERTONE/api/v1{}\"", self.path.replace('{', "$").replace('}', ""));
-        if self.operation["security"] != json!([{}]) {
+        if self.definition["security"] != json!([{}]) {
             line.push_str(" \\\n  -H \"Authorization: Bearer $KEY\"");
         }
         if let Some((kind, media)) =
-            self.operation["requestBody"]["content"].as_object().and_then(|all| all.iter().next())
+            self.definition["requestBody"]["content"].as_object().and_then(|all| all.iter().next())
         {
             let body = match &media["example"] {
                 Value::String(text) => text.clone(),

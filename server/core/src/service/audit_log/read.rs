@@ -29,7 +29,7 @@ const ROWS: u64 = 500;
 
 /// In which form a log is taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, utoipa::ToSchema)]
-#[schema(as = AuditLogFormat)]
+#[schema(as = Format)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditLogFormat {
     /// One entry as JSON on each line, oldest first: the form that `broken_at` checks.

@@ -4,6 +4,7 @@
 mod auth;
 mod consent;
 mod control;
+mod convert;
 mod documents;
 mod head_exchange;
 mod messages;

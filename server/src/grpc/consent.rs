@@ -5,7 +5,7 @@ use undertone_api::id::WorkerId;
 use undertone_api::signed::SignedApproval;
 use undertone_proto::v1;
 
-use super::worker_gateway::fail;
+use super::convert::fail;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::service::notification::credential::{CredentialNotice, notices_after};

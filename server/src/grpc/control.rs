@@ -22,9 +22,9 @@ use undertone_proto::v1::control_server;
 use undertone_proto::v1::{self, download_artifact_chunk};
 
 use self::message::{field, id, optional, page, struct_of};
+use super::convert::{fail, json, json_texts, texts};
 use super::messages;
 use super::stream::{self, Answer};
-use super::worker_gateway::{fail, json, json_texts, texts};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;

@@ -5,7 +5,7 @@ use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::Signed;
 use undertone_proto::{to_status, v1};
 
-use super::worker_gateway::{json_texts, texts};
+use super::convert::{json_texts, texts};
 
 /// Returns the refusal of an unreadable request.
 pub(super) fn malformed(detail: &str) -> Status {

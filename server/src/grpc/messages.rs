@@ -22,8 +22,8 @@ use undertone_proto::{DESCRIPTOR, to_status};
 
 use super::LARGEST_MESSAGE;
 use super::auth::{self, RecognizedWorker};
+use super::convert::fail;
 use super::metered::{MeteredBody, SharedCharge};
-use super::worker_gateway::fail;
 use crate::connections::ConnectionHandle;
 use crate::rest::extract;
 use undertone_server_core::ctx::Ctx;

@@ -4,8 +4,8 @@ use tonic::Status;
 use undertone_api::id::WorkerId;
 use undertone_proto::v1;
 
+use super::convert::fail;
 use super::documents::{malformed, parse_all_signed, parse_signed, signed};
-use super::worker_gateway::fail;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::restoration::{self, ReconciledPart, ReturnedReceipts};
 

@@ -3,8 +3,8 @@
 use tonic::{Status, Streaming};
 use undertone_proto::v1::{self, submit_chunk};
 
+use super::convert::fail;
 use super::documents::malformed;
-use super::worker_gateway::fail;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::round;
 

@@ -1,17 +1,16 @@
 //! The worker gateway: each method reads its message, calls one operation, and writes the answer. It contains all
 //! methods for workers; they have no other interface.
 
-use std::time::Duration;
-
 use tonic::{Request, Response, Status, Streaming};
 use undertone_api::id::WorkerId;
-use undertone_api::problem::{Code, Problem, Violation};
+use undertone_api::problem::{Code, Problem};
 use undertone_api::signed::KeyRotation;
 use undertone_proto::v1::worker_gateway_server::WorkerGateway;
 use undertone_proto::v1::{self, answers_chunk, ask_chunk, asked_chunk, get_artifact_chunk, next_offer_reply};
 use undertone_proto::v1::{put_artifact_chunk, submit_chunk};
 use undertone_proto::{to_retry_status, to_status, v1::average_chunk};
 
+use super::convert::{fail, json, texts};
 use super::documents::{malformed, parse_all_signed, parse_signed, signed};
 use super::stream::{self, Answer};
 use super::{auth, consent, submission};
@@ -20,7 +19,6 @@ use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::fairness::WorkOwner;
 use undertone_server_core::metrics::Limit;
-use undertone_server_core::nul_bytes;
 use undertone_server_core::service::finish::PartOutcome;
 use undertone_server_core::service::offer::{OfferRequest, WorkOffer};
 use undertone_server_core::service::{
@@ -57,31 +55,6 @@ impl GatewayService {
         let presented = auth::presented(&self.ctx, request).map_err(|problem| to_status(&problem));
         async move { auth::worker(&self.ctx, presented?).await.map_err(fail) }
     }
-}
-
-/// Converts an error to a status.
-pub(super) fn fail(error: Error) -> Status {
-    let problem = error.into_problem();
-    match problem.retry_after {
-        Some(seconds) => to_retry_status(&problem, Duration::from_secs(seconds.into())),
-        None => to_status(&problem),
-    }
-}
-
-/// Refuses texts that no database can store or search for.
-pub(super) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), Status> {
-    nul_bytes::refuse_in_texts(texts).map_err(fail)
-}
-
-/// Refuses a document with such texts.
-pub(super) fn json_texts(document: &[u8]) -> Result<(), Status> {
-    nul_bytes::refuse_in_json(document).map_err(fail)
-}
-
-pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str, field: &str) -> Result<T, Status> {
-    json_texts(text.as_bytes())?;
-    serde_json::from_str(text)
-        .map_err(|error| to_status(&Problem::validation(vec![Violation::new(field, error.to_string())])))
 }
 
 #[tonic::async_trait]

@@ -8,7 +8,7 @@ use undertone_api::job::Job;
 use undertone_proto::v1;
 
 use super::message::whole_job;
-use crate::grpc::worker_gateway::fail;
+use crate::grpc::convert::fail;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;

@@ -11,7 +11,7 @@ use undertone_proto::v1::access_subject::Subject;
 use undertone_proto::v1::{AccessSubject, JoinedSubject, OwnedSubject};
 
 use super::message::id;
-use crate::grpc::worker_gateway::{fail, texts};
+use crate::grpc::convert::{fail, texts};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;

@@ -12,8 +12,8 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::{to_status, v1};
 
 use super::message;
+use crate::grpc::convert::fail;
 use crate::grpc::stream::Answer;
-use crate::grpc::worker_gateway::fail;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::{ChangeSubscription, Ctx, StreamPermit};
 use undertone_server_core::service::{event, job, session};

@@ -98,7 +98,7 @@ async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<Strin
     visitor.sound("plan-over-the-limit").await?;
     browser.click(".planner-cost button.primary").await?;
     browser.see(".refusals", "one (record): ε 0.00 of 60.00 is spent or reserved").await?;
-    browser.see(".refusals", "is left. The job asks ε").await?;
+    browser.see(".refusals", "is left. The job requests ε").await?;
     let complaints = browser.complaints().await?;
     assert!(complaints.iter().all(|complaint| complaint.contains("/ui/propose-dp-sgd")), "{complaints:?}");
     visitor.sound("refused").await?;
@@ -148,7 +148,7 @@ async fn the_page_survives_the_server(stage: &mut TestConsortium, visitor: &Page
     browser.see(".connection", "Live").await?;
     visitor.sound("proposed").await?;
     stage.kill_server();
-    browser.see(".connection.lost", "The connection is lost").await?;
+    browser.see(".connection.lost", "Connection lost").await?;
     stage.start_server()?;
     browser.see(".connection", "Live").await?;
     let complaints = browser.complaints().await?;
@@ -164,7 +164,7 @@ async fn approve(stage: &TestConsortium, visitor: &PageVisitor, job: &str, promi
         visitor.sign_in(name).await?;
         visitor.visit(job).await?;
         browser.see(".decide h2", &format!("Decide for {name}")).await?;
-        browser.see(".consequences", "It can be cancelled while it runs").await?;
+        browser.see(".consequences", "can be cancelled while it runs").await?;
         if name == "one" {
             browser.see(".decide .primary", &format!("Approve and reserve ε {promised}")).await?;
             let without_script = visitor.plain(job).await?;
@@ -196,7 +196,7 @@ async fn watch(visitor: &PageVisitor) -> TestResult<()> {
     assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{headlines}");
     let browser = &visitor.browser;
     browser.see(".result", "public + private by DP-SGD").await?;
-    browser.see(".connection", "Over").await?;
+    browser.see(".connection", "Job ended").await?;
     browser.see(".party-list", "80 of 84 releases paid").await?;
     // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
@@ -286,7 +286,7 @@ async fn a_consortium_is_founded_on_a_phone_by_links_alone() -> TestResult<()> {
     browser.click("a[href$='/organizations']").await?;
     browser.fill("input[name=label]", "Clinic").await?;
     browser.click("main form button[type=submit]").await?;
-    browser.see(".notice", "The link for Clinic").await?;
+    browser.see(".notice", "Link for Clinic").await?;
     phone.sound("invited").await?;
     let link = browser.find(".notice .copyable input").await?.prop("value").await?.ok_or("a link")?;
     // The link is shown once.

@@ -16,7 +16,7 @@ pub const NAME: &str = "Clinic login";
 /// The time limit for starting Node.
 const START: Duration = Duration::from_mins(1);
 /// The program, relative to the root of the checkout.
-const PROGRAM: &str = "server/src/testing/provider/provider.mjs";
+const PROGRAM: &str = "server/core/src/testing/provider/provider.mjs";
 /// The text before its address in the output.
 const LISTENING: &str = "listening at ";
 

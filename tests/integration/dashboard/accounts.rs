@@ -74,7 +74,7 @@ async fn two_factor_is_set_up_asked_for_and_recovered_from() -> TestResult<()> {
     browser.click("main details summary").await?;
     browser.fill("form[action='/ui/make-reset'] input[name=email]", "operator@example.org").await?;
     browser.click("form[action='/ui/make-reset'] button").await?;
-    browser.see(".notice", "The link for a new password").await?;
+    browser.see(".notice", "Link for a new password").await?;
     visitor.sound("reset-link").await?;
     let link = browser.find(".notice .copyable input").await?.prop("value").await?.ok_or("a link")?;
     phone.browser.goto(&link).await?;

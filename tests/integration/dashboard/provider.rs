@@ -21,7 +21,7 @@ async fn member_links_signs_in_with_and_unlinks_a_provider() -> TestResult<()> {
 
     // From the account's page to the provider's own, and back to the same page.
     visitor.visit(KEYS).await?;
-    browser.see("main", &format!("No identity at {NAME} is linked")).await?;
+    browser.see("main", &format!("No identity of {NAME} is linked")).await?;
     browser.see(".consequences", "Your second factor is still required.").await?;
     visitor.sound("identity-none").await?;
     browser.click(WAY).await?;
@@ -50,7 +50,7 @@ async fn member_links_signs_in_with_and_unlinks_a_provider() -> TestResult<()> {
     visitor.visit(KEYS).await?;
     browser.click("form[action='/ui/unlink-identity'] button").await?;
     browser.see(".notice", "It signs you in no longer. You sign in with e-mail and password.").await?;
-    browser.see("main", &format!("No identity at {NAME} is linked")).await?;
+    browser.see("main", &format!("No identity of {NAME} is linked")).await?;
     visitor.sound("identity-unlinked").await
 }
 

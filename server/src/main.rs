@@ -144,7 +144,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         }
         ServerCommand::Config(ConfigOptions { table: true, .. }) => print!("{}", config::keys::table()),
         ServerCommand::Config(ConfigOptions { metrics: true, .. }) => {
-            print!("{}", undertone_server_core::metrics::table())
+            print!("{}", undertone_server_core::metrics::table());
         }
         ServerCommand::Config(ConfigOptions { json: true, .. }) => {
             println!("{}", serde_json::to_string_pretty(&built_in.settings(file)?)?);

@@ -1,6 +1,6 @@
 //! Support for tests: a consortium on a new database, with a manual clock and seeded secrets.
 //!
-//! [`on_both!`] runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
+//! `on_both_with!` runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
 //! database there, which is always dropped at the end.
 
 mod authenticator;

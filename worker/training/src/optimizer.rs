@@ -98,7 +98,7 @@ impl Optimizer {
     /// Takes one step of `pace` times the rule's learning rate, from 0 to 1; [`Schedule::factor`] returns the pace of a
     /// round.
     ///
-    /// [`Schedule::factor`]: undertone_api::job::dp_sgd::Schedule::factor
+    /// [`Schedule::factor`]: undertone_api::job::dp_sgd::RateSchedule::factor
     ///
     /// # Panics
     /// If the lengths differ.

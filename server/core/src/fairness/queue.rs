@@ -103,7 +103,7 @@ impl FairQueue {
     /// Waits for a turn, which ends when the permit is dropped. Cancelling the wait withdraws the request.
     ///
     /// # Errors
-    /// [`QueueRefusal::into_error`]: `rate_limited` or `unavailable`, with the seconds after which to retry.
+    /// `QueueRefusal::into_error`: `rate_limited` or `unavailable`, with the seconds after which to retry.
     pub async fn acquire(&self, owner: WorkOwner) -> Result<FairPermit, Error> {
         let start = Instant::now();
         match self.wait(owner).await {

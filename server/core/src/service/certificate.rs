@@ -1,8 +1,8 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
 //! `draft` reads the facts. `price` computes every figure from them; verification runs the same code again. `evidence`
-//! adds the signed documents for a download. [`verify`] checks all of it on any machine, the command line of the server does so from the
-//! command line. Nothing here decides about the admission of a job.
+//! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the server's command line calls
+//! it. Nothing here decides about the admission of a job.
 
 mod draft;
 mod evidence;

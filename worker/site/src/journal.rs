@@ -1,8 +1,8 @@
 //! Append-only journals: files of JSON lines that survive a crash at any moment.
 //!
 //! A line counts as soon as its line feed is on disk. A crash can truncate only the last line; later bytes than the last
-//! line feed are no entry, and [`Journal::append`] overwrites them. A full disk changes nothing: the entry that could not
-//! be written is not in the journal, and the same call may be repeated later.
+//! line feed are no entry, and [`Journal::append`] overwrites them. After a failed call the same call may be repeated: it
+//! overwrites what the failed one wrote. A crash between the two may leave the entry of the failed call, whole.
 //!
 //! The module does not decide what a complete line that cannot be parsed means. [`JournalLine`] passes it to the caller,
 //! with its number.
@@ -121,7 +121,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Appends an entry; it is on disk when this returns.
     ///
     /// # Errors
-    /// [`FolderError`] when the disk refuses; the entry is then not in the journal.
+    /// [`FolderError`] when the disk refuses; the next call then overwrites the entry.
     pub fn append(&mut self, entry: &T) -> Result<(), FolderError> {
         let length = self.write_synced(entry).map_err(FolderError::io("write", &self.path))?;
         self.bytes += length;
@@ -131,7 +131,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Appends an entry that is on disk only after the next [`Journal::sync`].
     ///
     /// # Errors
-    /// [`FolderError`] when the disk refuses; the entry is then not in the journal.
+    /// [`FolderError`] when the disk refuses; the next call then overwrites the entry.
     pub fn append_unsynced(&mut self, entry: &T) -> Result<(), FolderError> {
         let length = self.write_line(entry).map_err(FolderError::io("write", &self.path))?;
         self.bytes += length;
@@ -149,7 +149,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Replaces all entries; durable when this returns. The file is replaced in one step, and stays locked if it is.
     ///
     /// # Errors
-    /// [`FolderError`] when the disk refuses; the journal is then unchanged.
+    /// [`FolderError`] when the disk refuses; the file then holds either the old entries or the new ones, all of them.
     pub fn rewrite(&mut self, entries: impl IntoIterator<Item = T>) -> Result<(), FolderError> {
         let mut text = Vec::new();
         for entry in entries {

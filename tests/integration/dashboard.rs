@@ -107,7 +107,7 @@ async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<Strin
     browser.see(".offers", "Nearest plans within the budgets").await?;
     browser.click(".offers li:first-child button").await?;
     browser.see(".headline-small", "Fits every budget").await?;
-    browser.see(".decides", "decides: its budget admits").await?;
+    browser.see(".decides", "limits the plan: its budget admits").await?;
 
     // A plan that fits is proposed.
     let over = cost(visitor, "").await?;

@@ -387,13 +387,14 @@ impl PricedPlan {
             MOST_ROUNDS.. => format!("100,000 {}s and more", self.round),
             n => format!("{n} {}s", self.round),
         };
-        let rest = next.map(|(rounds, next)| format!(" The next would be {}, with {}.", next.names(), admits(rounds)));
+        let rest =
+            next.map(|(rounds, next)| format!(" The next limit is that of {}, with {}.", next.names(), admits(rounds)));
         Some(LimitingAccount {
             datasets: quote.payers.iter().map(|payer| payer.dataset).collect(),
             rounds_that_fit,
             others: next.map(|(rounds, _)| rounds),
             sentence: format!(
-                "{} decides: its budget admits {}.{}",
+                "{} limits the plan: its budget admits {}.{}",
                 quote.names(),
                 admits(rounds_that_fit),
                 rest.unwrap_or_default()

@@ -297,7 +297,7 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
     let page = render(&path::plan(CONSORTIUM), true, "").await.body;
     let texts = [
         "Fits every budget.",
-        " decides: its budget admits ",
+        " limits the plan: its budget admits ",
         "passes over the data",
         "% of the budget: ",
         "; the least noise for the requested rounds is z ",

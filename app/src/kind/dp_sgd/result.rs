@@ -102,7 +102,7 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
             <tr>
                 <th scope="row">{arm_title(row.arm)}</th>
                 {cells.collect_view()}
-                <td data-label="took" class="number">
+                <td data-label="Duration" class="number">
                     {words::duration(row.seconds)}", "{words::plural(row.rounds.into(), count)}
                 </td>
                 <td data-label="cost of privacy">{cost(row.arm)}</td>

@@ -124,10 +124,14 @@ fn format_passes(epochs: f64) -> String {
 fn describe_remainder(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
     let capacity = match (rounds, jobs) {
-        (0, _) => "no other such round".to_owned(),
-        (rounds, 0) => format!("{} more, no other such job", words::plural(rounds, "such round")),
+        (0, _) => "no further round fits".to_owned(),
+        (rounds, 0) => format!("{} would fit, but no second such job", words::plural(rounds, "further round")),
         (rounds, jobs) => {
-            format!("{} more, or {}", words::plural(rounds, "such round"), words::plural(jobs, "such job"))
+            format!(
+                "{} or {} would fit",
+                words::plural(rounds, "further round"),
+                words::plural(jobs, "further such job")
+            )
         }
     };
     format!(

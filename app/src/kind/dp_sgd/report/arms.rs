@@ -116,7 +116,7 @@ fn render_times(report: &ReportFile) -> AnyView {
             Some(view! {
                 <tr>
                     <th scope="row">{arm_title(&one.arm)}</th>
-                    <td data-label="took" class="number">{words::duration(seconds)}</td>
+                    <td data-label="Duration" class="number">{words::duration(seconds)}</td>
                     <td data-label="in" class="number">{words::plural(one.rounds.into(), noun)}</td>
                     <td data-label="each" class="number">{format!("{:.2} s", seconds / count)}</td>
                 </tr>

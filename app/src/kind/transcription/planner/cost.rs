@@ -144,8 +144,8 @@ fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
     let capacity = match payment.further {
-        (0, _) => "no other such job".to_owned(),
-        (jobs, _) => format!("{} more", words::plural(jobs, "such job")),
+        (0, _) => "no second such job fits".to_owned(),
+        (jobs, _) => format!("{} would fit", words::plural(jobs, "further such job")),
     };
     let leaves = ghost.fits.then(|| {
         format!(

@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! # async fn visit() -> Result<(), support::browser::BrowserError> {
-//! let browser = support::browser::Browser::open(support::browser::Screen::Phone).await?;
+//! let browser = support::browser::TestBrowser::open(support::browser::EmulatedScreen::Phone).await?;
 //! browser.goto("http://127.0.0.1:8080/").await?;
 //! browser.fill("input[name=email]", "someone@example.org").await?;
 //! browser.click("button[type=submit]").await?;

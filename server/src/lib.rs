@@ -4,6 +4,7 @@
 //! Rules are in `undertone_server_core::service`, which checks the policy first.
 
 pub mod backup;
+mod caller_address;
 mod connections;
 pub mod dashboard;
 pub mod doctor;

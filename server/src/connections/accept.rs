@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::drive::Driver;
-use super::open_files;
+use super::open_files::is_exhausted;
 use super::registry::ConnectionRegistry;
 use undertone_server_core::metrics::Limit;
 
@@ -81,7 +81,7 @@ async fn recover(error: &io::Error, registry: &Arc<ConnectionRegistry>, driver: 
     if is_due {
         *logged = Some(Instant::now());
     }
-    if open_files::is_exhausted(error) {
+    if is_exhausted(error) {
         driver.metrics.reach(Limit::OpenFiles);
         registry.make_room();
         if is_due {

@@ -23,12 +23,12 @@ use tower::ServiceExt as _;
 use undertone_api::problem::Code;
 
 use super::answer::{AnswerBody, StreamExecutor};
+use super::limits::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS};
 use super::received::ReceivedBytes;
 use super::state::{ConnectionHandle, ConnectionState};
 use super::stream::DeadlineStream;
 use super::turn::{RequestLane, RequestQueue};
-use super::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS};
-use crate::rest::extract::client_address;
+use crate::caller_address::client_address;
 use crate::rest::problem::Rejection;
 use undertone_server_core::metrics::{Limit, Metrics};
 use undertone_server_core::network::network_of;
@@ -183,7 +183,8 @@ impl Driver {
         if activity.begun == 0 {
             let due = state.opened + self.limits.first_request;
             if now < due {
-                return Verdict::Keep(due);
+                // The first request may begin meanwhile, and with it the other times.
+                return Verdict::Keep(due.min(now + self.limits.idle.min(self.limits.stranger_age)));
             }
             self.metrics.reach(Limit::FirstRequest);
             return Verdict::Close;

@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::ConnectionLimits;
+use super::limits::ConnectionLimits;
 use super::state::RequestGuard;
 use super::turn::RequestTurn;
 use undertone_server_core::exchange::budget::{ByteBudget, ByteCharge};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ConnectionLimits;
+use super::limits::ConnectionLimits;
 use super::state::ConnectionState;
 use undertone_server_core::metrics::{Limit, Metrics};
 use undertone_server_core::network::network_of;

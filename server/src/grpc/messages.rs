@@ -24,8 +24,8 @@ use super::LARGEST_MESSAGE;
 use super::auth::{self, RecognizedWorker};
 use super::convert::fail;
 use super::metered::{MeteredBody, SharedCharge};
+use crate::caller_address::client_address;
 use crate::connections::ConnectionHandle;
-use crate::rest::extract;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::budget::ByteBudget;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
@@ -156,7 +156,7 @@ pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request,
 
 /// Returns the address of the caller.
 pub(super) fn address_of(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
-    extract::client_address(ctx.config.grpc_behind_proxy, headers, extensions)
+    client_address(ctx.config.grpc_behind_proxy, headers, extensions)
 }
 
 /// Returns the token of a request.

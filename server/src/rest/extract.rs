@@ -1,11 +1,11 @@
 //! Extractors of requests; every rejection is a problem document.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody, JsonRejection};
-use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::problem::Rejection;
 use super::unread::explain;
+use crate::caller_address::client_address;
 use crate::connections::ConnectionHandle;
 use undertone_server_core::auth::{Actor, Origin};
 use undertone_server_core::ctx::Ctx;
@@ -108,17 +109,6 @@ pub fn origin(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> Origin
 /// Returns the peer's address; behind a proxy, the address that the proxy saw.
 pub fn address(ctx: &Ctx, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
     client_address(ctx.config.http_behind_proxy, headers, extensions)
-}
-
-/// Returns the address of the connection's peer; behind a proxy, the address that the proxy saw.
-pub(crate) fn client_address(is_behind_proxy: bool, headers: &HeaderMap, extensions: &Extensions) -> IpAddr {
-    let forwarded = || {
-        let header = headers.get_all("x-forwarded-for").iter().next_back()?;
-        header.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
-    };
-    let peer = || extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
-    let proxied = if is_behind_proxy { forwarded() } else { None };
-    proxied.or_else(peer).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// A JSON body of a request or a response. Texts with U+0000 are refused. The refusal of an unreadable body names every

@@ -120,7 +120,7 @@ async fn verify_ledger(ctx: &Ctx) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restored_server_offers_nothing_before_a_site_returns() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     assert!(restored.is_waiting().await);
     let refused = restored.world.propose(restored.world.spec(2)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ValidationFailed);
@@ -133,7 +133,7 @@ async fn restored_server_offers_nothing_before_a_site_returns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_receipt_is_charged_again_and_its_job_ended() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
     // The response was lost, and the site sends it again.
     assert_eq!(restored.reconcile(&restored.batch(false)).await.unwrap().len(), 1);
@@ -160,7 +160,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_part_that_ended_gives_back_the_rest_at_once() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     restored.reconcile(&restored.batch(true)).await.unwrap();
     let job = restored.job.summary.id.0;
     let dataset = restored.dataset().0;
@@ -172,7 +172,7 @@ async fn lost_part_that_ended_gives_back_the_rest_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifest_of_another_signer_or_worker_is_refused() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     let manifest: Manifest = serde_json::from_str(&restored.manifest.payload).unwrap();
     let stranger = SigningKey::from_bytes(&[9; 32]);
     let mut forged = restored.batch(false);
@@ -187,7 +187,7 @@ async fn manifest_of_another_signer_or_worker_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_receipts_or_parts_than_the_bound_are_refused() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     let batch = restored.batch(false);
     let many = ReturnedReceipts { receipts: vec![batch.receipts[0].clone(); MOST_RECEIPTS + 1], ..batch.clone() };
     assert_eq!(restored.reconcile(&many).await.unwrap_err().code(), Code::ValidationFailed);
@@ -198,7 +198,7 @@ async fn more_receipts_or_parts_than_the_bound_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn head_of_the_lost_log_is_not_relayed() {
-    let restored = RestoredServer::new().await;
+    let restored = Box::pin(RestoredServer::new()).await;
     let site = &restored.world.sites[1];
     let observe = |head: Signed| {
         let observation = HeadObservation { worker: site.worker, head, observed_at: restored.ctx().now() };

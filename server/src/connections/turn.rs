@@ -149,7 +149,7 @@ mod tests {
         let slow = queue.acquire(HERE).await.expect("a free turn");
         let work = tokio::spawn(async move { slow.run(tokio::time::sleep(LONGEST_TURN * 4)).await });
         tokio::task::yield_now().await;
-        assert!(timeout(LONGEST_TURN - INSTANT, queue.acquire(HERE)).await.is_err(), "the turn is taken");
+        assert!(timeout(LONGEST_TURN.saturating_sub(INSTANT), queue.acquire(HERE)).await.is_err(), "the turn is taken");
         let next = timeout(INSTANT * 2, queue.acquire(HERE)).await;
         assert!(next.is_ok_and(|turn| turn.is_ok()) && !work.is_finished(), "the work goes on without a turn");
         work.await.expect("the work ends");

@@ -34,8 +34,8 @@ const TURNS: QueueLimits = QueueLimits {
     name: "passwords",
     turns: "passwords",
     at_a_time: AT_A_TIME,
-    waiting: MOST_WAITING,
-    waiting_of_owner: MOST_WAITING,
+    waiting: AT_A_TIME + MOST_WAITING,
+    waiting_of_owner: AT_A_TIME + MOST_WAITING,
     patience: Duration::from_secs(20),
 };
 

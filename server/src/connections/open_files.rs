@@ -75,7 +75,8 @@ pub(super) fn is_exhausted(error: &io::Error) -> bool {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::{RESERVED_FILES, bound, current_limit, raise_limit};
 

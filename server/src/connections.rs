@@ -41,8 +41,8 @@ pub(crate) use self::drive::serve_stream;
 pub(crate) use self::limits::ConnectionLimits;
 #[cfg(test)]
 pub(crate) use self::limits::{
-    FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS, RECOGNIZED_BYTES,
-    STRANGER_AGE, STRANGER_BYTES, UNREAD,
+    FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN, MOST_STREAMS, MOST_WAITING,
+    RECOGNIZED_BYTES, STRANGER_AGE, STRANGER_BYTES, TURNS_OF_PROCESSOR, UNREAD,
 };
 pub(crate) use self::state::ConnectionHandle;
 

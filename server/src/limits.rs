@@ -102,10 +102,10 @@ fn rows() -> Vec<(&'static str, String)> {
             "requests that begin at a time at a listener, for each processor; longest turn; requests that wait for theirs, of one connection or network; for how long",
             format!(
                 "{}; {} ms; {}, {}; {}",
-                turn::TURNS_OF_PROCESSOR,
-                turn::LONGEST_TURN.as_millis(),
-                grouped(turn::MOST_WAITING.0 as u64),
-                grouped(turn::MOST_WAITING.1 as u64),
+                connections::TURNS_OF_PROCESSOR,
+                connections::LONGEST_TURN.as_millis(),
+                grouped(connections::MOST_WAITING.0 as u64),
+                grouped(connections::MOST_WAITING.1 as u64),
                 seconds(turn::PATIENCE)
             ),
         ),

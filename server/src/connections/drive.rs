@@ -68,7 +68,7 @@ impl Driver {
         shutdown: CancellationToken,
     ) -> Self {
         let received = ReceivedBytes::new(&limits, metrics.clone());
-        let turns = RequestQueue::new(name, metrics.queues());
+        let turns = RequestQueue::new(name, &limits, metrics.queues());
         Self { name, limits, tls: tls.map(TlsAcceptor::from), router, received, turns, metrics, shutdown }
     }
 

@@ -31,6 +31,12 @@ pub(crate) const LARGEST_BUFFER: usize = 64 << 10;
 pub(crate) const STRANGER_BYTES: (usize, usize) = (64 << 20, 8 << 20);
 /// The highest number of bytes of recognized callers' request bodies in memory: in total, and from one address.
 pub(crate) const RECOGNIZED_BYTES: (usize, usize) = (128 << 20, 64 << 20);
+/// The highest number of requests that begin at a time, for each processor.
+pub(crate) const TURNS_OF_PROCESSOR: usize = 16;
+/// The longest turn of a request that begins.
+pub(crate) const LONGEST_TURN: Duration = Duration::from_millis(250);
+/// The highest number of requests that wait for their turn: in total, and of one connection or network.
+pub(crate) const MOST_WAITING: (usize, usize) = (8192, 1024);
 
 /// The limits of one listener's connections.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +61,12 @@ pub(crate) struct ConnectionLimits {
     pub(crate) stranger_bytes: (usize, usize),
     /// Total and by address, of recognized callers; see [`RECOGNIZED_BYTES`].
     pub(crate) recognized_bytes: (usize, usize),
+    /// The highest number of requests that begin at a time; see [`TURNS_OF_PROCESSOR`].
+    pub(crate) turns: usize,
+    /// See [`LONGEST_TURN`].
+    pub(crate) longest_turn: Duration,
+    /// Total and by lane; see [`MOST_WAITING`].
+    pub(crate) waiting: (usize, usize),
     /// Whether HTTP/1 is refused: gRPC requires HTTP/2.
     pub(crate) is_http2_only: bool,
 }
@@ -64,6 +76,7 @@ impl ConnectionLimits {
     pub(crate) fn new(config: ConnectionConfig, behind_proxy: bool, is_http2_only: bool) -> Self {
         // Behind a proxy all connections have one address, so the limit of an address is the total.
         let by_key = |(total, of_address)| (total, if behind_proxy { total } else { of_address });
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             total: bounded_total(config.most as usize),
             by_address: (!behind_proxy).then_some(config.by_address as usize),
@@ -75,6 +88,9 @@ impl ConnectionLimits {
             closing: CLOSING,
             stranger_bytes: by_key(STRANGER_BYTES),
             recognized_bytes: by_key(RECOGNIZED_BYTES),
+            turns: TURNS_OF_PROCESSOR * processors,
+            longest_turn: LONGEST_TURN,
+            waiting: MOST_WAITING,
             is_http2_only,
         }
     }

@@ -2,7 +2,7 @@
 //! stranger, so it never closes the connection of a recognized caller.
 //!
 //! Quiet strangers go first, from the network that has the most of them, the longest quiet first. Where no stranger is quiet, the
-//! oldest goes, of the network with the most strangers. So a network with few connections keeps them, whatever others do.
+//! oldest goes, of the network with the most strangers. So a network keeps its quiet connections while another has more of them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -16,6 +16,7 @@ use axum::routing::{get, post};
 use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,9 @@ pub(super) fn small_limits() -> ConnectionLimits {
         closing: LONG,
         stranger_bytes: (1 << 20, 1 << 20),
         recognized_bytes: (1 << 20, 1 << 20),
+        turns: 100,
+        longest_turn: LONG * 4,
+        waiting: (100, 100),
         is_http2_only: false,
     }
 }
@@ -53,6 +57,8 @@ struct TestListener {
     metrics: Metrics,
     shutdown: CancellationToken,
     served: JoinHandle<()>,
+    /// A permit for each request of `/hold` that has begun.
+    held: Arc<Semaphore>,
 }
 
 impl TestListener {
@@ -66,9 +72,19 @@ impl TestListener {
         let metrics = Metrics::new(Transactions::default());
         let shutdown = CancellationToken::new();
         let registry = Arc::new(ConnectionRegistry::new("test", limits, metrics.clone()));
-        let driver = Driver::new("test", limits, None, router(), metrics.clone(), shutdown.clone());
+        let held = Arc::new(Semaphore::new(0));
+        let router = router(Arc::clone(&held));
+        let driver = Driver::new("test", limits, None, router, metrics.clone(), shutdown.clone());
         let served = tokio::spawn(async move { accept_until(&listener, &registry, &driver, grace).await });
-        Self { address, metrics, shutdown, served }
+        Self { address, metrics, shutdown, served, held }
+    }
+
+    /// Begins a request that holds its turn until its connection is closed.
+    async fn hold_turn(&self) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream.write_all(b"GET /hold HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+        timeout(LONG, self.held.acquire()).await.expect("it begins").unwrap().forget();
+        stream
     }
 
     async fn connect(&self) -> TcpStream {
@@ -85,18 +101,24 @@ impl TestListener {
     }
 }
 
-fn router() -> Router {
+/// `held` gets a permit for each request of `/hold` that has begun.
+fn router(held: Arc<Semaphore>) -> Router {
     let large = || async {
         let piece = Bytes::from(vec![0; 64 << 10]);
         Body::from_stream(futures::stream::repeat(piece).map(Ok::<_, io::Error>))
     };
     let recognize = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
     let slow = || async { tokio::time::sleep(SHORT * 2).await };
+    let hold = || async move {
+        held.add_permits(1);
+        std::future::pending::<()>().await;
+    };
     let length = |body: Bytes| async move { body.len().to_string() };
     Router::new()
         .route("/fast", get(|| async { "fast" }))
         .route("/known", get(recognize))
         .route("/slow", get(slow))
+        .route("/hold", get(hold))
         .route("/large", get(large))
         .route("/length", post(length))
 }
@@ -260,6 +282,60 @@ async fn head_over_its_size_is_refused_and_counted() {
     assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"));
 }
 
+#[tokio::test]
+async fn body_that_does_not_arrive_occupies_no_turn() {
+    let server = TestListener::new(ConnectionLimits { turns: 1, ..small_limits() }).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 9\r\n\r\n").await.unwrap();
+    tokio::time::sleep(SHORT).await;
+    assert!(ask(&mut server.connect().await, GET).await.contains("200 OK"), "the only turn is free");
+    assert!(ask(&mut slow, b"123456789").await.contains("200 OK"));
+}
+
+/// Sends a request over two connections at a time when one may wait. Returns the refusal, the connection that was refused, and the one
+/// that waits.
+async fn refuse_one(server: &TestListener, request: &[u8]) -> (String, TcpStream, TcpStream) {
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    first.write_all(request).await.unwrap();
+    second.write_all(request).await.unwrap();
+    let is_first = tokio::select! {
+        ready = first.readable() => ready.map(|()| true),
+        ready = second.readable() => ready.map(|()| false),
+    };
+    let (mut refused, waiting) = if is_first.unwrap() { (first, second) } else { (second, first) };
+    (receive(&mut refused).await, refused, waiting)
+}
+
+#[tokio::test]
+async fn request_beyond_the_waiting_ones_is_refused_and_its_connection_goes_on() {
+    let server = TestListener::new(ConnectionLimits { turns: 1, waiting: (8, 1), ..small_limits() }).await;
+    let running = server.hold_turn().await;
+    let (refusal, mut refused, mut waiting) = refuse_one(&server, GET).await;
+    assert!(refusal.contains("429") && refusal.to_lowercase().contains("retry-after: 1"), "{refusal}");
+    drop(running);
+    assert!(receive(&mut waiting).await.contains("200 OK"));
+    assert!(ask(&mut refused, GET).await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn callers_behind_a_proxy_wait_in_their_own_lanes() {
+    let limits = ConnectionLimits { by_address: None, turns: 1, waiting: (8, 1), ..small_limits() };
+    let server = TestListener::new(limits).await;
+    let from = |last: u8| format!("GET /fast HTTP/1.1\r\nhost: test\r\nx-forwarded-for: 192.0.2.{last}\r\n\r\n");
+    let running = server.hold_turn().await;
+    let mut waiting = Vec::new();
+    for last in [1, 2] {
+        let (refusal, _, other) = refuse_one(&server, from(last).as_bytes()).await;
+        assert!(refusal.contains("429"), "{refusal}");
+        waiting.push(other);
+    }
+    drop(running);
+    for mut stream in waiting {
+        assert!(receive(&mut stream).await.contains("200 OK"), "each caller has its lane");
+    }
+}
+
 /// Begins a request over HTTP/2 whose client never opens its window.
 async fn closed_window(
     address: SocketAddr,
@@ -344,7 +420,14 @@ async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
     let shutdown = CancellationToken::new();
     let registry = Arc::new(ConnectionRegistry::new("test", small_limits(), metrics.clone()));
     let quiet = registry.admit([192, 0, 2, 1].into()).unwrap();
-    let driver = Driver::new("test", small_limits(), None, router(), metrics.clone(), shutdown.clone());
+    let driver = Driver::new(
+        "test",
+        small_limits(),
+        None,
+        router(Arc::new(Semaphore::new(0))),
+        metrics.clone(),
+        shutdown.clone(),
+    );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let source = ExhaustedListener(listener, AtomicBool::new(true));

@@ -2,22 +2,17 @@
 //! request under way occupies memory. So few requests begin at a time, in the order of a [`FairQueue`]: each recognized connection
 //! and each network of strangers has its own lane, and the lane that was served least is next.
 //!
-//! A turn covers the work before the answer: it ends with the head of the answer, after [`LONGEST_TURN`], or when the server waits for
+//! A turn covers the work before the answer: it ends with the head of the answer, after the longest turn, or when the server waits for
 //! the rest of the request. So a request that waits for something else occupies no turn.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::limits::ConnectionLimits;
 use undertone_server_core::error::Error;
 use undertone_server_core::fairness::{FairPermit, FairQueue, QueueLimits, QueueOwner, QueueTimings};
 
-/// The highest number of turns at a time for each processor.
-pub(crate) const TURNS_OF_PROCESSOR: usize = 16;
-/// The longest duration of a turn.
-pub(crate) const LONGEST_TURN: Duration = Duration::from_millis(250);
-/// The highest number of requests that wait for their turn: in total, and of one connection or network.
-pub(crate) const MOST_WAITING: (usize, usize) = (8192, 1024);
 /// The longest wait for a turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -51,25 +46,23 @@ impl QueueOwner for RequestLane {
 
 /// The queue of one listener's requests.
 #[derive(Debug, Clone)]
-pub(super) struct RequestQueue(FairQueue<RequestLane>);
+pub(super) struct RequestQueue {
+    queue: FairQueue<RequestLane>,
+    longest_turn: Duration,
+}
 
 impl RequestQueue {
     /// Makes the queue of the listener `name`.
-    pub(super) fn new(name: &'static str, timings: QueueTimings) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_turns(name, timings, TURNS_OF_PROCESSOR * processors)
-    }
-
-    fn with_turns(name: &'static str, timings: QueueTimings, at_a_time: usize) -> Self {
-        let limits = QueueLimits {
+    pub(super) fn new(name: &'static str, limits: &ConnectionLimits, timings: QueueTimings) -> Self {
+        let queue_limits = QueueLimits {
             name,
             turns: "requests",
-            at_a_time,
-            waiting: MOST_WAITING.0,
-            waiting_of_owner: MOST_WAITING.1,
+            at_a_time: limits.turns,
+            waiting: limits.waiting.0,
+            waiting_of_owner: limits.waiting.1,
             patience: PATIENCE,
         };
-        Self(FairQueue::new(limits, timings))
+        Self { queue: FairQueue::new(queue_limits, timings), longest_turn: limits.longest_turn }
     }
 
     /// Waits for a turn.
@@ -77,25 +70,29 @@ impl RequestQueue {
     /// # Errors
     /// `rate_limited` or `unavailable`, with the seconds after which to retry.
     pub(super) async fn acquire(&self, lane: RequestLane) -> Result<RequestTurn, Error> {
-        Ok(RequestTurn(Mutex::new(Some(self.0.acquire(lane).await?))))
+        let permit = Mutex::new(Some(self.queue.acquire(lane).await?));
+        Ok(RequestTurn { permit, longest: self.longest_turn })
     }
 }
 
 /// A turn, which can be ended from several places.
 #[derive(Debug)]
-pub(super) struct RequestTurn(Mutex<Option<FairPermit<RequestLane>>>);
+pub(super) struct RequestTurn {
+    permit: Mutex<Option<FairPermit<RequestLane>>>,
+    longest: Duration,
+}
 
 impl RequestTurn {
     /// Ends the turn, if it has not ended yet.
     pub(super) fn end(&self) {
-        let permit = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(permit);
     }
 
-    /// Runs the work of the turn, which ends with it, after [`LONGEST_TURN`] or by [`RequestTurn::end`].
+    /// Runs the work of the turn, which ends with it, at its longest duration or by [`RequestTurn::end`].
     pub(super) async fn run<F: Future>(&self, work: F) -> F::Output {
         tokio::pin!(work);
-        let result = tokio::time::timeout(LONGEST_TURN, work.as_mut()).await;
+        let result = tokio::time::timeout(self.longest, work.as_mut()).await;
         self.end();
         match result {
             Ok(output) => output,
@@ -113,14 +110,17 @@ mod tests {
     use tokio::time::timeout;
     use undertone_server_core::fairness::QueueTimings;
 
-    use super::{LONGEST_TURN, RequestLane, RequestQueue};
+    use super::super::limits::LONGEST_TURN;
+    use super::super::tests::small_limits;
+    use super::{RequestLane, RequestQueue};
 
     const HERE: RequestLane = RequestLane::Network(IpAddr::V4(Ipv4Addr::LOCALHOST));
     const MEMBER: RequestLane = RequestLane::Connection(1);
     const INSTANT: Duration = Duration::from_millis(1);
 
     fn one_turn() -> RequestQueue {
-        RequestQueue::with_turns("test", QueueTimings::default(), 1)
+        let limits = super::ConnectionLimits { turns: 1, longest_turn: LONGEST_TURN, ..small_limits() };
+        RequestQueue::new("test", &limits, QueueTimings::default())
     }
 
     #[tokio::test(start_paused = true)]

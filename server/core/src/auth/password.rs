@@ -1,6 +1,6 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
 //! Few hashes run at a time, on blocking threads and in turns that alternate between networks, so that a flood of sign-ins exhausts
-//! neither the runtime nor memory, and keeps no other network waiting.
+//! neither the runtime nor memory, and a sign-in from another network waits for few hashes of the flood.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -28,6 +28,8 @@ pub mod path;
 #[cfg(feature = "ssr")]
 mod query;
 #[cfg(feature = "ssr")]
+mod request;
+#[cfg(feature = "ssr")]
 mod screen;
 #[cfg(feature = "ssr")]
 mod shell;
@@ -45,6 +47,8 @@ pub use backend::{
 };
 #[cfg(feature = "ssr")]
 pub use page::report_document;
+#[cfg(feature = "ssr")]
+pub use request::DashboardRequest;
 #[cfg(feature = "ssr")]
 pub use shell::{App, shell};
 pub use standing::Standing;

@@ -1,4 +1,4 @@
-//! The components of pages. A component renders its arguments; none queries the backend.
+//! The components of pages. A component renders its arguments; none calls an operation.
 
 pub mod chart;
 pub mod gauge;

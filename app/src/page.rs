@@ -1,4 +1,4 @@
-//! The pages. Each is a function that queries the desk's backend and renders the answers; none makes decisions.
+//! The pages. Each is a function that queries the server and renders the answers; none makes decisions.
 
 mod account;
 mod accounts;
@@ -59,7 +59,8 @@ pub(crate) use report::report;
 pub(crate) use review::review;
 pub(crate) use thresholds::thresholds;
 
-use crate::screen::{PageContent, PagePlace, render_page_with};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page_with;
 
 /// Renders the page for an unknown address.
 pub(crate) fn missing_page() -> AnyView {

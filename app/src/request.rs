@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leptos::prelude::{provide_context, use_context};
 use time::OffsetDateTime;
 use undertone_api::problem::{Code, Problem};
-use undertone_server_core::auth::{Actor, Origin};
+use undertone_server_core::auth::{Actor, Origin, cookie, page_seal};
 use undertone_server_core::ctx::Ctx;
 
 /// The result of a page's request.
@@ -79,5 +81,27 @@ impl DashboardRequest {
     /// Returns the present time: pages compute durations with it and read no clock themselves.
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.ctx.now()
+    }
+
+    /// Returns whether the site is served over TLS, so that the dashboard's own cookies are marked `Secure`.
+    pub(crate) fn is_secure(&self) -> bool {
+        cookie::is_secure(&self.ctx)
+    }
+
+    /// Seals a text that the caller's browser keeps for the next page, as a cookie's value. A secret is bound to the
+    /// caller's session. `None` if it cannot be sealed.
+    pub(crate) fn seal_text(&self, text: &str, is_secret: bool) -> Option<String> {
+        let session = self.signed_in().and_then(Actor::session).filter(|_| is_secret);
+        let nonce = self.ctx.random.bytes();
+        let sealed = page_seal::seal_page_text(&self.ctx.keys.token(), session, text, self.now(), nonce)?;
+        Some(URL_SAFE_NO_PAD.encode(sealed))
+    }
+
+    /// Opens such a text; `None` if it was not sealed within the last minute, or is the secret of another session.
+    pub(crate) fn open_text(&self, sealed: &str) -> Option<String> {
+        let sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let session = self.signed_in().and_then(Actor::session);
+        let open = |session| page_seal::open_page_text(&self.ctx.keys.token(), session, &sealed, self.now());
+        open(None).or_else(|| open(Some(session?)))
     }
 }

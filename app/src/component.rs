@@ -13,6 +13,8 @@ pub mod form;
 #[cfg(feature = "ssr")]
 pub mod frame;
 #[cfg(feature = "ssr")]
+pub(crate) mod log_lines;
+#[cfg(feature = "ssr")]
 pub(crate) mod passkey;
 #[cfg(feature = "ssr")]
 mod qr;

@@ -36,10 +36,9 @@ pub(crate) fn render_tabs(here: &str) -> AnyView {
 /// second factor.
 pub(super) async fn list_organizations(context: &PageContext) -> Answer<Vec<Organization>> {
     if context.consortia.is_empty() {
-        Ok(Vec::new())
-    } else {
-        service::organization::list(context.ctx(), context.actor()?).await
+        return Ok(Vec::new());
     }
+    Ok(service::organization::list(context.ctx(), context.actor()?).await?)
 }
 
 /// Renders an operator's form to reset a forgotten password.

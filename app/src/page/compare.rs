@@ -6,12 +6,11 @@ use leptos::prelude::*;
 use serde_json::Value;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{JobState, JobSummary};
-use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::report::{LevelDerivation, ReportFile};
 use undertone_server_core::service;
 
-use super::render_empty;
+use super::{list_newest_jobs, render_empty};
 use crate::component::drawing::{ForestPlot, IntervalEstimate};
 use crate::page_context::{PageContent, PagePlace};
 use crate::screen::render_page;
@@ -28,14 +27,7 @@ pub(crate) fn compare() -> AnyView {
         let consortium = context.consortium()?.id;
         context.member()?;
         let selection = parse_jobs(&context.query)?;
-        let jobs = service::job::list(
-            context.ctx(),
-            context.actor()?,
-            consortium,
-            &PageQuery { cursor: None, limit: Some(PageQuery::MAX) },
-        )
-        .await?
-        .items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == JobState::Finished).collect();
         let mut reports = Vec::new();
         for job in &selection {

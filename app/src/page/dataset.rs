@@ -17,7 +17,7 @@ use undertone_server_core::service;
 
 use super::certificate::{describe_adjacency, render_promises};
 use super::ledger::{describe_event, render_rows};
-use super::{overlap, render_empty};
+use super::{list_newest_jobs, overlap, render_empty};
 use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::RelativeTime;
 use crate::page_context::{PageContent, PageContext, PagePlace};
@@ -51,14 +51,7 @@ pub(crate) fn dataset() -> AnyView {
             let history = service::ledger::history(context.ctx(), context.actor()?, id).await;
             history.map_err(Error::into_problem).unwrap_or_default()
         };
-        let jobs = service::job::list(
-            context.ctx(),
-            context.actor()?,
-            consortium,
-            &PageQuery { cursor: None, limit: Some(PageQuery::MAX) },
-        )
-        .await?
-        .items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
         let freezes = service::freeze::list(context.ctx(), context.actor()?, id).await?;

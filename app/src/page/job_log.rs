@@ -2,14 +2,13 @@
 
 use leptos::prelude::*;
 use serde::Deserialize;
-use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
-use undertone_api::job::log::{LogLevel, LogLine, LogQuery};
+use undertone_api::job::log::{LogLevel, LogQuery};
 use undertone_server_core::service;
 
 use super::render_empty;
-use crate::component::said::RelativeTime;
+use crate::component::log_lines::render_log_lines;
 use crate::live::follow::Follow;
 use crate::page_context::{PageContent, PagePlace};
 use crate::path;
@@ -33,7 +32,7 @@ pub(crate) fn job_log() -> AnyView {
                 (),
             )
         } else {
-            render_table(&page.items, context.now)
+            render_log_lines(&page.items, context.now)
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
@@ -103,36 +102,6 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
             <label class="field"><span>"Show"</span><select name="level">{levels}</select></label>
             <button type="submit">"Show"</button>
         </form>
-    }
-    .into_any()
-}
-
-/// Renders lines as a table, newest first.
-pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
-    let rows = lines.iter().map(|line| {
-        let source = match (&line.dataset_name, &line.organization_name) {
-            (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
-            _ => "the job".to_owned(),
-        };
-        let (class, mark) = match line.level {
-            LogLevel::Info => ("state", "info"),
-            LogLevel::Warning => ("state waiting", "◌ warning"),
-            LogLevel::Error => ("state bad", "✕ error"),
-        };
-        view! {
-            <tr>
-                <td data-label="when"><RelativeTime at=line.at now/></td>
-                <th scope="row">{source}</th>
-                <td data-label="level"><span class=class>{mark}</span></td>
-                <td data-label="what">{line.text.clone()}</td>
-            </tr>
-        }
-    });
-    view! {
-        <table class="cards dense">
-            <thead><tr><th scope="col">"When"</th><th scope="col">"Participant"</th><th scope="col">"Level"</th><th scope="col">"Event"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
     }
     .into_any()
 }

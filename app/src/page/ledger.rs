@@ -17,7 +17,7 @@ use undertone_privacy::Event;
 use undertone_server_core::service;
 
 use super::period::parse_period;
-use super::render_empty;
+use super::{list_newest_jobs, render_empty};
 use crate::component::said::{Digest, RelativeTime};
 use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::screen::render_page;
@@ -34,14 +34,7 @@ pub(crate) fn ledger() -> AnyView {
         let (dataset, filter) = query.parse()?;
         let all = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
         let datasets: Vec<_> = all.iter().filter(|d| d.visibility != Visibility::Public).cloned().collect();
-        let jobs = service::job::list(
-            context.ctx(),
-            context.actor()?,
-            consortium,
-            &PageQuery { cursor: None, limit: Some(PageQuery::MAX) },
-        )
-        .await?
-        .items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let LedgerRows { rows: entries, closed, next } = match dataset {
             Some(dataset) => read_dataset_rows(&context, &datasets, dataset, filter, query.cursor.clone()).await?,

@@ -5,9 +5,9 @@ use leptos::prelude::*;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, InclusionProof, ReceiptProof};
-use undertone_api::page::PageQuery;
 use undertone_server_core::service;
 
+use super::super::list_newest_jobs;
 use super::describe_event;
 use crate::component::said::RelativeTime;
 use crate::page_context::{PageContent, PagePlace};
@@ -24,14 +24,7 @@ pub(crate) fn row() -> AnyView {
         let proof = service::ledger::explain(context.ctx(), context.actor()?, account, sequence).await?;
         let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
         let name = datasets.iter().find(|known| known.id == proof.dataset).map(|known| known.name.clone());
-        let jobs = service::job::list(
-            context.ctx(),
-            context.actor()?,
-            consortium,
-            &PageQuery { cursor: None, limit: Some(PageQuery::MAX) },
-        )
-        .await?
-        .items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let job = jobs.iter().find(|known| known.id == proof.job).map(|known| known.title.clone());
         let job = job.unwrap_or_else(|| format!("job {}", words::short(&proof.job.to_string())));
         let entry_kind = match proof.kind {

@@ -4,12 +4,10 @@
 mod audit;
 mod certificate;
 mod consortium;
-mod glance;
 mod insight;
 mod learning;
 pub(crate) mod life;
 mod logs;
-mod memory;
 mod passkey;
 mod render;
 mod report;
@@ -35,7 +33,6 @@ use crate::standing::Standing;
 
 pub(crate) use learning::{ASKED, ASKING, question};
 pub(crate) use logs::logs;
-pub(crate) use memory::{Memory, report_of};
 pub(crate) use render::{render, send};
 pub(crate) use transcribing::{HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id};
 

@@ -2,25 +2,26 @@
 
 use leptos::prelude::*;
 use serde::Deserialize;
-use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
-use undertone_api::job::log::{LogLevel, LogLine, LogQuery};
+use undertone_api::job::log::{LogLevel, LogQuery};
+use undertone_server_core::service;
 
 use super::render_empty;
-use crate::component::said::RelativeTime;
+use crate::component::log_lines::render_log_lines;
 use crate::live::follow::Follow;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn job_log() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: JobId = desk.id("job")?;
-        let job = desk.backend.job(id).await?;
-        let query = parse_query(&desk.query);
-        let page = desk.backend.job_log(id, query.clone()).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: JobId = context.id("job")?;
+        let job = service::job::get(context.ctx(), context.actor()?, id).await?;
+        let query = parse_query(&context.query);
+        let page = service::job_log::list(context.ctx(), context.actor()?, id, &query).await?;
         let newest = query.cursor.is_none();
         let next = page.next.map(
             |next| view! { <p><a rel="next" href=page_address(consortium, id, &query, &next)>"Older lines"</a></p> },
@@ -31,14 +32,14 @@ pub(crate) fn job_log() -> AnyView {
                 (),
             )
         } else {
-            render_table(&page.items, desk.now)
+            render_log_lines(&page.items, context.now)
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
         Ok(PageContent::new(
             format!("Log of {}", job.summary.title),
             view! {
-                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
+                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=path::job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
                 <p class="hint">"The log contains only numbers and words from a fixed list, and never a site's own text, such as file names, results or error messages."</p>
                 {live}
                 {render_filters(consortium, id, &job, &query)}
@@ -101,36 +102,6 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
             <label class="field"><span>"Show"</span><select name="level">{levels}</select></label>
             <button type="submit">"Show"</button>
         </form>
-    }
-    .into_any()
-}
-
-/// Renders lines as a table, newest first.
-pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
-    let rows = lines.iter().map(|line| {
-        let source = match (&line.dataset_name, &line.organization_name) {
-            (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
-            _ => "the job".to_owned(),
-        };
-        let (class, mark) = match line.level {
-            LogLevel::Info => ("state", "info"),
-            LogLevel::Warning => ("state waiting", "◌ warning"),
-            LogLevel::Error => ("state bad", "✕ error"),
-        };
-        view! {
-            <tr>
-                <td data-label="when"><RelativeTime at=line.at now/></td>
-                <th scope="row">{source}</th>
-                <td data-label="level"><span class=class>{mark}</span></td>
-                <td data-label="what">{line.text.clone()}</td>
-            </tr>
-        }
-    });
-    view! {
-        <table class="cards dense">
-            <thead><tr><th scope="col">"When"</th><th scope="col">"Participant"</th><th scope="col">"Level"</th><th scope="col">"Event"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
     }
     .into_any()
 }

@@ -4,20 +4,22 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::notification::{Notification, NotificationKind, NotificationQuery, NotificationSwitches};
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::component::form::post;
 use crate::component::said::RelativeTime;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn notifications() -> AnyView {
-    render_page(PagePlace::Notifications, async |desk| {
-        let query = parse_query(&desk.query);
-        let page = desk.backend.notifications(query.clone()).await?;
-        let unread = desk.backend.unread().await?;
-        let switches = desk.backend.notification_switches().await?;
+    render_page(PagePlace::Notifications, async |context| {
+        let query = parse_query(&context.query);
+        let page = service::notification::list(context.ctx(), context.actor()?, &query).await?;
+        let unread = service::notification::unread(context.ctx(), context.actor()?).await?;
+        let switches = service::notification::switches(context.ctx(), context.actor()?).await?;
         let headline = match unread {
             0 => "No new notifications".to_owned(),
             n => format!("{n} new"),
@@ -31,7 +33,7 @@ pub(crate) fn notifications() -> AnyView {
         let list = if page.items.is_empty() {
             render_empty("No notifications. Pending decisions and changes of your jobs and budgets appear here.", ())
         } else {
-            render_items(&page.items, desk.now)
+            render_items(&page.items, context.now)
         };
         Ok(PageContent::new(
             "Notifications",

@@ -5,45 +5,45 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use undertone_api::problem::{Code, Problem};
+use undertone_server_core::auth::Provider;
 
-use crate::backend::SignInProvider;
 use crate::component::said::ProblemBox;
+use crate::page_context::PageContext;
 use crate::path;
-use crate::screen::PageContext;
 
 /// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
-pub(super) fn render_sign_in(desk: &PageContext, to: &str) -> Option<AnyView> {
-    render_buttons(desk, "to", to, "Sign in with")
+pub(super) fn render_sign_in(context: &PageContext, to: &str) -> Option<AnyView> {
+    render_buttons(context, "to", to, "Sign in with")
 }
 
 /// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
-pub(super) fn render_acceptance(desk: &PageContext, secret: &str) -> Option<AnyView> {
-    if desk.member().is_ok() {
+pub(super) fn render_acceptance(context: &PageContext, secret: &str) -> Option<AnyView> {
+    if context.member().is_ok() {
         return None;
     }
-    render_buttons(desk, "invitation", secret, "Continue with")
+    render_buttons(context, "invitation", secret, "Continue with")
 }
 
 /// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
-pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
-    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name))
+pub(super) fn render_link(provider: &Provider) -> AnyView {
+    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name()))
 }
 
-fn render_buttons(desk: &PageContext, name: &str, value: &str, says: &str) -> Option<AnyView> {
-    let providers = desk.backend.providers();
+fn render_buttons(context: &PageContext, name: &str, value: &str, says: &str) -> Option<AnyView> {
+    let providers = &context.ctx().providers;
     if providers.is_empty() {
         return None;
     }
     let buttons =
-        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name)));
+        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name())));
     Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
 /// Renders a link instead of a form: the content security policy restricts forms to this site.
-fn render_button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
+fn render_button(provider: &Provider, name: &str, value: &str, says: String) -> AnyView {
     let mut query = BTreeMap::from([(name, value)]);
-    if !provider.id.is_empty() {
-        query.insert("provider", &provider.id);
+    if !provider.id().is_empty() {
+        query.insert("provider", provider.id());
     }
     let query = serde_qs::to_string(&query).unwrap_or_default();
     let href = format!("{}?{query}", path::PROVIDER);
@@ -51,12 +51,12 @@ fn render_button(provider: &SignInProvider, name: &str, value: &str, says: Strin
 }
 
 /// Renders the reason for a return without a session, by the word in the address.
-pub(super) fn render_failure(desk: &PageContext) -> Option<AnyView> {
+pub(super) fn render_failure(context: &PageContext) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
     struct ProviderQuery {
         provider: String,
     }
-    let ProviderQuery { provider: word } = crate::query::parse(&desk.query)?;
+    let ProviderQuery { provider: word } = crate::query::parse(&context.query)?;
     let (code, detail) = explain_failure(&word)?;
     Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
 }

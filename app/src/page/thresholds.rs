@@ -6,8 +6,9 @@ use serde::Deserialize;
 use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
 use crate::component::chart::percent_encode;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 use crate::words;
 
 /// The fields of the page's own form in its address.
@@ -23,9 +24,9 @@ struct ThresholdQuery {
 
 /// Renders the table.
 pub(crate) fn thresholds() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        desk.member()?;
-        let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
+    render_page(PagePlace::Jobs, async |context| {
+        context.member()?;
+        let query: ThresholdQuery = crate::query::parse(&context.query).unwrap_or_default();
         let request = ThresholdRequest::parse(&query.epsilon, &query.delta, &query.rate);
         let result = request.and_then(|request| request.lines().map(|lines| (request, lines)));
         let body = match result {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::Owner;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind as _;
@@ -16,7 +17,6 @@ use super::planner::cost;
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
-use crate::standing::Standing;
 
 /// Returns a public labelled log that leads, and a private one with users.
 fn datasets() -> Vec<Dataset> {
@@ -30,11 +30,11 @@ fn datasets() -> Vec<Dataset> {
     vec![lead, ours]
 }
 
-fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<AccountStanding>)> {
     let limit = Epsilon::new(epsilon).unwrap();
     let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let balance = Balance::new(Some(budget));
-    let standing = Standing { unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove, balance };
+    let standing = AccountStanding { unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove, balance };
     vec![(datasets()[1].id, vec![standing])]
 }
 

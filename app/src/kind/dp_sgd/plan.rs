@@ -8,6 +8,7 @@ mod steps;
 mod trials;
 
 use serde::{Deserialize, Serialize};
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
@@ -15,8 +16,6 @@ use undertone_api::job::dp_sgd::{
 };
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
-
-use crate::standing::Standing;
 
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
@@ -105,7 +104,7 @@ pub struct TrainingPlan {
 impl TrainingPlan {
     /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
     /// for twice as many releases, but is never less than one clip. `None` without datasets.
-    pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
+    pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> Option<Self> {
         let has_budget =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
         let unit = if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
@@ -287,7 +286,7 @@ fn default_audit(
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
 /// `None` if no noise suffices.
-pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
+pub(super) fn find_least_noise(standing: &AccountStanding, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
     let rate = SamplingRate::new(rate).ok()?;
@@ -298,9 +297,9 @@ pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) ->
 /// Returns a dataset's account for a unit.
 pub(super) fn find_account(
     dataset: DatasetId,
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     unit: PrivacyUnit,
-) -> Option<&Standing> {
+) -> Option<&AccountStanding> {
     let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
     all.iter().find(|standing| standing.unit == unit)
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind as _;
@@ -18,7 +19,6 @@ use super::planner::cost;
 use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
-use crate::standing::Standing;
 
 /// Returns the recordings of a ward, about an hour and a half.
 fn datasets() -> Vec<Dataset> {
@@ -29,11 +29,14 @@ fn datasets() -> Vec<Dataset> {
     vec![ward]
 }
 
-fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<AccountStanding>)> {
     let limit = Epsilon::new(epsilon).unwrap();
     let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let balance = Balance::new(Some(budget));
-    vec![(datasets()[0].id, vec![Standing { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }])]
+    vec![(
+        datasets()[0].id,
+        vec![AccountStanding { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }],
+    )]
 }
 
 fn plan(change: impl FnOnce(&mut TranscriptionPlan)) -> TranscriptionPlan {

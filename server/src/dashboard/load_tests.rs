@@ -11,8 +11,8 @@ use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::session::TokenPair;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use crate::rest::cookie;
 use crate::testing::{TestApp, on_both};
+use undertone_server_core::auth::cookie;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::finish::{PartOutcome, finish};
 use undertone_server_core::service::job::{cancel, propose, state};
@@ -75,7 +75,7 @@ impl LoadedConsortium {
             access_expires_at: ctx.now() + time::Duration::minutes(5),
             refresh_token: String::new(),
         };
-        let set = cookie::set(ctx, &tokens);
+        let set = cookie::store_session(ctx, &tokens);
         let cookies: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
         Self { running: running.summary.id, proposed, cookies: cookies.join("; "), world }
     }

@@ -1,14 +1,14 @@
-//! Parsing of the forms about a job's state into the backend's types.
+//! Parsing of the forms about a job's state.
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::job::{Job, JobState, NewApprovalLimit, NewDraft};
 use undertone_api::problem::{Problem, Violation};
 use undertone_privacy::Epsilon;
 
-use crate::backend::Answer;
+use crate::request::Answer;
 
 /// Returns the notice after a hold has ended.
-pub(crate) fn goes_on(job: &Job) -> String {
+pub(in crate::call) fn goes_on(job: &Job) -> String {
     if job.summary.state == JobState::Paused {
         "Your hold has ended. The job stays paused: others hold it.".to_owned()
     } else {
@@ -17,7 +17,7 @@ pub(crate) fn goes_on(job: &Job) -> String {
 }
 
 /// Parses a draft from a form.
-pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraft> {
+pub(in crate::call) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraft> {
     match serde_json::from_str(spec) {
         Ok(spec) => Ok(NewDraft { title, kind, spec }),
         Err(error) => Err(Problem::validation(vec![Violation::new("spec", format!("this is no JSON: {error}"))])),
@@ -25,7 +25,7 @@ pub(crate) fn drafted(title: String, kind: String, spec: &str) -> Answer<NewDraf
 }
 
 /// Parses an approval limit from a form, which always has a total: `days` from `now`.
-pub(crate) fn approval_limit(
+pub(in crate::call) fn approval_limit(
     now: OffsetDateTime,
     epsilon: f64,
     total_epsilon: f64,

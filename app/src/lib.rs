@@ -19,8 +19,6 @@ pub mod call;
 pub mod component;
 pub mod fault;
 mod fetch;
-#[cfg(all(test, feature = "ssr"))]
-mod fixture;
 pub mod kind;
 pub mod live;
 #[cfg(feature = "ssr")]
@@ -41,6 +39,8 @@ mod screen;
 #[cfg(feature = "ssr")]
 mod shell;
 pub mod standing;
+#[cfg(all(test, feature = "ssr"))]
+mod testing;
 #[cfg(feature = "ssr")]
 mod viewer;
 pub mod words;

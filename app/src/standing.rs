@@ -105,12 +105,12 @@ mod tests {
     use undertone_privacy::{Epsilon, Event, PrivacyUnit};
 
     use super::others;
-    use crate::fixture;
+    use crate::testing::example;
 
     #[test]
     fn other_limits_are_listed_and_say_no_where_a_job_has_no_price() {
-        let datasets = fixture::datasets();
-        let (id, standings) = fixture::standings().into_iter().next().expect("somebody has a budget");
+        let datasets = example::datasets();
+        let (id, standings) = example::standings().into_iter().next().expect("somebody has a budget");
         let dataset = datasets.iter().find(|dataset| dataset.id == id).expect("it is there");
         let speaker = standings.into_iter().next().expect("it has a budget");
         let record = AccountStanding { unit: PrivacyUnit::Record, ..speaker.clone() };

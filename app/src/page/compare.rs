@@ -259,7 +259,7 @@ mod tests {
     use serde_json::json;
 
     use super::{MOST, flatten, parse_jobs};
-    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
+    use crate::testing::TestDashboard;
 
     #[test]
     fn compared_jobs_are_parsed_once_each() {
@@ -280,9 +280,14 @@ mod tests {
 
     #[tokio::test]
     async fn comparison_needs_finished_jobs() {
-        let page = render(&format!("/c/{CONSORTIUM}/models/compare"), true, "").await;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let page = dashboard.render(&format!("/c/{consortium}/models/compare"), true, "").await;
         assert!(page.status.is_success() && page.body.contains("type=\"checkbox\""), "{}", page.body);
-        let page = render(&format!("/c/{CONSORTIUM}/models/compare?job={RUNNING}&job={FINISHED}"), true, "").await;
+        let page =
+            dashboard.render(&format!("/c/{consortium}/models/compare?job={running}&job={finished}"), true, "").await;
         assert_eq!(page.status.as_u16(), 422, "{}", page.body);
     }
 }

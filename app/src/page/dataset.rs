@@ -248,7 +248,7 @@ fn render_composition(
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::describe_shared_accounts;
-    use crate::fixture::datasets;
+    use crate::testing::example::datasets;
 
     #[test]
     fn datasets_of_one_lineage_name_each_other() {

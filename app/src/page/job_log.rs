@@ -108,13 +108,17 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, dataset, render};
     use crate::path;
+    use crate::testing::TestDashboard;
 
     #[tokio::test]
     async fn job_log_filters_by_participant_and_level() {
-        let log = path::job_log(CONSORTIUM, RUNNING);
-        let page = render(&log, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let log = path::job_log(consortium, running);
+        let page = dashboard.render(&log, true, "").await.body;
         for said in [
             "began its part",
             "sent its vector of round 17, private",
@@ -124,17 +128,21 @@ mod tests {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         assert!(page.contains("/ui/events?job="), "it is live");
-        let warnings = render(&format!("{log}?level=warning&dataset="), true, "").await.body;
+        let warnings = dashboard.render(&format!("{log}?level=warning&dataset="), true, "").await.body;
         assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
-        let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
+        let own = dashboard.render(&format!("{log}?dataset={}", dashboard.dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
-        let finished = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
+        let finished = dashboard.render(&path::job_log(consortium, finished), true, "").await.body;
         assert!(finished.contains("No log lines") && !finished.contains("/ui/events"), "{finished}");
     }
 
     #[tokio::test]
     async fn waiting_job_names_reasons_and_remedies() {
-        let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let page = dashboard.render(&path::job(consortium, running), true, "").await.body;
         for said in [
             "Waiting for",
             "its worker has not been heard of",
@@ -143,19 +151,21 @@ mod tests {
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
-        let over = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
+        let over = dashboard.render(&path::job(consortium, finished), true, "").await.body;
         assert!(!over.contains("Waiting for"), "{over}");
     }
 
     #[tokio::test]
     async fn following_pages_mark_their_live_parts() {
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
         for (address, part) in [
-            (path::overview(CONSORTIUM), "jobs"),
-            (path::overview(CONSORTIUM), "now"),
-            (path::jobs(CONSORTIUM), "jobs"),
-            (path::questions(CONSORTIUM), "questions"),
+            (path::overview(consortium), "jobs"),
+            (path::overview(consortium), "now"),
+            (path::jobs(consortium), "jobs"),
+            (path::questions(consortium), "questions"),
         ] {
-            let page = render(&address, true, "").await.body;
+            let page = dashboard.render(&address, true, "").await.body;
             let (head, tail) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
             assert!(head.contains("/ui/events?") || tail.contains("/ui/events?"), "{address} does not listen");
             // Replaced parts must be plain HTML: an island in them would not be hydrated.

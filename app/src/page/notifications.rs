@@ -177,7 +177,7 @@ mod tests {
     use undertone_api::notification::{NotificationKind, NotificationQuery};
 
     use super::{kind_word, page_address, parse_query};
-    use crate::fixture::{render, send};
+    use crate::testing::TestDashboard;
 
     #[test]
     fn notification_filters_round_trip() {
@@ -195,7 +195,8 @@ mod tests {
 
     #[tokio::test]
     async fn member_reads_and_configures_notifications() {
-        let page = render(crate::path::NOTIFICATIONS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render(crate::path::NOTIFICATIONS, true, "").await.body;
         for said in [
             "2 new",
             "waits for your decision about ward-a",
@@ -208,11 +209,12 @@ mod tests {
         let bell = page.split("data-live=\"bell\"").nth(1).and_then(|rest| rest.split("</a>").next()).expect("a bell");
         assert!(bell.contains("Notifications") && bell.contains(">2<"), "{bell}");
         assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
-        let filtered = render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
+        let filtered = dashboard.render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
         assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
-        let response = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
+        let response = dashboard.send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
         assert_eq!((response.status.as_u16(), response.location()), (302, "/notifications"));
-        let marked = send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
+        let marked =
+            dashboard.send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
         assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
     }
 }

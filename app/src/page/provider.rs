@@ -116,12 +116,13 @@ fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::explain_failure;
-    use crate::fixture::{render, send};
     use crate::path;
+    use crate::testing::TestDashboard;
 
     #[tokio::test]
     async fn sign_in_page_links_providers_and_explains_failures() {
-        let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
         assert!(page.contains("Sign in with Clinic login"), "{page}");
         let second = "/oidc/start?provider=university&amp;to=%2Fc%2F1%3Fx%3D2";
@@ -140,23 +141,25 @@ mod tests {
             "stale",
             "limited",
         ] {
-            let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
+            let page = dashboard.render(&format!("/sign-in?provider={word}"), false, "").await.body;
             let (_, detail) = explain_failure(word).expect("a word of the server's");
             assert!(page.contains(detail), "{word}: {page}");
         }
-        let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;
+        let strange = dashboard.render("/sign-in?provider=%3Cb%3E", false, "").await.body;
         assert!(!strange.contains("<b>"), "{strange}");
     }
 
     #[tokio::test]
     async fn invitation_can_be_accepted_at_the_provider() {
-        let page = render("/accept/abc", false, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render("/accept/abc", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
     }
 
     #[tokio::test]
     async fn api_key_is_made_shown_once_and_revoked() {
-        let page = render(path::KEYS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render(path::KEYS, true, "").await.body;
         for said in [
             "nightly export",
             "revoked",
@@ -168,27 +171,29 @@ mod tests {
             assert!(page.contains(said), "{said}: {page}");
         }
         assert_eq!(page.matches("action=\"/ui/revoke-key\"").count(), 1, "only a living key can be revoked");
-        let came = send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
+        let came =
+            dashboard.send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
         let cookies = came.cookies();
         let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
         assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-        let page = render(path::KEYS, true, word).await.body;
+        let page = dashboard.render(path::KEYS, true, word).await.body;
         assert!(page.contains("udk_00000000000000000000000000000904_secret"), "{page}");
-        assert!(!render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
-        let none = send("create-key", "name=export&days=90", true).await;
+        assert!(!dashboard.render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
+        let none = dashboard.send("create-key", "name=export&days=90", true).await;
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
-        let revoked = send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
+        let revoked = dashboard.send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
         assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
     }
 
     #[tokio::test]
     async fn unlinking_an_identity_names_the_other_sign_in() {
-        let came = send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
+        let dashboard = TestDashboard::open().await;
+        let came = dashboard.send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
         let cookies = came.cookies();
         let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
-        let page = render(path::KEYS, true, word).await.body;
+        let page = dashboard.render(path::KEYS, true, word).await.body;
         assert!(page.contains("It signs you in no longer. You sign in with e-mail and password."), "{page}");
     }
 }

@@ -131,16 +131,18 @@ fn render_explanation() -> AnyView {
 
 #[cfg(test)]
 mod tests {
-    use crate::{fixture, path};
+    use crate::path;
+    use crate::testing::TestDashboard;
 
     #[tokio::test]
     async fn threshold_table_has_a_file_and_takes_other_numbers() {
-        let usual = fixture::render(path::THRESHOLDS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let usual = dashboard.render(path::THRESHOLDS, true, "").await.body;
         assert!(usual.contains("13 / 10") && usual.contains("117 / 98"), "{usual}");
         assert!(usual.contains("download=\"thresholds.csv\"") && usual.contains("data:text/csv"));
-        let other = fixture::render("/thresholds?epsilon=0.25&delta=1e-6&rate=0.2", true, "").await.body;
+        let other = dashboard.render("/thresholds?epsilon=0.25&delta=1e-6&rate=0.2", true, "").await.body;
         assert!(other.contains("52 / 35") && !other.contains("13 / 10"), "{other}");
-        let wrong = fixture::render("/thresholds?rate=most", true, "").await.body;
+        let wrong = dashboard.render("/thresholds?rate=most", true, "").await.body;
         assert!(wrong.contains("No table: `most` is not a number") && wrong.contains("value=\"most\""), "{wrong}");
     }
 }

@@ -179,6 +179,7 @@ macro_rules! on_both {
 #[cfg(test)]
 pub(crate) use on_both;
 
+pub use crate::service::world::freeze_dataset;
 pub use crate::service::world::people::insert_passkey;
 pub use authenticator::code;
 pub use people::{FoundedConsortium, HERE, PASSWORD, Person, newcomer};

@@ -14,13 +14,14 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 use super::description::{describe_consent, list_facts};
 use super::plan::QuestionPlan;
 use super::planner::cost;
-use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
+use crate::testing::TestDashboard;
+use crate::testing::example::{self, CONSORTIUM};
 
 /// Returns a public labelled log that leads, and a private one with users.
 fn datasets() -> Vec<Dataset> {
-    let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(fixture::datasets()).unwrap();
+    let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(example::datasets()).unwrap();
     for dataset in [&mut lead, &mut ours] {
         (dataset.content, dataset.inputs, dataset.speakers) = (DatasetContent::Queries, 0, SizeClass(1));
         dataset.units = vec![PrivacyUnit::Record, PrivacyUnit::User];
@@ -99,7 +100,7 @@ fn plan_link_round_trips() {
 
 /// Returns the posted form of a valid plan with the consortium's own logs.
 fn posted_form(title: &str) -> String {
-    let mut plan = QuestionPlan::first(&fixture::logs(), &[]).unwrap();
+    let mut plan = QuestionPlan::first(&example::logs(), &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
     plan.unit = PrivacyUnit::User;
     title.clone_into(&mut plan.title);
@@ -109,26 +110,32 @@ fn posted_form(title: &str) -> String {
 
 #[tokio::test]
 async fn plain_form_proposes_a_job() {
-    let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
-    let rejection = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let proposed = dashboard.proposed;
+    let came = dashboard.send("propose-active-learning", &posted_form("what callers want"), true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, proposed).as_str()));
+    let rejection = dashboard.send("propose-active-learning", &posted_form("too much"), true).await;
     assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
 #[tokio::test]
 async fn changed_plan_is_priced_by_the_server() {
-    let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
+    let dashboard = TestDashboard::open().await;
+    let came = dashboard.send("weigh-active-learning", &posted_form(""), false).await;
     let html: String = serde_json::from_str(&came.body).unwrap();
     assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
     let wrong =
         posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
-    let html = fixture::send("weigh-active-learning", &wrong, false).await;
+    let html = dashboard.send("weigh-active-learning", &wrong, false).await;
     assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }
 
 #[tokio::test]
 async fn planner_shows_each_kind_its_own_data() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     for said in [
         "action=\"/ui/propose-dp-sgd\"",
         "action=\"/ui/propose-active-learning\"",

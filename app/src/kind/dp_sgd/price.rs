@@ -133,12 +133,12 @@ fn price_party(
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::{PartyVerdict, price_plan};
-    use crate::fixture;
     use crate::kind::dp_sgd::TrainingPlan;
+    use crate::testing::example;
 
     fn verdicts(change: impl FnOnce(&mut TrainingPlan)) -> Vec<PartyVerdict> {
-        let datasets = fixture::datasets();
-        let standings = fixture::standings();
+        let datasets = example::datasets();
+        let standings = example::standings();
         let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("the plan's numbers are in range");

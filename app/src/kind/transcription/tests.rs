@@ -16,13 +16,14 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
 use super::description::{describe_consent, list_facts};
 use super::plan::TranscriptionPlan;
 use super::planner::cost;
-use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
+use crate::testing::TestDashboard;
+use crate::testing::example::{self, CONSORTIUM};
 
 /// Returns the recordings of a ward, about an hour and a half.
 fn datasets() -> Vec<Dataset> {
-    let mut ward = fixture::datasets().remove(1);
+    let mut ward = example::datasets().remove(1);
     (ward.content, ward.inputs, ward.classes, ward.speakers) = (DatasetContent::Recordings, 0, 0, SizeClass(1));
     (ward.visibility, ward.seconds) = (Visibility::Private, Some(SizeClass(5000)));
     ward.units = vec![PrivacyUnit::Words];
@@ -115,23 +116,28 @@ fn posted_form(title: &str) -> String {
 
 #[tokio::test]
 async fn plain_form_proposes_a_job() {
-    let came = fixture::send("propose-transcription", &posted_form("dictated letters"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let proposed = dashboard.proposed;
+    let came = dashboard.send("propose-transcription", &posted_form("dictated letters"), true).await;
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, proposed).as_str()));
 }
 
 #[tokio::test]
 async fn changed_plan_is_priced_by_the_server() {
-    let ours = fixture::recordings_id(1);
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let ours = dashboard.recordings_id(1);
     let form = |change: fn(&mut TranscriptionPlan)| {
         let link = plan(|plan| {
             plan.dataset = ours;
             change(plan);
         });
-        let link = link.link(CONSORTIUM).unwrap();
-        format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+        let link = link.link(consortium).unwrap();
+        format!("consortium={consortium}&{}", link.split_once('?').unwrap().1)
     };
     let price = async |change: fn(&mut TranscriptionPlan)| {
-        let came = fixture::send("weigh-transcription", &form(change), false).await;
+        let came = dashboard.send("weigh-transcription", &form(change), false).await;
         serde_json::from_str::<String>(&came.body).unwrap()
     };
     let html = price(|_| ()).await;
@@ -142,7 +148,9 @@ async fn changed_plan_is_priced_by_the_server() {
 
 #[tokio::test]
 async fn form_has_every_field_without_a_script() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "id=\"plan-transcription\"",
@@ -166,7 +174,9 @@ async fn form_has_every_field_without_a_script() {
 
 #[tokio::test]
 async fn first_plan_explains_the_missing_words() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "The word list is empty",

@@ -217,7 +217,7 @@ mod tests {
     use undertone_api::account::FactorStatus;
 
     use super::render_two_factor;
-    use crate::fixture::NOW;
+    use crate::testing::example::NOW;
 
     fn shown(password: bool) -> String {
         let factor = FactorStatus {

@@ -1,11 +1,12 @@
 //! The accounts' page in a browser without wasm.
 
-use crate::fixture::render;
 use crate::path;
+use crate::render;
 
 #[tokio::test]
 async fn accounts_page_retires_and_restores_with_a_reason() {
-    let page = render(path::ACCOUNTS, true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let page = dashboard.render(path::ACCOUNTS, true, "").await.body;
     for form in ["/ui/retire-account", "/ui/restore-account", "/ui/invite-operator"] {
         assert!(page.contains(&format!("action=\"{form}\"")), "{form} is missing: {page}");
     }
@@ -15,7 +16,8 @@ async fn accounts_page_retires_and_restores_with_a_reason() {
 
 #[tokio::test]
 async fn security_page_asks_for_a_proof_of_identity() {
-    let page = render(path::SECURITY, true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let page = dashboard.render(path::SECURITY, true, "").await.body;
     let form = page.split("action=\"/ui/prove-identity\"").nth(1).expect("there is a form");
     let form = form.split("</form>").next().unwrap_or_default();
     assert!(form.contains("name=\"password\""), "{form}");

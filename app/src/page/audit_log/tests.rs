@@ -1,9 +1,11 @@
 use super::{KINDS, LogForm, filter_query, format_detail, percent_encode};
-use crate::fixture::{CONSORTIUM, OWN, render};
+use crate::testing::TestDashboard;
 
 #[tokio::test]
 async fn log_lists_actors_and_has_a_file() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log"), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&format!("/c/{consortium}/audit-log"), true, "").await.body;
     for wanted in ["set a budget", "Steward of North", "the server itself", "dataset ward-a", "epsilon: 8.0"] {
         assert!(page.contains(wanted), "{wanted} is not on the page");
     }
@@ -12,7 +14,10 @@ async fn log_lists_actors_and_has_a_file() {
 
 #[tokio::test]
 async fn filter_applies_to_page_and_file() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log?what=dataset_frozen&by=&since="), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page =
+        dashboard.render(&format!("/c/{consortium}/audit-log?what=dataset_frozen&by=&since="), true, "").await.body;
     let table = page.split("<tbody>").nth(1).expect("a table");
     assert!(table.contains("froze a dataset") && !table.contains("set a budget"), "{table}");
     assert!(page.contains("format=jsonl&amp;what=dataset_frozen"), "{page}");
@@ -20,13 +25,18 @@ async fn filter_applies_to_page_and_file() {
 
 #[tokio::test]
 async fn chain_is_checked_on_request() {
-    let page = render(&format!("/c/{CONSORTIUM}/organizations/{OWN}/audit-log?check=1"), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let own = dashboard.own;
+    let page = dashboard.render(&format!("/c/{consortium}/organizations/{own}/audit-log?check=1"), true, "").await.body;
     assert!(page.contains("The chain of all 3 entries is valid"), "{page}");
 }
 
 #[tokio::test]
 async fn unknown_filter_is_refused_by_name() {
-    let came = render(&format!("/c/{CONSORTIUM}/audit-log?what=x&since=yesterday"), true, "").await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let came = dashboard.render(&format!("/c/{consortium}/audit-log?what=x&since=yesterday"), true, "").await;
     assert_eq!(came.status.as_u16(), 422);
     assert!(came.body.contains("<code>what</code>") && came.body.contains("<code>since</code>"), "{}", came.body);
 }
@@ -57,7 +67,9 @@ fn digests_are_shortened_and_words_are_not() {
 
 #[tokio::test]
 async fn subject_kind_filter_stays_selected() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log?kind=job"), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&format!("/c/{consortium}/audit-log?kind=job"), true, "").await.body;
     assert!(page.contains("<option value=\"job\" selected"), "{page}");
     assert!(page.contains("format=csv&amp;subject_kind=job"), "{page}");
     for what in

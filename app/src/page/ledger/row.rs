@@ -195,19 +195,21 @@ fn render_receipt(receipt: &ReceiptProof) -> AnyView {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{CONSORTIUM, render};
+    use crate::testing::TestDashboard;
 
     #[tokio::test]
     async fn ledger_row_shows_price_steps_and_failures() {
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
         let account = uuid::Uuid::from_u128(0x0801);
-        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/2"), true, "").await;
+        let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/2"), true, "").await;
         assert_eq!(came.status.as_u16(), 200, "{}", came.body);
         for wanted in
             ["This row is invalid", "countersignature is invalid", "Order α", "SHA-256 of 01", "Download this row"]
         {
             assert!(came.body.contains(wanted), "{wanted} is not on the page");
         }
-        let first = render(&format!("/c/{CONSORTIUM}/ledger/{account}/1"), true, "").await.body;
+        let first = dashboard.render(&format!("/c/{consortium}/ledger/{account}/1"), true, "").await.body;
         assert!(
             first.contains("This row is valid: chain and log agree") && !first.contains("The site’s receipt"),
             "{first}"
@@ -216,8 +218,10 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_ledger_row_is_not_found() {
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
         let account = uuid::Uuid::from_u128(0x0801);
-        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/999"), true, "").await;
+        let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/999"), true, "").await;
         assert_eq!(came.status.as_u16(), 404);
     }
 }

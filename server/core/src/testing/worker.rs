@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::SigningKey;
 use sha2::{Digest as _, Sha256};
 use undertone_api::dataset::{Dataset, DatasetRegistration, Visibility};
-use undertone_api::id::{OrganizationId, WorkerId};
+use undertone_api::id::{OrganizationId, QuestionId, WorkerId};
 use undertone_api::job::audit::{Assessment, AuditFinding};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::job::{Charge, Job, Measurement, Report};
@@ -14,7 +14,7 @@ use undertone_api::signed::{AuditStatement, KeyChange, KeyRotation, Receipt, Sig
 use undertone_api::worker::{EnrolmentToken, NewEnrolment};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
-use undertone_proto::question::{QuestionLine, write};
+use undertone_proto::question::{QuestionLine, id, write};
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
@@ -53,6 +53,11 @@ impl TestPart {
     fn charge(&self) -> Charge {
         let own = self.job.participants.iter().find(|party| party.dataset == self.dataset.id);
         own.and_then(|party| party.charge.clone()).expect("the dataset is charged")
+    }
+
+    /// Returns the id of a question of this part's pool.
+    pub fn question_id(&self, text: &str) -> QuestionId {
+        id(self.job.summary.id, self.dataset.id, text)
     }
 
     /// Returns the event of one vector of a series; `None` where nothing is charged.
@@ -215,7 +220,7 @@ impl TestWorker {
             at: ctx.now(),
         };
         let signed = Signed::new(&statement, &self.key).expect("a statement can be signed");
-        job::hold_by_site(ctx, self.id, &signed).await.expect("the job can be held");
+        job::hold::hold_by_site(ctx, self.id, &signed).await.expect("the job can be held");
     }
 
     /// Signs the statement of the audit of a part, whose claim is assessed at `delta`.

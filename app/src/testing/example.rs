@@ -1,101 +1,32 @@
-//! A small consortium in memory, for the tests of this crate only: three organizations, datasets of every content, and
-//! jobs in different states. Its answers follow the real rules; only storage is missing.
-
-mod audit;
-mod certificate;
-mod consortium;
-mod insight;
-mod learning;
-pub(crate) mod life;
-mod logs;
-mod passkey;
-mod render;
-mod report;
-mod retirement;
-mod told;
-mod transcribing;
+//! Values for tests that render without a server: datasets with their accounts, and query logs.
 
 use time::OffsetDateTime;
 use time::macros::datetime;
-use undertone_api::budget::Account;
-use undertone_api::dataset::{Dataset, SizeClass, Visibility};
-use undertone_api::id::{AccountId, ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId, WorkerId};
-use undertone_api::job::JobKind;
-use undertone_api::job::dp_sgd::Spec;
-use undertone_api::member::{Member, Role, RoleGrant, RoleScope};
+use undertone_api::budget::{Account, AccountStanding};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
+use undertone_api::id::{AccountId, ConsortiumId, DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use crate::component::gauge::Reading;
-use crate::kind::dp_sgd::Plan;
-use crate::standing::Standing;
+use crate::component::gauge::GaugeReading;
 
-pub(crate) use learning::{ASKED, ASKING, question};
-pub(crate) use logs::logs;
-pub(crate) use render::{render, send};
-pub(crate) use transcribing::{HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id};
-
-/// The present moment of the fixture.
+/// The present moment of the tests.
 pub(crate) const NOW: OffsetDateTime = datetime!(2026-11-20 18:03:12 UTC);
-
+/// The consortium in links.
 pub(crate) const CONSORTIUM: ConsortiumId = ConsortiumId(Uuid::from_u128(0x0100));
-/// The steward's organization.
-pub(crate) const OWN: OrganizationId = OrganizationId(Uuid::from_u128(0x0201));
-/// A job that waits for approval.
-pub(crate) const PROPOSED: JobId = JobId(Uuid::from_u128(0x0401));
-/// A running job.
-pub(crate) const RUNNING: JobId = JobId(Uuid::from_u128(0x0402));
-/// A paused job.
-pub(crate) const PAUSED: JobId = JobId(Uuid::from_u128(0x0404));
-/// A finished job.
-pub(crate) const FINISHED: JobId = JobId(Uuid::from_u128(0x0403));
 
+const ORGANIZATIONS: [&str; 3] = ["Public speech archive", "North clinic", "South clinic"];
 const DELTA: f64 = 1e-6;
-
-/// Returns the identity providers.
-fn providers() -> Vec<crate::backend::SignInProvider> {
-    let provider = |id: &str, name: &str, host: &str| crate::backend::SignInProvider {
-        id: id.to_owned(),
-        name: name.to_owned(),
-        issuer: format!("https://{host}"),
-    };
-    vec![
-        provider("", "Clinic login", "login.clinic.example"),
-        provider("university", "University login", "login.university.example"),
-    ]
-}
 
 fn organization(index: u128) -> OrganizationId {
     OrganizationId(Uuid::from_u128(0x0200 + index))
 }
 
-/// Returns the id of the `index`th dataset: 0 is public, 1 to 3 are private.
-pub(crate) fn dataset(index: u128) -> DatasetId {
+/// Returns the id of the `index`th dataset: 0 is public, 1 to 3 are not.
+fn dataset(index: u128) -> DatasetId {
     DatasetId(Uuid::from_u128(0x0300 + index))
 }
-
-/// Returns a steward, researcher and admin of the first organization, who also administers the consortium.
-pub(crate) fn member() -> Member {
-    let at = |scope, role| RoleGrant { scope, role };
-    let own = RoleScope::Organization(OWN);
-    Member {
-        id: MemberId(Uuid::from_u128(0x0501)),
-        name: "Steward of North".to_owned(),
-        email: "steward@north.example".to_owned(),
-        operator: false,
-        grants: vec![
-            at(RoleScope::Consortium(CONSORTIUM), Role::ConsortiumAdmin),
-            at(own, Role::OrganizationAdmin),
-            at(own, Role::DataSteward),
-            at(own, Role::Researcher),
-        ],
-        created_at: datetime!(2026-11-01 09:00 UTC),
-    }
-}
-
-/// The names of the three organizations.
-pub(crate) const ORGANIZATIONS: [&str; 3] = ["Public speech archive", "North clinic", "South clinic"];
 
 fn event(rate: f64, noise: f64) -> Event {
     Event::PoissonSampledGaussian {
@@ -105,7 +36,7 @@ fn event(rate: f64, noise: f64) -> Event {
 }
 
 /// Makes a balance with a limit, some releases spent and some reserved.
-pub(crate) fn balance(limit: f64, spent: u64, reserved: u64) -> Balance {
+fn balance(limit: f64, spent: u64, reserved: u64) -> Balance {
     let epsilon = Epsilon::new(limit).expect("a limit above 0");
     let delta = Delta::new(DELTA).expect("a delta between 0 and 1");
     let budget = Budget::new(epsilon, delta, GridKind::for_epsilon(epsilon)).expect("a budget with room");
@@ -120,11 +51,14 @@ pub(crate) fn balance(limit: f64, spent: u64, reserved: u64) -> Balance {
 }
 
 /// Returns the balances of the private datasets, for speakers.
-pub(crate) fn standings() -> Vec<(DatasetId, Vec<Standing>)> {
+pub(crate) fn standings() -> Vec<(DatasetId, Vec<AccountStanding>)> {
     [(1, balance(8.0, 60, 30)), (2, balance(4.0, 10, 0)), (3, balance(6.0, 0, 40))]
         .into_iter()
         .map(|(index, balance)| {
-            (dataset(index), vec![Standing { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, balance }])
+            (
+                dataset(index),
+                vec![AccountStanding { unit: PrivacyUnit::Speaker, adjacency: Adjacency::AddRemove, balance }],
+            )
         })
         .collect()
 }
@@ -147,7 +81,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             worker: WorkerId(Uuid::from_u128(0x0700 + owner)),
             name: name.to_owned(),
             visibility,
-            content: undertone_api::dataset::DatasetContent::Speech,
+            content: DatasetContent::Speech,
             inputs: 13,
             classes: 2000,
             records: SizeClass(records),
@@ -168,9 +102,9 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         .collect()
 }
 
-fn account(standing: &Standing, index: u128) -> Account {
+fn account(standing: &AccountStanding, index: u128) -> Account {
     let summary = standing.balance.summary();
-    let reading = Reading::of(&summary, standing.unit).expect("the balance has a budget");
+    let reading = GaugeReading::from_summary(&summary, standing.unit).expect("the balance has a budget");
     Account {
         id: AccountId(Uuid::from_u128(0x0800 + index)),
         unit: standing.unit,
@@ -186,10 +120,34 @@ fn account(standing: &Standing, index: u128) -> Account {
     }
 }
 
-/// Returns the spec of every job here.
-pub(crate) fn spec() -> Spec {
-    let plan = Plan::first(&datasets(), &standings()).expect("there are datasets");
-    let spec = plan.spec(&datasets()).expect("the first plan's numbers are in range");
-    assert_eq!(spec.check(&datasets()), Vec::new(), "the first plan can be proposed");
-    spec
+/// Returns the logs.
+pub(crate) fn logs() -> Vec<Dataset> {
+    let rows = [
+        (0_u128, "sgd-turns", Visibility::Public, 100_000, 40, 20_000),
+        (1, "helpdesk-north", Visibility::Private, 500_000, 0, 0),
+        (2, "helpdesk-south", Visibility::Private, 1_000_000, 0, 0),
+    ];
+    rows.into_iter()
+        .map(|(index, name, visibility, records, classes, tests)| Dataset {
+            id: DatasetId(Uuid::from_u128(0x0311 + index)),
+            lineage: LineageId(Uuid::from_u128(0x0611 + index)),
+            organization: organization(index),
+            organization_name: ORGANIZATIONS[index as usize].to_owned(),
+            worker: WorkerId(Uuid::from_u128(0x0700 + index)),
+            name: name.to_owned(),
+            visibility,
+            content: DatasetContent::Queries,
+            inputs: 0,
+            classes,
+            records: SizeClass(records),
+            speakers: SizeClass(1),
+            test_records: tests,
+            seconds: None,
+            users: Some(SizeClass(records / 20)),
+            units: vec![PrivacyUnit::Record, PrivacyUnit::User],
+            approval: None,
+            accounts: Vec::new(),
+            created_at: datetime!(2026-11-03 10:00 UTC),
+        })
+        .collect()
 }

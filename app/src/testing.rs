@@ -1,0 +1,166 @@
+//! A consortium with its dashboard, for the tests of pages: the server's operations on a database of each test's own.
+//!
+//! `seed` makes the consortium once, through the operations that people and workers call, and every [`TestDashboard`]
+//! opens a copy of it. `example` has values for tests that render without a server. To add a state: a step in the part
+//! of `seed` that it belongs to, and a field of [`SeededConsortium`].
+
+pub(crate) mod example;
+mod seed;
+
+use std::ops::Deref;
+
+use axum::body::Body;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use leptos::prelude::LeptosOptions;
+use time::Duration;
+use tokio::sync::OnceCell;
+use undertone_api::id::{DatasetId, JobId, SessionId};
+use undertone_api::report::ReportFile;
+use undertone_server_core::auth::{Actor, Origin};
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service::{report, session};
+use undertone_server_core::testing::{AppTemplate, HERE, TestApp, freeze_dataset};
+
+use crate::DashboardRequest;
+
+pub(crate) use seed::SeededConsortium;
+
+/// The consortium that every test gets a copy of.
+static TEMPLATE: OnceCell<(AppTemplate, SeededConsortium)> = OnceCell::const_new();
+
+/// A consortium with its dashboard.
+pub(crate) struct TestDashboard {
+    /// The consortium.
+    pub(crate) app: TestApp,
+    seeded: SeededConsortium,
+}
+
+impl Deref for TestDashboard {
+    type Target = SeededConsortium;
+
+    fn deref(&self) -> &SeededConsortium {
+        &self.seeded
+    }
+}
+
+/// The response: status, headers, body.
+pub(crate) struct PageResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl PageResponse {
+    /// Returns the redirect's address.
+    pub(crate) fn location(&self) -> &str {
+        self.headers.get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Returns the values of `Set-Cookie`.
+    pub(crate) fn cookies(&self) -> Vec<&str> {
+        self.headers.get_all(header::SET_COOKIE).into_iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
+    /// Returns the message that the response leaves for the next page, as its cookie.
+    pub(crate) fn message_cookie(&self) -> &str {
+        let cookies = self.cookies();
+        let message = cookies.into_iter().find(|cookie| cookie.starts_with("undertone-word="));
+        message.and_then(|cookie| cookie.split(';').next()).expect("a message is left for the next page")
+    }
+}
+
+impl TestDashboard {
+    /// Opens a copy of the consortium. Its clock shows [`example::NOW`].
+    pub(crate) async fn open() -> Self {
+        // Fails only if another test has initialized it already.
+        let _ = any_spawner::Executor::init_tokio();
+        let (template, seeded) = TEMPLATE.get_or_init(seed::make_template).await;
+        Self { app: template.open().await, seeded: seeded.clone() }
+    }
+
+    /// Returns the server's state.
+    pub(crate) fn ctx(&self) -> &Ctx {
+        &self.app.ctx
+    }
+
+    /// Returns the member of a session, as the server knows them now.
+    pub(crate) async fn actor(&self, session: SessionId) -> Actor {
+        session::actor_of(self.ctx(), session).await.expect("the session is open")
+    }
+
+    /// Renders the page at `path` for the steward, or without a sign-in, with the given cookies.
+    pub(crate) async fn render(&self, path: &str, signed_in: bool, cookies: &str) -> PageResponse {
+        self.render_for(signed_in.then_some(self.session), path, cookies).await
+    }
+
+    /// Renders the page at `path` for the member of a session.
+    pub(crate) async fn render_for(&self, session: Option<SessionId>, path: &str, cookies: &str) -> PageResponse {
+        let request = Request::get(path)
+            .header(header::ACCEPT, "text/html")
+            .header(header::COOKIE, cookies)
+            .body(Body::empty())
+            .expect("a path is an address");
+        let context = self.request(session, None).await.into_context();
+        let page = leptos_axum::render_app_async_with_context(context, || crate::shell(options()));
+        read(page(request).await).await
+    }
+
+    /// Posts a form to `/ui/<call>` from `/from?x=1`, as the steward, and returns the response.
+    pub(crate) async fn send(&self, call: &str, body: &str, html: bool) -> PageResponse {
+        self.send_for(Some(self.session), None, call, body, html).await
+    }
+
+    /// Posts a form as the member of a session, or without one as the holder of a half session.
+    pub(crate) async fn send_for(
+        &self,
+        session: Option<SessionId>,
+        half_token: Option<String>,
+        call: &str,
+        body: &str,
+        html: bool,
+    ) -> PageResponse {
+        use axum::response::IntoResponse;
+        let request = Request::post(format!("/ui/{call}"))
+            .header(header::ACCEPT, if html { "text/html" } else { "application/json" })
+            .header(header::REFERER, "https://undertone.example/from?x=1")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Body::from(body.to_owned()))
+            .expect("a call is an address");
+        let context = self.request(session, half_token).await.into_context();
+        read(leptos_axum::handle_server_fns_with_context(context, request).await.into_response()).await
+    }
+
+    async fn request(&self, session: Option<SessionId>, half_token: Option<String>) -> DashboardRequest {
+        let actor = match session {
+            Some(session) => Some(self.actor(session).await),
+            None => None,
+        };
+        DashboardRequest::new(self.ctx().clone(), actor, Origin::from(HERE), half_token)
+    }
+
+    /// Returns a job's report, without a page around it.
+    pub(crate) async fn report(&self, job: JobId) -> ReportFile {
+        let steward = self.actor(self.session).await;
+        report::get(self.ctx(), &steward, job).await.expect("the steward reads every job")
+    }
+
+    /// Lets an audit of a job freeze one of its datasets.
+    pub(crate) async fn freeze(&self, job: JobId, dataset: DatasetId, reason: &str) {
+        freeze_dataset(self.ctx(), job, dataset, reason).await;
+    }
+
+    /// Advances the clock.
+    pub(crate) fn advance(&self, by: Duration) {
+        self.app.clock.advance(by);
+    }
+}
+
+fn options() -> LeptosOptions {
+    LeptosOptions::builder().output_name("undertone").site_pkg_dir("pkg").build()
+}
+
+async fn read(response: Response<Body>) -> PageResponse {
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, 16 << 20).await.expect("a page has a body");
+    PageResponse { status: parts.status, headers: parts.headers, body: String::from_utf8_lossy(&bytes).into_owned() }
+}

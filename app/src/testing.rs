@@ -12,18 +12,21 @@ use std::ops::Deref;
 use axum::body::Body;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use leptos::prelude::LeptosOptions;
-use time::Duration;
 use tokio::sync::OnceCell;
-use undertone_api::id::{DatasetId, JobId, SessionId};
+use undertone_api::account::NewReset;
+use undertone_api::id::{AccountId, DatasetId, JobId, SessionId};
+use undertone_api::job::{Job, JobDraft, JobSummary};
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
+use undertone_api::page::PageQuery;
 use undertone_api::report::ReportFile;
 use undertone_server_core::auth::{Actor, Origin};
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::{report, session};
+use undertone_server_core::service::{dataset, invitation, job, report, reset, session};
 use undertone_server_core::testing::{AppTemplate, HERE, TestApp, freeze_dataset};
 
 use crate::DashboardRequest;
 
-pub(crate) use seed::SeededConsortium;
+pub(crate) use seed::{PASSKEY_SEED, SeededConsortium};
 
 /// The consortium that every test gets a copy of.
 static TEMPLATE: OnceCell<(AppTemplate, SeededConsortium)> = OnceCell::const_new();
@@ -41,6 +44,16 @@ impl Deref for TestDashboard {
     fn deref(&self) -> &SeededConsortium {
         &self.seeded
     }
+}
+
+/// A caller of the dashboard.
+pub(crate) enum Caller {
+    /// Someone without a sign-in.
+    Visitor,
+    /// The member of a session.
+    Member(SessionId),
+    /// The holder of a half session, whose sign-in waits for the second step.
+    HalfSession(String),
 }
 
 /// The response: status, headers, body.
@@ -90,35 +103,29 @@ impl TestDashboard {
 
     /// Renders the page at `path` for the steward, or without a sign-in, with the given cookies.
     pub(crate) async fn render(&self, path: &str, signed_in: bool, cookies: &str) -> PageResponse {
-        self.render_for(signed_in.then_some(self.session), path, cookies).await
+        let caller = if signed_in { Caller::Member(self.session) } else { Caller::Visitor };
+        self.render_for(&caller, path, cookies).await
     }
 
-    /// Renders the page at `path` for the member of a session.
-    pub(crate) async fn render_for(&self, session: Option<SessionId>, path: &str, cookies: &str) -> PageResponse {
+    /// Renders the page at `path` for a caller.
+    pub(crate) async fn render_for(&self, caller: &Caller, path: &str, cookies: &str) -> PageResponse {
         let request = Request::get(path)
             .header(header::ACCEPT, "text/html")
             .header(header::COOKIE, cookies)
             .body(Body::empty())
             .expect("a path is an address");
-        let context = self.request(session, None).await.into_context();
+        let context = self.request(caller).await.into_context();
         let page = leptos_axum::render_app_async_with_context(context, || crate::shell(options()));
         read(page(request).await).await
     }
 
     /// Posts a form to `/ui/<call>` from `/from?x=1`, as the steward, and returns the response.
     pub(crate) async fn send(&self, call: &str, body: &str, html: bool) -> PageResponse {
-        self.send_for(Some(self.session), None, call, body, html).await
+        self.send_for(&Caller::Member(self.session), call, body, html).await
     }
 
-    /// Posts a form as the member of a session, or without one as the holder of a half session.
-    pub(crate) async fn send_for(
-        &self,
-        session: Option<SessionId>,
-        half_token: Option<String>,
-        call: &str,
-        body: &str,
-        html: bool,
-    ) -> PageResponse {
+    /// Posts a form as a caller.
+    pub(crate) async fn send_for(&self, caller: &Caller, call: &str, body: &str, html: bool) -> PageResponse {
         use axum::response::IntoResponse;
         let request = Request::post(format!("/ui/{call}"))
             .header(header::ACCEPT, if html { "text/html" } else { "application/json" })
@@ -126,16 +133,57 @@ impl TestDashboard {
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(Body::from(body.to_owned()))
             .expect("a call is an address");
-        let context = self.request(session, half_token).await.into_context();
+        let context = self.request(caller).await.into_context();
         read(leptos_axum::handle_server_fns_with_context(context, request).await.into_response()).await
     }
 
-    async fn request(&self, session: Option<SessionId>, half_token: Option<String>) -> DashboardRequest {
-        let actor = match session {
-            Some(session) => Some(self.actor(session).await),
-            None => None,
+    async fn request(&self, caller: &Caller) -> DashboardRequest {
+        let (actor, half_token) = match caller {
+            Caller::Visitor => (None, None),
+            Caller::Member(session) => (Some(self.actor(*session).await), None),
+            Caller::HalfSession(token) => (None, Some(token.clone())),
         };
         DashboardRequest::new(self.ctx().clone(), actor, Origin::from(HERE), half_token)
+    }
+
+    /// Makes a one-time link as the steward, and returns its secret.
+    pub(crate) async fn make_link(&self, purpose: InvitationPurpose) -> String {
+        let steward = self.actor(self.session).await;
+        let new = NewInvitation { purpose, label: "for a test".to_owned() };
+        let link = invitation::create(self.ctx(), &steward, &new).await.expect("an admin may invite").link;
+        secret_of(&link.expect("the answer that made it holds it"))
+    }
+
+    /// Makes a link by which a member sets a new password, and returns its secret.
+    pub(crate) async fn make_reset(&self, email: &str) -> String {
+        let operator = self.actor(self.operator_session).await;
+        let new = NewReset { email: email.to_owned(), clear_second_factor: false };
+        secret_of(&reset::create(self.ctx(), &operator, &new).await.expect("an operator may reset").link)
+    }
+
+    /// Signs in by the password as far as the second step, and returns the half session's token.
+    pub(crate) async fn half_session(&self, email: &str) -> String {
+        self.app.half(email).await.half_token
+    }
+
+    /// Returns the first account of a dataset.
+    pub(crate) async fn account(&self, dataset: DatasetId) -> AccountId {
+        let steward = self.actor(self.session).await;
+        let dataset = dataset::get(self.ctx(), &steward, dataset).await.expect("the steward sees every dataset");
+        dataset.accounts.first().expect("it has a budget").id
+    }
+
+    /// Returns a job, as the steward sees it.
+    pub(crate) async fn job(&self, id: JobId) -> Job {
+        let steward = self.actor(self.session).await;
+        job::get(self.ctx(), &steward, id).await.expect("the steward reads every job")
+    }
+
+    /// Returns the newest job of the consortium.
+    pub(crate) async fn newest_job(&self) -> JobSummary {
+        let steward = self.actor(self.session).await;
+        let page = job::list(self.ctx(), &steward, self.consortium, &PageQuery::default()).await;
+        page.expect("the steward reads the jobs").items.swap_remove(0)
     }
 
     /// Returns a job's report, without a page around it.
@@ -144,15 +192,29 @@ impl TestDashboard {
         report::get(self.ctx(), &steward, job).await.expect("the steward reads every job")
     }
 
+    /// Returns the last changed draft of the steward's organization.
+    pub(crate) async fn newest_draft(&self) -> JobDraft {
+        let steward = self.actor(self.session).await;
+        let drafts = job::draft_list(self.ctx(), &steward, self.consortium).await;
+        drafts.expect("a researcher reads the drafts").swap_remove(0)
+    }
+
     /// Lets an audit of a job freeze one of its datasets.
     pub(crate) async fn freeze(&self, job: JobId, dataset: DatasetId, reason: &str) {
         freeze_dataset(self.ctx(), job, dataset, reason).await;
     }
+}
 
-    /// Advances the clock.
-    pub(crate) fn advance(&self, by: Duration) {
-        self.app.clock.advance(by);
-    }
+/// Returns the value of the first hidden field of this name in the form of a call.
+pub(crate) fn hidden_value<'a>(page: &'a str, call: &str, name: &str) -> &'a str {
+    let form = page.split(&format!("action=\"/ui/{call}\"")).nth(1).expect("the page has the form");
+    let value = form.split(&format!("name=\"{name}\" value=\"")).nth(1).and_then(|rest| rest.split('"').next());
+    value.expect("the form has the field")
+}
+
+/// Returns the secret of a one-time link.
+fn secret_of(link: &str) -> String {
+    link.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 fn options() -> LeptosOptions {

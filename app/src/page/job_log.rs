@@ -121,7 +121,7 @@ mod tests {
         let page = dashboard.render(&log, true, "").await.body;
         for said in [
             "began its part",
-            "sent its vector of round 17, private",
+            "sent its vector of round 4, private",
             "waits for another run of the site to end",
             "/log/export",
         ] {
@@ -129,11 +129,13 @@ mod tests {
         }
         assert!(page.contains("/ui/events?job="), "it is live");
         let warnings = dashboard.render(&format!("{log}?level=warning&dataset="), true, "").await.body;
-        assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
+        assert!(warnings.contains("with 3 of 4 vectors") && !warnings.contains("began its part"), "{warnings}");
         let own = dashboard.render(&format!("{log}?dataset={}", dashboard.dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
-        let finished = dashboard.render(&path::job_log(consortium, finished), true, "").await.body;
-        assert!(finished.contains("No log lines") && !finished.contains("/ui/events"), "{finished}");
+        let over = dashboard.render(&path::job_log(consortium, finished), true, "").await.body;
+        assert!(over.contains("with 3 of 3 vectors") && !over.contains("/ui/events"), "{over}");
+        let proposed = dashboard.render(&path::job_log(consortium, dashboard.proposed), true, "").await.body;
+        assert!(proposed.contains("No log lines"), "{proposed}");
     }
 
     #[tokio::test]
@@ -146,7 +148,7 @@ mod tests {
         for said in [
             "Waiting for",
             "its worker has not been heard of",
-            "Somebody at the site looks whether it runs.",
+            "Somebody at the site looks whether it runs",
             "Full log",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");

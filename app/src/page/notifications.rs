@@ -177,7 +177,7 @@ mod tests {
     use undertone_api::notification::{NotificationKind, NotificationQuery};
 
     use super::{kind_word, page_address, parse_query};
-    use crate::testing::TestDashboard;
+    use crate::testing::{TestDashboard, hidden_value};
 
     #[test]
     fn notification_filters_round_trip() {
@@ -198,7 +198,7 @@ mod tests {
         let dashboard = TestDashboard::open().await;
         let page = dashboard.render(crate::path::NOTIFICATIONS, true, "").await.body;
         for said in [
-            "2 new",
+            "3 new",
             "waits for your decision about ward-a",
             "Mark all as read",
             "Notify me when",
@@ -207,14 +207,14 @@ mod tests {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         let bell = page.split("data-live=\"bell\"").nth(1).and_then(|rest| rest.split("</a>").next()).expect("a bell");
-        assert!(bell.contains("Notifications") && bell.contains(">2<"), "{bell}");
-        assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
+        assert!(bell.contains("Notifications") && bell.contains(">3<"), "{bell}");
+        assert_eq!(page.matches("Mark as read").count(), 3, "what was read is not marked again");
         let filtered = dashboard.render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
         assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
         let response = dashboard.send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
         assert_eq!((response.status.as_u16(), response.location()), (302, "/notifications"));
-        let marked =
-            dashboard.send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
+        let notification = format!("notification={}", hidden_value(&page, "read-notification", "notification"));
+        let marked = dashboard.send("read-notification", &notification, true).await;
         assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
     }
 }

@@ -117,7 +117,10 @@ fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
 mod tests {
     use super::explain_failure;
     use crate::path;
-    use crate::testing::TestDashboard;
+    use undertone_api::organization::InvitationPurpose;
+    use undertone_server_core::service::api_key;
+
+    use crate::testing::{TestDashboard, hidden_value};
 
     #[tokio::test]
     async fn sign_in_page_links_providers_and_explains_failures() {
@@ -174,26 +177,28 @@ mod tests {
         let came =
             dashboard.send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
-        let cookies = came.cookies();
-        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
-        assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-        let page = dashboard.render(path::KEYS, true, word).await.body;
-        assert!(page.contains("udk_00000000000000000000000000000904_secret"), "{page}");
-        assert!(!dashboard.render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
+        assert!(came.cookies().iter().all(|cookie| cookie.contains("HttpOnly")), "{:?}", came.cookies());
+        let next = dashboard.render(path::KEYS, true, came.message_cookie()).await.body;
+        let rest = next.split("udk_").nth(1).expect("the key is shown");
+        let secret: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let actor = api_key::authenticate(dashboard.ctx(), &format!("udk_{secret}")).await.expect("the key works");
+        assert_eq!(actor.id(), dashboard.steward);
+        assert!(!dashboard.render(path::KEYS, true, "").await.body.contains(&secret), "it is shown once");
         let none = dashboard.send("create-key", "name=export&days=90", true).await;
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
-        let revoked = dashboard.send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
+        let key = format!("key={}", hidden_value(&page, "revoke-key", "key"));
+        let revoked = dashboard.send("revoke-key", &key, true).await;
         assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
     }
 
     #[tokio::test]
     async fn unlinking_an_identity_names_the_other_sign_in() {
         let dashboard = TestDashboard::open().await;
-        let came = dashboard.send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
+        let page = dashboard.render(path::KEYS, true, "").await.body;
+        let identity = format!("identity={}", hidden_value(&page, "unlink-identity", "identity"));
+        let came = dashboard.send("unlink-identity", &identity, true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
-        let cookies = came.cookies();
-        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
-        let page = dashboard.render(path::KEYS, true, word).await.body;
+        let page = dashboard.render(path::KEYS, true, came.message_cookie()).await.body;
         assert!(page.contains("It signs you in no longer. You sign in with e-mail and password."), "{page}");
     }
 }

@@ -16,11 +16,13 @@ use undertone_api::job::{Job, NewJob, Spec};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::config::{Config, ProviderConfig};
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::{approval, job, lease, notification};
+use undertone_server_core::service::{approval, job, lease};
 use undertone_server_core::testing::{AppTemplate, TestApp, TestPart, TestWorker};
 
 use super::example::NOW;
 use people::People;
+
+pub(crate) use account::PASSKEY_SEED;
 
 /// The identifiers of the consortium.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub(crate) struct SeededConsortium {
     speech: Vec<DatasetId>,
     recordings: Vec<DatasetId>,
     questions: Vec<QuestionId>,
+    /// A question of the first round, which is closed.
+    pub(crate) closed_question: QuestionId,
     /// A job that waits for approval.
     pub(crate) proposed: JobId,
     /// A running job.
@@ -121,22 +125,24 @@ pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
     seeding.attest_overlap().await;
     let finished = seeding.finish_training().await;
     seeding.move_to(datetime!(2026-11-13 12:00 UTC));
-    seeding.change_key_and_limit().await;
+    seeding.change_key_and_set_limit().await;
     let asked = seeding.finish_asking().await;
     let [heard, heard_public] = seeding.finish_transcribing().await;
     seeding.prepare_account().await;
     seeding.move_to(datetime!(2026-11-20 10:00 UTC));
     let paused = seeding.pause_training().await;
-    let (asking, questions) = seeding.begin_asking().await;
+    seeding.raise_budget().await;
+    let (asking, questions, closed_question) = seeding.begin_asking().await;
     let [offered, hearing] = seeding.begin_transcribing().await;
     seeding.move_to(datetime!(2026-11-20 17:35 UTC));
     let [complete, begun, question_draft] = seeding.write_drafts().await;
     let running = seeding.run_training().await;
-    notification::read_all(seeding.ctx(), &seeding.people.steward).await.expect("one's own");
     let proposed = seeding.propose_training().await;
     seeding.move_to(NOW);
     seeding.renew_leases().await;
+    seeding.leave_links().await;
     let [other_session, session, operator_session] = seeding.sign_in().await;
+    seeding.read_notifications(proposed).await;
     let ids = |datasets: &[Dataset]| datasets.iter().map(|dataset| dataset.id).collect();
     let seeded = SeededConsortium {
         consortium: seeding.people.consortium,
@@ -149,6 +155,7 @@ pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
         speech: ids(&seeding.speech),
         recordings: ids(&seeding.recordings),
         questions,
+        closed_question,
         proposed,
         running,
         paused,

@@ -4,6 +4,7 @@
 //! database there, which is always dropped at the end.
 
 mod authenticator;
+mod passkey;
 mod people;
 pub mod provider;
 pub mod signer;
@@ -180,8 +181,8 @@ macro_rules! on_both {
 pub(crate) use on_both;
 
 pub use crate::service::world::freeze_dataset;
-pub use crate::service::world::people::insert_passkey;
 pub use authenticator::code;
+pub use passkey::SoftwarePasskey;
 pub use people::{FoundedConsortium, HERE, PASSWORD, Person, newcomer};
 pub use tamper::{refuse_entries, tamper};
 pub use template::AppTemplate;

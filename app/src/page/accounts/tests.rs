@@ -1,7 +1,7 @@
 //! The accounts' page in a browser without wasm.
 
 use crate::path;
-use crate::render;
+use crate::testing::TestDashboard;
 
 #[tokio::test]
 async fn accounts_page_retires_and_restores_with_a_reason() {

@@ -195,13 +195,16 @@ fn render_receipt(receipt: &ReceiptProof) -> AnyView {
 
 #[cfg(test)]
 mod tests {
+    use undertone_server_core::testing::tamper;
+
     use crate::testing::TestDashboard;
 
     #[tokio::test]
     async fn ledger_row_shows_price_steps_and_failures() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;
-        let account = uuid::Uuid::from_u128(0x0801);
+        let account = dashboard.account(dashboard.dataset(1)).await;
+        tamper(dashboard.ctx(), "countersignature", "UPDATE countersignature SET signature = '00'").await;
         let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/2"), true, "").await;
         assert_eq!(came.status.as_u16(), 200, "{}", came.body);
         for wanted in
@@ -220,7 +223,7 @@ mod tests {
     async fn unknown_ledger_row_is_not_found() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;
-        let account = uuid::Uuid::from_u128(0x0801);
+        let account = dashboard.account(dashboard.dataset(1)).await;
         let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/999"), true, "").await;
         assert_eq!(came.status.as_u16(), 404);
     }

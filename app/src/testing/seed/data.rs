@@ -16,7 +16,7 @@ impl Seeding {
         let speech = [
             (0, "archive-20", Visibility::Public, 1000, 20, 200),
             (1, "ward-a", Visibility::Private, 500, 50, 0),
-            (1, "ward-b", Visibility::Open, 500, 20, 0),
+            (1, "ward-b", Visibility::Open, 500, 1, 0),
             (2, "memory-clinic", Visibility::Open, 2000, 100, 0),
         ];
         for (owner, name, visibility, records, speakers, test_records) in speech {

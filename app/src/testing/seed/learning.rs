@@ -126,8 +126,8 @@ impl Seeding {
     }
 
     /// Runs a job with questions up to its second round: six questions, of which the steward and an annotator answered
-    /// two. Returns the ids of the open questions.
-    pub(super) async fn begin_asking(&mut self) -> (JobId, Vec<QuestionId>) {
+    /// two. Returns the ids of the open questions and of a closed one.
+    pub(super) async fn begin_asking(&mut self) -> (JobId, Vec<QuestionId>, QuestionId) {
         let (job, mut parts) = self.pool_questions("What callers want").await;
         self.ask_first_round(&parts).await;
         self.measure_classifier(&parts[0], 1).await;
@@ -139,8 +139,9 @@ impl Seeding {
             self.answer(&self.people.steward, parts[1].question_id(text), "Something else").await;
         }
         let questions = TEXTS[..4].iter().map(|(text, _)| parts[1].question_id(text)).collect();
+        let closed = parts[1].question_id(TEXTS[6].0);
         self.running.push((0, parts.swap_remove(0)));
-        (job.summary.id, questions)
+        (job.summary.id, questions, closed)
     }
 }
 

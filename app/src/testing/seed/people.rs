@@ -1,14 +1,12 @@
 //! The people and the workers of the consortium, invited by links like real ones.
 
 use undertone_api::consortium::NewConsortium;
-use undertone_api::id::{ConsortiumId, OrganizationId, SessionId};
+use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::member::{NewConsortiumMember, NewMember, Role, RoleAssignment, RoleScope};
-use undertone_api::organization::InvitationPurpose;
+use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::retirement::StatedReason;
-use undertone_api::session::SignIn;
-use undertone_server_core::auth::{Actor, Origin};
-use undertone_server_core::service::session::SignInResult;
-use undertone_server_core::service::{consortium, invitation, retirement, role, session};
+use undertone_server_core::auth::{Actor, Place};
+use undertone_server_core::service::{consortium, invitation, retirement, role};
 use undertone_server_core::testing::{PASSWORD, Person, TestApp, TestWorker};
 
 use super::Seeding;
@@ -79,8 +77,6 @@ pub(super) async fn invite(app: &TestApp) -> (People, [TestWorker; 3]) {
         let link = app.link(&steward, InvitationPurpose::Annotator { consortium }).await;
         annotators.push(app.accept(&link, new_member(name, None)).await.actor(app).await);
     }
-    leave_links(app, &steward, consortium, organizations[1]).await;
-
     let workers = [
         TestWorker::enrol(&app.ctx, &keeper.actor(app).await, organizations[0], "worker-0").await,
         TestWorker::enrol(&app.ctx, &admin, organizations[1], "worker-1").await,
@@ -101,37 +97,19 @@ pub(super) async fn invite(app: &TestApp) -> (People, [TestWorker; 3]) {
     (people, workers)
 }
 
-/// Makes a member link that stays open, one that is withdrawn, and a link for an organization.
-async fn leave_links(app: &TestApp, steward: &Person, consortium: ConsortiumId, own: OrganizationId) {
-    app.link(steward, InvitationPurpose::Organization { consortium }).await;
-    let purpose = InvitationPurpose::Member { organization: own, roles: vec![Role::Researcher] };
-    app.link(steward, purpose.clone()).await;
-    let admin = steward.actor(app).await;
-    let open = invitation::list(&app.ctx, &admin, &purpose).await.expect("an admin sees the links");
-    let place = undertone_server_core::auth::Place::Organization(own);
-    let first = open.iter().find(|link| !link.used).expect("one link is open");
-    invitation::withdraw(&app.ctx, &admin, place, first.id).await.expect("an admin may withdraw a link");
-}
-
 impl Seeding {
-    /// Signs in the steward twice and the operator once, and returns the sessions.
-    pub(super) async fn sign_in(&self) -> [SessionId; 3] {
-        let agents = [
-            ("Steward of North", "2001:db8:1::7", "Mozilla/5.0 (iPhone) Version/26.0 Safari/605.1"),
-            ("Steward of North", "192.0.2.7", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"),
-            ("Operator", "192.0.2.8", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"),
-        ];
-        let ctx = self.ctx();
-        let mut sessions = Vec::new();
-        for (name, address, agent) in agents {
-            let origin = Origin::new(address.parse().expect("an address"), agent);
-            let credentials = SignIn { email: email_of(name), password: PASSWORD.to_owned() };
-            let entered = session::sign_in(ctx, origin, &credentials).await.expect("the password is right");
-            let SignInResult::Whole(entered) = entered else { panic!("{name} has no second factor") };
-            let actor = session::authenticate(ctx, &entered.tokens.access_token).await.expect("signed in");
-            sessions.push(actor.session().expect("it is a session"));
+    /// Makes a link for a member that stays open, one that is withdrawn, and a link for an organization.
+    pub(super) async fn leave_links(&self) {
+        let (ctx, admin, own) = (self.ctx(), &self.people.steward, self.people.organizations[1]);
+        let member = || InvitationPurpose::Member { organization: own, roles: vec![Role::Researcher] };
+        let organization = InvitationPurpose::Organization { consortium: self.people.consortium };
+        let mut links = Vec::new();
+        for (label, purpose) in [("ward 7", member()), ("ward 9", member()), ("East clinic", organization)] {
+            let new = NewInvitation { purpose, label: label.to_owned() };
+            links.push(invitation::create(ctx, admin, &new).await.expect("an admin may invite"));
         }
-        <[SessionId; 3]>::try_from(sessions).expect("three sessions")
+        let withdrawn = invitation::withdraw(ctx, admin, Place::Organization(own), links[0].id).await;
+        withdrawn.expect("an admin may withdraw a link");
     }
 }
 

@@ -108,10 +108,14 @@ impl Seeding {
         }
     }
 
-    /// Replaces the key of the second organization's site, raises a budget, and sets a limit for automatic approval.
-    pub(super) async fn change_key_and_limit(&mut self) {
-        self.workers[1].rotate_key(&self.app.ctx).await;
+    /// Raises the budget of a dataset of which something was released under the first one.
+    pub(super) async fn raise_budget(&self) {
         self.set_budget(&self.speech[1], PrivacyUnit::Speaker, 8.0, 1e-6).await;
+    }
+
+    /// Replaces the key of the second organization's site, and sets a limit for automatic approval.
+    pub(super) async fn change_key_and_set_limit(&mut self) {
+        self.workers[1].rotate_key(&self.app.ctx).await;
         let epsilon = |epsilon| Epsilon::new(epsilon).expect("an epsilon");
         let new = NewApprovalLimit {
             epsilon: epsilon(1.5),
@@ -191,7 +195,7 @@ impl Seeding {
     pub(super) async fn propose_training(&self) -> JobId {
         self.move_to(datetime!(2026-11-20 18:00 UTC));
         let spec = self.training_spec(&[0, 1, 2, 3], 40, 5.0);
-        let job = self.propose("Dysarthric speech, second try", Spec::DpSgd(spec)).await;
+        let job = self.propose("Dysarthric speech, <b>second</b> try", Spec::DpSgd(spec)).await;
         let clinic = self.speech[3].id;
         let approved = approval::approve(self.ctx(), &self.people.other_steward, job.summary.id, clinic).await;
         approved.expect("a steward may approve").summary.id

@@ -3,16 +3,13 @@
 use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use sha2::{Digest as _, Sha256};
-use time::OffsetDateTime;
-use undertone_api::id::{ArtifactId, JobId, MemberId, PasskeyId};
+use undertone_api::id::{ArtifactId, JobId, MemberId};
 use undertone_api::member::RoleGrant;
-use undertone_api::signed::PasskeyAlgorithm;
 
 use crate::auth::Origin;
 use crate::ctx::Ctx;
 use crate::exchange::artifact as files;
-use crate::service::code::word;
-use crate::service::entity::{artifact, member, passkey};
+use crate::service::entity::{artifact, member};
 use crate::service::{member as members, session};
 
 /// Makes a member with these roles, with a random password.
@@ -59,30 +56,6 @@ pub async fn file(ctx: &Ctx, job: JobId) -> ArtifactId {
         size: content.len() as i64,
         digest,
         created_at: ctx.now(),
-    };
-    let row = ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
-    row.id.into()
-}
-
-/// Stores a passkey of a member without a ceremony in a browser: nothing can sign in with it.
-pub async fn insert_passkey(
-    ctx: &Ctx,
-    member: MemberId,
-    label: &str,
-    last_used_at: Option<OffsetDateTime>,
-) -> PasskeyId {
-    let credential = ctx.random.secret();
-    let row = passkey::Model {
-        id: ctx.id::<PasskeyId>().0,
-        member_id: member.0,
-        label: label.to_owned(),
-        algorithm: word(&PasskeyAlgorithm::Es256).unwrap(),
-        public_key: String::new(),
-        credential_hash: hex::encode(Sha256::digest(&credential)),
-        credential,
-        counter: 0,
-        created_at: ctx.now(),
-        last_used_at,
     };
     let row = ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
     row.id.into()

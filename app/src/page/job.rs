@@ -25,7 +25,7 @@ use crate::live::state::load_live;
 use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::screen::render_page;
 use crate::standing::Payment;
-use crate::{kind, viewer, words};
+use crate::{kind, reply, viewer, words};
 
 /// Renders the page.
 pub(crate) fn job() -> AnyView {

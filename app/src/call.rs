@@ -3,6 +3,9 @@
 //! Those that change something are targets of plain forms: they answer with a redirect (see `reply`) and leave a message
 //! for the next page (see `message`). The few that islands call, through `fetch`, answer with values. Each parses its form
 //! and calls an operation of `undertone_server_core::service`; none makes decisions.
+//!
+//! The operation stands in an `async` block, so that a caller without a sign-in ends the form (`reply::land`) like a refusal of
+//! the operation.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
@@ -19,7 +22,7 @@ pub mod retirement;
 use leptos::prelude::*;
 use leptos::server_fn::codec::GetUrl;
 #[cfg(feature = "ssr")]
-use undertone_api::freeze::ClearFreeze;
+use undertone_api::freeze;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
 #[cfg(feature = "ssr")]
 use undertone_api::job::RefuseRequest;
@@ -245,8 +248,10 @@ pub async fn set_budget(
 #[server(prefix = "/ui", endpoint = "clear-freeze")]
 pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
     let request = DashboardRequest::from_context()?;
-    let answer =
-        async { service::freeze::clear(request.ctx(), request.actor()?, dataset, &ClearFreeze { reason }).await }.await;
+    let answer = async {
+        service::freeze::clear(request.ctx(), request.actor()?, dataset, &freeze::ClearFreeze { reason }).await
+    }
+    .await;
     let notice = "The dataset may be used again in this consortium; its site clears a freeze of its own.".to_owned();
     reply::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }

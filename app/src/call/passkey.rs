@@ -15,7 +15,7 @@ use crate::{
     request::{Answer, DashboardRequest},
 };
 #[cfg(feature = "ssr")]
-use undertone_api::passkey::{PasskeySignIn, PasskeyUse};
+use undertone_api::passkey::{self, PasskeyUse};
 #[cfg(feature = "ssr")]
 use undertone_server_core::{auth::cookie, service};
 
@@ -72,7 +72,7 @@ async fn finish_sign_in(
 ) -> Result<(), Fault> {
     let answer = async {
         let passkey = form::passkey_answer(passkey)?;
-        let sign_in = PasskeySignIn { half_token: half_token?.to_owned(), passkey };
+        let sign_in = passkey::PasskeySignIn { half_token: half_token?.to_owned(), passkey };
         service::session::passkey_sign_in(request.ctx(), request.origin(), &sign_in).await
     };
     let cookies = answer.await.map(|session| cookie::replace_half_session(request.ctx(), &session.tokens));

@@ -34,7 +34,9 @@ pub(crate) fn dataset() -> AnyView {
         let rule = context.consortium()?.overlap.overlap;
         let member = context.member()?;
         let id: DatasetId = context.id("dataset")?;
-        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let datasets = service::dataset::list(ctx, actor, consortium).await?;
         let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();
         let dataset = dataset.ok_or_else(|| {
             Problem::new(Code::NotFound, "There is no such dataset in this consortium, or you have no access to it.")
@@ -48,13 +50,13 @@ pub(crate) fn dataset() -> AnyView {
         let history = if public || closed {
             Vec::new()
         } else {
-            let history = service::ledger::history(context.ctx(), context.actor()?, id).await;
+            let history = service::ledger::history(ctx, actor, id).await;
             history.map_err(Error::into_problem).unwrap_or_default()
         };
         let jobs = list_newest_jobs(&context, consortium).await?;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
-        let freezes = service::freeze::list(context.ctx(), context.actor()?, id).await?;
+        let freezes = service::freeze::list(ctx, actor, id).await?;
         let freeze = super::audit::render_freeze(consortium, &dataset, &freezes, steward, context.now);
 
         let gauges = if public {
@@ -81,7 +83,7 @@ pub(crate) fn dataset() -> AnyView {
         let job_title = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
         let over_time = history::render_section(&history, &dataset.name, &job_title, context.now);
         let limits = if !public && (steward || viewer::runs(member, dataset.organization)) {
-            let limits = service::approval::limits(context.ctx(), context.actor()?, id).await?;
+            let limits = service::approval::limits(ctx, actor, id).await?;
             limit::render_section(consortium, &dataset, &limits, steward, context.now)
         } else {
             ().into_any()

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 use undertone_api::job::{JobDraft, NewJob};
-use undertone_api::plan::Plan;
+use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::Problem;
 use undertone_server_core::service;
 

@@ -25,7 +25,7 @@ use crate::live::state::load_live;
 use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::screen::render_page;
 use crate::standing::Payment;
-use crate::{kind, viewer, words};
+use crate::{kind, reply, viewer, words};
 
 /// Renders the page.
 pub(crate) fn job() -> AnyView {
@@ -33,9 +33,11 @@ pub(crate) fn job() -> AnyView {
         let consortium = context.consortium()?.id;
         let member = context.member()?;
         let id: JobId = context.id("job")?;
-        let job = service::job::get(context.ctx(), context.actor()?, id).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let job = service::job::get(ctx, actor, id).await?;
         let first = reply::text(&load_live(&context.request, &job).await?)?;
-        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
+        let datasets = service::dataset::list(ctx, actor, consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
         let decisions = render_decisions(&context, member, consortium, &job, &datasets, &in_the_clear).await?;
         let refusal = (!job.refusals.is_empty()).then(|| {
@@ -45,12 +47,8 @@ pub(crate) fn job() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
-        let timeline = rounds::render_section(
-            &job,
-            service::job::progress(context.ctx(), context.actor()?, id).await?,
-            context.now,
-        );
-        let audits = service::audit::list(context.ctx(), context.actor()?, id).await?;
+        let timeline = rounds::render_section(&job, service::job::progress(ctx, actor, id).await?, context.now);
+        let audits = service::audit::list(ctx, actor, id).await?;
         let audit = super::audit::render_section(&job, &datasets, &audits, context.now);
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);

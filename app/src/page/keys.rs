@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
 use undertone_api::session::LinkedIdentity;
+use undertone_server_core::auth::Provider;
 use undertone_server_core::service;
 
 use super::account::render_tabs;
@@ -126,11 +127,11 @@ fn shorten_id(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn render_identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
-    let called = &provider.name;
+fn render_identities(provider: &Provider, linked: &[LinkedIdentity]) -> AnyView {
+    let called = provider.name();
     let rows: Vec<_> = linked
         .iter()
-        .filter(|identity| identity.issuer == provider.issuer)
+        .filter(|identity| identity.issuer == provider.issuer())
         .map(|identity| {
             let button = view! { <button type="submit" class="quiet">"Unlink"</button> };
             let unlink = post("unlink-identity", vec![("identity", identity.id.to_string())], button);

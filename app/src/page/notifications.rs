@@ -17,9 +17,11 @@ use crate::screen::render_page;
 pub(crate) fn notifications() -> AnyView {
     render_page(PagePlace::Notifications, async |context| {
         let query = parse_query(&context.query);
-        let page = service::notification::list(context.ctx(), context.actor()?, &query).await?;
-        let unread = service::notification::unread(context.ctx(), context.actor()?).await?;
-        let switches = service::notification::switches(context.ctx(), context.actor()?).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let page = service::notification::list(ctx, actor, &query).await?;
+        let unread = service::notification::unread(ctx, actor).await?;
+        let switches = service::notification::switches(ctx, actor).await?;
         let headline = match unread {
             0 => "No new notifications".to_owned(),
             n => format!("{n} new"),

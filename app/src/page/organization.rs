@@ -28,25 +28,23 @@ pub(crate) fn organization() -> AnyView {
         let consortium = context.consortium()?.id;
         let member = context.member()?;
         let id: OrganizationId = context.id("organization")?;
-        let organizations = service::organization::in_consortium(context.ctx(), context.actor()?, consortium).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium).await?;
         let organization = organizations.into_iter().find(|organization| organization.id == id);
         let organization = organization
             .ok_or_else(|| Problem::new(Code::NotFound, "There is no such organization in this consortium."))?;
-        let members = match service::member::list(context.ctx(), context.actor()?, id).await {
+        let members = match service::member::list(ctx, actor, id).await {
             Ok(members) => Some(members),
             Err(error) if matches!(error.code(), Code::Forbidden | Code::NotFound) => None,
             Err(error) => return Err(error.into_problem()),
         };
         let runs = viewer::runs(member, id);
         let retires = runs || viewer::admits(member, consortium);
-        let retired_members = if runs {
-            service::retirement::list_retired_members(context.ctx(), context.actor()?, id).await?
-        } else {
-            Vec::new()
-        };
+        let retired_members =
+            if runs { service::retirement::list_retired_members(ctx, actor, id).await? } else { Vec::new() };
         let purpose = InvitationPurpose::Member { organization: id, roles: Vec::new() };
-        let links =
-            if runs { service::invitation::list(context.ctx(), context.actor()?, &purpose).await? } else { Vec::new() };
+        let links = if runs { service::invitation::list(ctx, actor, &purpose).await? } else { Vec::new() };
         let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
         let enrol = runs.then(|| {
             post(

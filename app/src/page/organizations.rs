@@ -18,7 +18,9 @@ pub(crate) fn organizations() -> AnyView {
     render_page(PagePlace::Organizations, async |context| {
         let consortium = context.consortium()?.id;
         let member = context.member()?;
-        let organizations = service::organization::in_consortium(context.ctx(), context.actor()?, consortium).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium).await?;
         let rows = organizations.iter().map(|organization| {
             let online = organization.workers.iter().filter(|worker| worker.online).count();
             let workers = match (organization.workers.len(), online) {
@@ -56,24 +58,10 @@ pub(crate) fn organizations() -> AnyView {
         let mut links = Vec::new();
         let mut roles = None;
         if admin {
-            links.extend(
-                service::invitation::list(
-                    context.ctx(),
-                    context.actor()?,
-                    &InvitationPurpose::Organization { consortium },
-                )
-                .await?,
-            );
-            links.extend(
-                service::invitation::list(
-                    context.ctx(),
-                    context.actor()?,
-                    &InvitationPurpose::Annotator { consortium },
-                )
-                .await?,
-            );
+            links.extend(service::invitation::list(ctx, actor, &InvitationPurpose::Organization { consortium }).await?);
+            links.extend(service::invitation::list(ctx, actor, &InvitationPurpose::Annotator { consortium }).await?);
             roles = Some(roles::render_section(
-                &service::role::list_consortium_members(context.ctx(), context.actor()?, consortium).await?,
+                &service::role::list_consortium_members(ctx, actor, consortium).await?,
                 consortium,
             ));
         }

@@ -30,15 +30,15 @@ pub(crate) fn overview() -> AnyView {
             leptos_axum::redirect(&path::questions(consortium.id));
             return Ok(PageContent::new(consortium.name.clone(), ()));
         }
-        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium.id).await?;
-        let jobs =
-            service::job::list(context.ctx(), context.actor()?, consortium.id, &PageQuery::default()).await?.items;
-        let organizations =
-            service::organization::in_consortium(context.ctx(), context.actor()?, consortium.id).await?;
-        let history = service::consortium::history(context.ctx(), context.actor()?, consortium.id).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let datasets = service::dataset::list(ctx, actor, consortium.id).await?;
+        let jobs = service::job::list(ctx, actor, consortium.id, &PageQuery::default()).await?.items;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium.id).await?;
+        let history = service::consortium::history(ctx, actor, consortium.id).await?;
 
         let mut waits = Vec::new();
-        for waiting in service::approval::waiting(context.ctx(), context.actor()?, consortium.id).await? {
+        for waiting in service::approval::waiting(ctx, actor, consortium.id).await? {
             let ask = format!("Approve or refuse “{}”", waiting.title);
             waits.push((path::job(consortium.id, waiting.job), ask, format!(", for {}", waiting.dataset_name)));
         }
@@ -55,7 +55,7 @@ pub(crate) fn overview() -> AnyView {
             }
         }
         let mut freezes = Vec::new();
-        for (id, freeze) in service::freeze::standing(context.ctx(), context.actor()?, consortium.id).await? {
+        for (id, freeze) in service::freeze::standing(ctx, actor, consortium.id).await? {
             let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
             freezes.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }

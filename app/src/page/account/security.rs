@@ -21,23 +21,20 @@ use crate::screen::render_page;
 /// Renders the page.
 pub(crate) fn security() -> AnyView {
     render_page(PagePlace::Settings, async |context| {
-        let factor = service::factor::state(context.ctx(), context.actor()?).await?;
-        let sessions = service::sessions::list(context.ctx(), context.actor()?).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let factor = service::factor::state(ctx, actor).await?;
+        let sessions = service::sessions::list(ctx, actor).await?;
         // Without a required second factor the member cannot reach their keys; nor does a key work before.
         let has_access = factor.password && !lacks_factor(&factor);
-        let keys = if has_access { service::api_key::list(context.ctx(), context.actor()?).await? } else { Vec::new() };
+        let keys = if has_access { service::api_key::list(ctx, actor).await? } else { Vec::new() };
         let member = context.member()?;
         let approval = if has_access {
-            Some(approval::render_section(
-                member,
-                &service::approval_key::list(context.ctx(), context.actor()?).await?,
-                context.now,
-            ))
+            Some(approval::render_section(member, &service::approval_key::list(ctx, actor).await?, context.now))
         } else {
             None
         };
-        let passkeys =
-            passkey::render_section(&service::passkey::list(context.ctx(), context.actor()?).await?, context.now);
+        let passkeys = passkey::render_section(&service::passkey::list(ctx, actor).await?, context.now);
         Ok(PageContent::new(
             "Security",
             view! {

@@ -1,6 +1,7 @@
 //! The form that sets a new password by an operator's link.
 
 use leptos::prelude::*;
+use undertone_server_core::service;
 
 use crate::component::form::{Field, post};
 use crate::page_context::{PageContent, PagePlace};

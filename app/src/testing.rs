@@ -14,6 +14,7 @@ use http::{HeaderMap, Request, Response, StatusCode, header};
 use leptos::prelude::LeptosOptions;
 use tokio::sync::OnceCell;
 use undertone_api::account::NewReset;
+use undertone_api::dataset::{Dataset, DatasetContent};
 use undertone_api::id::{AccountId, DatasetId, JobId, SessionId};
 use undertone_api::job::{Job, JobDraft, JobSummary};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
@@ -164,6 +165,15 @@ impl TestDashboard {
     /// Signs in by the password as far as the second step, and returns the half session's token.
     pub(crate) async fn half_session(&self, email: &str) -> String {
         self.app.half(email).await.half_token
+    }
+
+    /// Returns the query logs of the consortium.
+    pub(crate) async fn logs(&self) -> Vec<Dataset> {
+        let steward = self.actor(self.session).await;
+        let mut all =
+            dataset::list(self.ctx(), &steward, self.consortium).await.expect("the steward sees every dataset");
+        all.retain(|dataset| dataset.content == DatasetContent::Queries);
+        all
     }
 
     /// Returns the first account of a dataset.

@@ -155,8 +155,9 @@ mod tests {
     #[tokio::test]
     async fn invitation_can_be_accepted_at_the_provider() {
         let dashboard = TestDashboard::open().await;
-        let page = dashboard.render("/accept/abc", false, "").await.body;
-        assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
+        let secret = dashboard.make_link(InvitationPurpose::Annotator { consortium: dashboard.consortium }).await;
+        let page = dashboard.render(&format!("/accept/{secret}"), false, "").await.body;
+        assert!(page.contains(&format!("href=\"/oidc/start?invitation={secret}\"")), "{page}");
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Values for tests that render without a server: datasets with their accounts, and query logs.
+//! Values for tests that render without a server: speech datasets with their accounts.
 
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -118,36 +118,4 @@ fn account(standing: &AccountStanding, index: u128) -> Account {
         released_in_the_clear: 0,
         uncovered: Vec::new(),
     }
-}
-
-/// Returns the logs.
-pub(crate) fn logs() -> Vec<Dataset> {
-    let rows = [
-        (0_u128, "sgd-turns", Visibility::Public, 100_000, 40, 20_000),
-        (1, "helpdesk-north", Visibility::Private, 500_000, 0, 0),
-        (2, "helpdesk-south", Visibility::Private, 1_000_000, 0, 0),
-    ];
-    rows.into_iter()
-        .map(|(index, name, visibility, records, classes, tests)| Dataset {
-            id: DatasetId(Uuid::from_u128(0x0311 + index)),
-            lineage: LineageId(Uuid::from_u128(0x0611 + index)),
-            organization: organization(index),
-            organization_name: ORGANIZATIONS[index as usize].to_owned(),
-            worker: WorkerId(Uuid::from_u128(0x0700 + index)),
-            name: name.to_owned(),
-            visibility,
-            content: DatasetContent::Queries,
-            inputs: 0,
-            classes,
-            records: SizeClass(records),
-            speakers: SizeClass(1),
-            test_records: tests,
-            seconds: None,
-            users: Some(SizeClass(records / 20)),
-            units: vec![PrivacyUnit::Record, PrivacyUnit::User],
-            approval: None,
-            accounts: Vec::new(),
-            created_at: datetime!(2026-11-03 10:00 UTC),
-        })
-        .collect()
 }

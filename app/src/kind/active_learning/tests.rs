@@ -98,35 +98,40 @@ fn plan_link_round_trips() {
     assert_eq!(QuestionPlan::from_query("plan%5Btitle%5D=of+another+kind"), None);
 }
 
-/// Returns the posted form of a valid plan with the consortium's own logs.
-fn posted_form(title: &str) -> String {
-    let mut plan = QuestionPlan::first(&example::logs(), &[]).unwrap();
+/// Returns the posted form of a valid plan with the consortium's own logs, and a change.
+async fn posted_form(dashboard: &TestDashboard, title: &str, change: impl FnOnce(&mut QuestionPlan)) -> String {
+    let mut plan = QuestionPlan::first(&dashboard.logs().await, &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
     plan.unit = PrivacyUnit::User;
     title.clone_into(&mut plan.title);
-    let link = plan.link(CONSORTIUM);
-    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+    change(&mut plan);
+    let link = plan.link(dashboard.consortium);
+    format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
 #[tokio::test]
 async fn plain_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let proposed = dashboard.proposed;
-    let came = dashboard.send("propose-active-learning", &posted_form("what callers want"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, proposed).as_str()));
-    let rejection = dashboard.send("propose-active-learning", &posted_form("too much"), true).await;
+    let body = posted_form(&dashboard, "what callers ask", |_| ()).await;
+    let came = dashboard.send("propose-active-learning", &body, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!(job.title, "what callers ask", "{}", came.body);
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
+    let dear = |plan: &mut QuestionPlan| plan.parts.iter_mut().for_each(|part| part.threshold = part.threshold.min(2));
+    let body = posted_form(&dashboard, "too much", dear).await;
+    let rejection = dashboard.send("propose-active-learning", &body, true).await;
     assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
 #[tokio::test]
 async fn changed_plan_is_priced_by_the_server() {
     let dashboard = TestDashboard::open().await;
-    let came = dashboard.send("weigh-active-learning", &posted_form(""), false).await;
+    let body = posted_form(&dashboard, "", |_| ()).await;
+    let came = dashboard.send("weigh-active-learning", &body, false).await;
     let html: String = serde_json::from_str(&came.body).unwrap();
     assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
-    let wrong =
-        posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
+    let wrong = posted_form(&dashboard, "", |plan| plan.golden = 0).await;
     let html = dashboard.send("weigh-active-learning", &wrong, false).await;
     assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }

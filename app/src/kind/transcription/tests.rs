@@ -108,36 +108,33 @@ fn plan_link_round_trips_unless_too_long() {
     assert_eq!(long.link(CONSORTIUM), None);
 }
 
-/// Returns the posted form of a plan.
-fn posted_form(title: &str) -> String {
-    let link = plan(|plan| title.clone_into(&mut plan.title)).link(CONSORTIUM).unwrap();
-    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+/// Returns the posted form of a plan for the consortium's own private recordings, and a change.
+fn posted_form(dashboard: &TestDashboard, title: &str, change: fn(&mut TranscriptionPlan)) -> String {
+    let plan = plan(|plan| {
+        title.clone_into(&mut plan.title);
+        plan.dataset = dashboard.recordings_id(1);
+        change(plan);
+    });
+    let link = plan.link(dashboard.consortium).unwrap();
+    format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
 #[tokio::test]
 async fn plain_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let proposed = dashboard.proposed;
-    let came = dashboard.send("propose-transcription", &posted_form("dictated letters"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, proposed).as_str()));
+    let body = posted_form(&dashboard, "dictated letters", |_| ());
+    let came = dashboard.send("propose-transcription", &body, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!(job.title, "dictated letters", "{}", came.body);
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
 }
 
 #[tokio::test]
 async fn changed_plan_is_priced_by_the_server() {
     let dashboard = TestDashboard::open().await;
-    let consortium = dashboard.consortium;
-    let ours = dashboard.recordings_id(1);
-    let form = |change: fn(&mut TranscriptionPlan)| {
-        let link = plan(|plan| {
-            plan.dataset = ours;
-            change(plan);
-        });
-        let link = link.link(consortium).unwrap();
-        format!("consortium={consortium}&{}", link.split_once('?').unwrap().1)
-    };
     let price = async |change: fn(&mut TranscriptionPlan)| {
-        let came = dashboard.send("weigh-transcription", &form(change), false).await;
+        let came = dashboard.send("weigh-transcription", &posted_form(&dashboard, "", change), false).await;
         serde_json::from_str::<String>(&came.body).unwrap()
     };
     let html = price(|_| ()).await;

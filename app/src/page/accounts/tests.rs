@@ -1,12 +1,13 @@
 //! The accounts' page in a browser without wasm.
 
 use crate::path;
-use crate::testing::TestDashboard;
+use crate::testing::{Caller, TestDashboard};
 
 #[tokio::test]
 async fn accounts_page_retires_and_restores_with_a_reason() {
     let dashboard = TestDashboard::open().await;
-    let page = dashboard.render(path::ACCOUNTS, true, "").await.body;
+    let operator = Caller::Member(dashboard.operator_session);
+    let page = dashboard.render_for(&operator, path::ACCOUNTS, "").await.body;
     for form in ["/ui/retire-account", "/ui/restore-account", "/ui/invite-operator"] {
         assert!(page.contains(&format!("action=\"{form}\"")), "{form} is missing: {page}");
     }

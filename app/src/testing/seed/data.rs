@@ -29,7 +29,7 @@ impl Seeding {
             self.speech.push(dataset);
         }
         let logs = [
-            (0, "sgd-turns", Visibility::Public, 100_000, 40, 20_000),
+            (0, "sgd-turns", Visibility::Public, 100_000, 5, 20_000),
             (1, "helpdesk-north", Visibility::Private, 500_000, 0, 0),
             (2, "helpdesk-south", Visibility::Private, 1_000_000, 0, 0),
         ];

@@ -88,7 +88,7 @@ impl TestDashboard {
     pub(crate) async fn open() -> Self {
         // Fails only if another test has initialized it already.
         let _ = any_spawner::Executor::init_tokio();
-        let (template, seeded) = TEMPLATE.get_or_init(seed::make_template).await;
+        let (template, seeded) = TEMPLATE.get_or_init(|| Box::pin(seed::make_template())).await;
         Self { app: template.open().await, seeded: seeded.clone() }
     }
 

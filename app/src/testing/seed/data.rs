@@ -39,7 +39,7 @@ impl Seeding {
                 inputs: 0,
                 classes,
                 test_records,
-                users: Some(SizeClass(records / 20)),
+                users: Some(SizeClass::from_count(records / 20)),
                 units: vec![PrivacyUnit::Record, PrivacyUnit::User],
                 ..self.registration(name, visibility, records)
             };

@@ -77,8 +77,8 @@ impl Seeding {
         self.workers[0].store_file(&self.app.ctx, lead, "model.safetensors", b"a model").await;
         self.app.clock.advance(Duration::minutes(2));
         for (worker, part) in &parts[1..] {
-            let (ctx, delta) = (&self.app.ctx, Delta::new(1e-6).expect("a delta"));
-            let statement = self.workers[*worker].sign_audit(ctx, part, finding(), ROUNDS.into(), delta);
+            let delta = Delta::new(1e-6).expect("a delta");
+            let statement = self.workers[*worker].sign_audit(&self.app.ctx, part, finding(), ROUNDS.into(), delta);
             self.workers[*worker].end(&self.app.ctx, part, None, Some(&statement)).await;
         }
         let report = Report::DpSgd(training_report(&spec));

@@ -22,9 +22,6 @@ use super::{Card, KindTerms};
 use crate::component::chart::ChartFigure;
 use crate::words;
 
-/// The name by which the in-memory consortium of the tests uses a plan.
-#[cfg(all(test, feature = "ssr"))]
-pub(crate) use plan::TrainingPlan as Plan;
 pub use plan::{
     DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
 };

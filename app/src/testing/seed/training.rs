@@ -19,7 +19,7 @@ use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::testing::TestPart;
 
 use super::Seeding;
-use crate::kind::dp_sgd::Plan;
+use crate::kind::dp_sgd::TrainingPlan;
 
 /// The private rounds of the finished job.
 const ROUNDS: u32 = 4;
@@ -31,7 +31,7 @@ const RUN_ROUNDS: u32 = 3;
 impl Seeding {
     /// Returns the spec of a training job of the named speech datasets, with the planner's numbers.
     fn training_spec(&self, joining: &[usize], rounds: u32, noise: f64) -> TrainingSpec {
-        let mut plan = Plan::first(&self.speech, &[]).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&self.speech, &[]).expect("there are datasets");
         plan.rounds = rounds;
         for (index, part) in plan.parts.iter_mut().enumerate() {
             part.joins = joining.contains(&index);
@@ -137,9 +137,8 @@ impl Seeding {
         self.play(&parts, "private", 1..=2).await;
         let id = job.summary.id;
         let reason = |reason: &str| PauseRequest { reason: reason.to_owned() };
-        let held =
-            pause(self.ctx(), &self.people.researcher, id, &reason("the model's learning rate is being thought over"));
-        held.await.expect("the proposer may pause");
+        let rate = reason("the model's learning rate is being thought over");
+        pause(self.ctx(), &self.people.researcher, id, &rate).await.expect("the proposer may pause");
         let disk = reason("the ward's disk is being replaced");
         let held = hold_dataset(self.ctx(), &self.people.steward, id, self.speech[2].id, &disk).await;
         held.expect("a steward may hold");

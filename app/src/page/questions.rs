@@ -18,7 +18,7 @@ use super::render_empty;
 use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
-use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::page_context::{PageContent, PagePlace};
 use crate::screen::render_page;
 use crate::{path, viewer, words};
 

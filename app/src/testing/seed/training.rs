@@ -31,13 +31,18 @@ const RUN_ROUNDS: u32 = 3;
 impl Seeding {
     /// Returns the spec of a training job of the named speech datasets, with the planner's numbers.
     fn training_spec(&self, joining: &[usize], rounds: u32, noise: f64) -> TrainingSpec {
+        self.training_plan(joining, rounds, noise).spec(&self.speech).expect("the plan's numbers are in range")
+    }
+
+    /// Returns the planner's first plan with these datasets, rounds and noise.
+    fn training_plan(&self, joining: &[usize], rounds: u32, noise: f64) -> TrainingPlan {
         let mut plan = TrainingPlan::first(&self.speech, &[]).expect("there are datasets");
         plan.rounds = rounds;
         for (index, part) in plan.parts.iter_mut().enumerate() {
             part.joins = joining.contains(&index);
             part.noise = noise;
         }
-        plan.spec(&self.speech).expect("the plan's numbers are in range")
+        plan
     }
 
     /// Begins every part of a job of the named speech datasets, in the order of their workers.
@@ -63,9 +68,11 @@ impl Seeding {
     /// Runs a job with three arms and an audit of each private party to its end.
     pub(super) async fn finish_training(&mut self) -> JobId {
         let joining = [0, 2, 3];
-        let mut spec = self.training_spec(&joining, ROUNDS, 10.0);
-        let private = spec.private.clone().expect("the private arm is planned");
-        spec.open = Some(undertone_api::job::dp_sgd::Rounds { rounds: OPEN_ROUNDS, ..private });
+        let plan = TrainingPlan { open: true, ..self.training_plan(&joining, ROUNDS, 10.0) };
+        let mut spec = plan.spec(&self.speech).expect("the plan's numbers are in range");
+        if let Some(open) = &mut spec.open {
+            open.rounds = OPEN_ROUNDS;
+        }
         spec.audit = Some(AuditOptions { canaries: 1000, guesses: 500, recordings: 100 });
         let job = self.propose("First model of the consortium", Spec::DpSgd(spec.clone())).await;
         let job = self.approve(job).await;

@@ -28,7 +28,8 @@ pub struct AppTemplate {
 impl TestApp {
     /// Closes a consortium on SQLite and returns its data.
     pub async fn into_template(self) -> AppTemplate {
-        let (config, now) = (self.ctx.config.clone(), self.clock.now());
+        let config = self.ctx.config.clone();
+        let now = self.clock.now();
         self.ctx.shutdown.cancel();
         self.ctx.db.clone().close().await.expect("closed");
         let mut files = Vec::new();

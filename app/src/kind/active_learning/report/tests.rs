@@ -17,7 +17,7 @@ async fn report_shows_learning_costs_and_agreement() {
         "Accuracy against β and k",
         "Released questions and δ against β and k",
         "As chosen, β 0.25 and k 20: ",
-        "Of the tried gates with δ at most 10⁻⁶, none is more accurate.",
+        "Of the tried gates with δ at most 10⁻⁴, none is more accurate.",
         "Accuracy against budget, β 0.25",
         "k 10, chosen",
         "Used for helpdesk-north: β 0.1, k 10; helpdesk-south: β 0.25, k 20.",

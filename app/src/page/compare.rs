@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn comparison_needs_finished_jobs() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;

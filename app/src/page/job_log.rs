@@ -111,7 +111,7 @@ mod tests {
     use crate::path;
     use crate::testing::TestDashboard;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn job_log_filters_by_participant_and_level() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;
@@ -138,7 +138,7 @@ mod tests {
         assert!(proposed.contains("No log lines"), "{proposed}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn waiting_job_names_reasons_and_remedies() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;
@@ -157,7 +157,7 @@ mod tests {
         assert!(!over.contains("Waiting for"), "{over}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn following_pages_mark_their_live_parts() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;

@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(kind_word(NotificationKind::BudgetLow), "budget_low");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn member_reads_and_configures_notifications() {
         let dashboard = TestDashboard::open().await;
         let page = dashboard.render(crate::path::NOTIFICATIONS, true, "").await.body;

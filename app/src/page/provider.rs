@@ -122,7 +122,7 @@ mod tests {
 
     use crate::testing::{TestDashboard, hidden_value};
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn sign_in_page_links_providers_and_explains_failures() {
         let dashboard = TestDashboard::open().await;
         let page = dashboard.render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
@@ -152,7 +152,7 @@ mod tests {
         assert!(!strange.contains("<b>"), "{strange}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn invitation_can_be_accepted_at_the_provider() {
         let dashboard = TestDashboard::open().await;
         let secret = dashboard.make_link(InvitationPurpose::Annotator { consortium: dashboard.consortium }).await;
@@ -160,7 +160,7 @@ mod tests {
         assert!(page.contains(&format!("href=\"/oidc/start?invitation={secret}\"")), "{page}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn api_key_is_made_shown_once_and_revoked() {
         let dashboard = TestDashboard::open().await;
         let page = dashboard.render(path::KEYS, true, "").await.body;
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlinking_an_identity_names_the_other_sign_in() {
         let dashboard = TestDashboard::open().await;
         let page = dashboard.render(path::KEYS, true, "").await.body;

@@ -77,7 +77,7 @@ fn keep(name: &str, page: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_is_complete_without_a_script() {
     let dashboard = TestDashboard::open().await;
     for (name, address) in addresses(&dashboard) {
@@ -90,7 +90,7 @@ async fn every_page_is_complete_without_a_script() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entry_pages_need_no_session() {
     let dashboard = TestDashboard::open().await;
     let link = dashboard.make_link(InvitationPurpose::Organization { consortium: dashboard.consortium }).await;
@@ -108,7 +108,7 @@ async fn entry_pages_need_no_session() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signed_out_visitor_is_redirected_to_sign_in() {
     let dashboard = TestDashboard::open().await;
     for (_, address) in addresses(&dashboard) {
@@ -120,7 +120,7 @@ async fn signed_out_visitor_is_redirected_to_sign_in() {
     assert!(back.body.contains("name=\"to\" value=\"/c/1\""), "{}", back.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_address_is_not_found() {
     let dashboard = TestDashboard::open().await;
     for address in ["/c/00000000-0000-0000-0000-000000000999", "/nowhere", "/c/x/jobs"] {
@@ -129,7 +129,7 @@ async fn unknown_address_is_not_found() {
     assert_eq!(dashboard.render("/accept/spent", false, "").await.status, 410);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn page_forbids_foreign_scripts() {
     let dashboard = TestDashboard::open().await;
     let page = dashboard.render("/settings", true, "").await;
@@ -147,7 +147,7 @@ async fn page_forbids_foreign_scripts() {
     assert!(!page.body.contains(" style=\""), "inline styles are forbidden by the page's own policy");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_cookies_are_passed_on_unchanged() {
     let dashboard = TestDashboard::open().await;
     let body = format!("email=steward-of-north%40example.org&password={}&to=%2Fc%2F1", PASSWORD.replace(' ', "+"));
@@ -164,7 +164,7 @@ async fn session_cookies_are_passed_on_unchanged() {
     session::refresh(dashboard.ctx(), value("undertone-refresh")).await.expect("the token is whole");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_form_returns_with_the_reason() {
     let dashboard = TestDashboard::open().await;
     let came = dashboard.send_for(&Caller::Visitor, "sign-in", "email=a%40b.example&password=wrong", true).await;
@@ -174,7 +174,7 @@ async fn refused_form_returns_with_the_reason() {
     assert!(page.cookies().iter().any(|cookie| cookie.starts_with("undertone-word=;")), "the word is said once");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificate_states_costs_signers_and_verification() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -214,7 +214,7 @@ async fn certificate_states_costs_signers_and_verification() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn raised_limit_shows_the_sum_of_its_promises() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -224,7 +224,7 @@ async fn raised_limit_shows_the_sum_of_its_promises() {
     assert!(!other.contains("each limit is a separate guarantee"), "one limit is one promise: {other}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admin_declares_the_overlap_rule() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -240,7 +240,7 @@ async fn admin_declares_the_overlap_rule() {
     assert_eq!(bare.location(), "/from?x=1", "a claim without grounds goes back");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn enrolment_token_is_shown_with_its_command() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -253,7 +253,7 @@ async fn enrolment_token_is_shown_with_its_command() {
     keep("organization-token", &page.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_link_has_the_selected_roles() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -277,7 +277,7 @@ async fn member_link_has_the_selected_roles() {
     assert_eq!(annotator.location(), path::questions(consortium), "{}", annotator.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_proposal_shows_the_budget_figures() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -289,7 +289,7 @@ async fn refused_proposal_shows_the_budget_figures() {
     keep("plan-refused", &page.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_planner_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -301,7 +301,7 @@ async fn plain_planner_form_proposes_a_job() {
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn island_gets_values_and_problems_not_redirects() {
     let dashboard = TestDashboard::open().await;
     let came = dashboard.send("propose-dp-sgd", "consortium=x", false).await;
@@ -309,7 +309,7 @@ async fn island_gets_values_and_problems_not_redirects() {
     assert!(came.location().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_island_gets_html_and_status() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -343,7 +343,7 @@ async fn planner_with(dashboard: &TestDashboard, field: &str, value: &str) -> St
     dashboard.render(&format!("{}?{}", path::plan(consortium), query.join("&")), true, "").await.body
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plan_shows_remainder_bottleneck_and_round_costs() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -364,7 +364,7 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
     assert!(!page.contains("Nearest plans within the budgets"), "nothing has to be changed");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_plan_links_to_three_fitting_plans() {
     let dashboard = TestDashboard::open().await;
     let page = planner_with(&dashboard, "plan%5Brounds%5D", "900").await;
@@ -380,7 +380,7 @@ async fn refused_plan_links_to_three_fitting_plans() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_plan_gets_tight_numbers_from_the_server() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -392,7 +392,7 @@ async fn changed_plan_gets_tight_numbers_from_the_server() {
     assert_eq!(dashboard.send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn approval_form_lists_its_effects() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -406,7 +406,7 @@ async fn approval_form_lists_its_effects() {
     assert!(!running.contains("action=\"/ui/approve\""), "there is nothing to approve in a running job");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn audit_shows_claim_beside_measurement() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -420,7 +420,7 @@ async fn audit_shows_claim_beside_measurement() {
     assert!(!running.contains("<h2>Audit</h2>"), "nothing is said where nothing was promised");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frozen_dataset_shows_reason_and_clear_form() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -483,7 +483,7 @@ pub(super) fn planner_fields(page: &str) -> String {
 }
 
 /// Two compilers build the two halves of an island; its id must be the same in both.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bundle_has_every_island_of_the_pages() {
     let dashboard = TestDashboard::open().await;
     let loader = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/undertone.js");

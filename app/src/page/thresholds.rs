@@ -134,7 +134,7 @@ mod tests {
     use crate::path;
     use crate::testing::TestDashboard;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn threshold_table_has_a_file_and_takes_other_numbers() {
         let dashboard = TestDashboard::open().await;
         let usual = dashboard.render(path::THRESHOLDS, true, "").await.body;

@@ -109,7 +109,7 @@ async fn posted_form(dashboard: &TestDashboard, title: &str, change: impl FnOnce
     format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -124,7 +124,7 @@ async fn plain_form_proposes_a_job() {
     assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_plan_is_priced_by_the_server() {
     let dashboard = TestDashboard::open().await;
     let body = posted_form(&dashboard, "", |_| ()).await;
@@ -136,7 +136,7 @@ async fn changed_plan_is_priced_by_the_server() {
     assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planner_shows_each_kind_its_own_data() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

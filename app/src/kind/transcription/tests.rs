@@ -119,7 +119,7 @@ fn posted_form(dashboard: &TestDashboard, title: &str, change: fn(&mut Transcrip
     format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -130,7 +130,7 @@ async fn plain_form_proposes_a_job() {
     assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_plan_is_priced_by_the_server() {
     let dashboard = TestDashboard::open().await;
     let price = async |change: fn(&mut TranscriptionPlan)| {
@@ -143,7 +143,7 @@ async fn changed_plan_is_priced_by_the_server() {
     assert!(wrong.contains("<code>participant.distance</code>"), "{wrong}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn form_has_every_field_without_a_script() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -169,7 +169,7 @@ async fn form_has_every_field_without_a_script() {
     assert!(!form.contains("ward-a") && !form.contains("helpdesk-south"), "each kind sees its own data");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_plan_explains_the_missing_words() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -22,7 +22,7 @@ fn cookie_value(response: &PageResponse, name: &str) -> String {
     pairs.filter(|(own, _)| *own == name).map(|(_, value)| value.to_owned()).next().expect("the cookie is set")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn factor_secret_is_shown_once_with_its_form() {
     let dashboard = TestDashboard::open().await;
     let came = dashboard.send("offer-factor", "", true).await;
@@ -37,7 +37,7 @@ async fn factor_secret_is_shown_once_with_its_form() {
     assert!(!later.contains(&secret) && !later.contains("class=\"secret\""), "it is shown once: {later}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_pages_link_to_each_other() {
     let dashboard = TestDashboard::open().await;
     for here in [path::SETTINGS, path::SECURITY, path::KEYS] {
@@ -51,7 +51,7 @@ async fn settings_pages_link_to_each_other() {
     assert!(notifications.contains("id=\"switches\""), "{notifications}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn right_code_shows_recovery_codes() {
     let dashboard = TestDashboard::open().await;
     let offer = dashboard.send("offer-factor", "", true).await;
@@ -68,7 +68,7 @@ async fn right_code_shows_recovery_codes() {
     assert_eq!(codes.expect("codes").matches("<li><code>").count(), 10, "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_factor_sign_in_passes_the_code_page() {
     let dashboard = TestDashboard::open().await;
     let operator = dashboard.actor(dashboard.operator_session).await;
@@ -95,7 +95,7 @@ async fn second_factor_sign_in_passes_the_code_page() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_are_listed_and_others_can_be_ended() {
     let dashboard = TestDashboard::open().await;
     let page = dashboard.render(path::SECURITY, true, "").await.body;
@@ -113,14 +113,14 @@ async fn sessions_are_listed_and_others_can_be_ended() {
     assert!(page.contains("signed out everywhere else: 1 session."), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn security_page_names_keys_that_a_password_revokes() {
     let dashboard = TestDashboard::open().await;
     let page = dashboard.render(path::SECURITY, true, "").await.body;
     assert!(page.contains("These API keys are revoked: “nightly export”."), "one is revoked and one is over: {page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_tabs_mark_the_current_page() {
     let dashboard = TestDashboard::open().await;
     for here in [path::SETTINGS, path::SECURITY] {
@@ -133,7 +133,7 @@ async fn settings_tabs_mark_the_current_page() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reset_link_states_its_effects_and_leads_to_sign_in() {
     let dashboard = TestDashboard::open().await;
     let secret = dashboard.make_reset("deputy-of-north@example.org").await;
@@ -153,7 +153,7 @@ async fn reset_link_states_its_effects_and_leads_to_sign_in() {
     assert!(page.contains(&format!("{}/reset/", dashboard.ctx().addresses.http)), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_joins_with_the_existing_account() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -174,7 +174,7 @@ async fn member_joins_with_the_existing_account() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn admin_changes_roles_members_and_links() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -203,7 +203,7 @@ async fn admin_changes_roles_members_and_links() {
     assert_eq!(withdrawn.location(), here, "{}", withdrawn.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consortium_roles_are_assigned_on_organizations_page() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -226,7 +226,7 @@ fn signed_form(passkey: &PasskeyAssertion) -> String {
     serde_qs::to_string(&BTreeMap::from([("passkey", passkey.as_str()), ("to", "/c/1")])).expect("a form")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn passkey_forms_ask_for_a_challenge_and_sign_in() {
     let dashboard = TestDashboard::open().await;
     let half = dashboard.half_session("steward-of-north@example.org").await;
@@ -266,7 +266,7 @@ async fn ask_for_challenge(dashboard: &TestDashboard, caller: &Caller, ceremony:
     serde_json::from_str(&text).expect("a challenge")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn security_page_lists_passkeys_with_their_use() {
     let dashboard = TestDashboard::open().await;
     let page = dashboard.render(path::SECURITY, true, "").await.body;

@@ -3,7 +3,7 @@
 use crate::path;
 use crate::testing::{Caller, TestDashboard};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accounts_page_retires_and_restores_with_a_reason() {
     let dashboard = TestDashboard::open().await;
     let operator = Caller::Member(dashboard.operator_session);
@@ -15,7 +15,7 @@ async fn accounts_page_retires_and_restores_with_a_reason() {
     assert!(page.contains("name=\"reason\""));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn security_page_asks_for_a_proof_of_identity() {
     let dashboard = TestDashboard::open().await;
     let page = dashboard.render(path::SECURITY, true, "").await.body;

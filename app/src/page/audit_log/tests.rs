@@ -1,7 +1,7 @@
 use super::{KINDS, LogForm, filter_query, format_detail, percent_encode};
 use crate::testing::TestDashboard;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_lists_actors_and_has_a_file() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -14,7 +14,7 @@ async fn log_lists_actors_and_has_a_file() {
     assert!(page.contains(&file), "the file has everything: {page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filter_applies_to_page_and_file() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -27,7 +27,7 @@ async fn filter_applies_to_page_and_file() {
     assert!(page.contains("format=jsonl&amp;what=dataset_frozen"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chain_is_checked_on_request() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -38,7 +38,7 @@ async fn chain_is_checked_on_request() {
     assert!(count > 10, "every action above has its entry: {page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_filter_is_refused_by_name() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -71,7 +71,7 @@ fn digests_are_shortened_and_words_are_not() {
     assert_eq!(text, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subject_kind_filter_stays_selected() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

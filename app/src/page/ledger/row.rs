@@ -199,7 +199,7 @@ mod tests {
 
     use crate::testing::TestDashboard;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn ledger_row_shows_price_steps_and_failures() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;
@@ -219,7 +219,7 @@ mod tests {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unknown_ledger_row_is_not_found() {
         let dashboard = TestDashboard::open().await;
         let consortium = dashboard.consortium;

@@ -5,7 +5,7 @@ use undertone_server_core::service::worker;
 use crate::path;
 use crate::testing::TestDashboard;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn key_changes_are_listed_with_dates() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -18,7 +18,7 @@ async fn posted_form(dashboard: &TestDashboard, version: u64) -> String {
     format!("{form}&draft={complete}&version={version}")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draft_opens_with_its_values_and_links_back() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -36,7 +36,7 @@ async fn draft_opens_with_its_values_and_links_back() {
     assert!(!planner.contains("has no field for these values"), "the planner made this draft: {planner}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saving_updates_the_opened_draft() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -50,7 +50,7 @@ async fn saving_updates_the_opened_draft() {
     assert_eq!(came.location(), path::draft(consortium, draft.id), "{}", came.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conflict_keeps_the_posted_input() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -69,7 +69,7 @@ async fn conflict_keeps_the_posted_input() {
     assert_eq!(saved.location(), path::draft(consortium, complete));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_plan_returns_as_posted() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -82,7 +82,7 @@ async fn invalid_plan_returns_as_posted() {
     assert!(came.location().contains("=70."), "{}", came.location());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proposing_an_opened_draft_makes_it_the_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -97,7 +97,7 @@ async fn proposing_an_opened_draft_makes_it_the_job() {
     assert!(late.location().starts_with(&path::reopen(consortium, complete)), "{}", late.location());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn incomplete_draft_opens_over_the_first_plan() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -106,7 +106,7 @@ async fn incomplete_draft_opens_over_the_first_plan() {
     assert!(planner.contains("Draft (untitled)") && planner.contains("id=\"plan-dp-sgd\""), "{planner}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn question_draft_opens_with_labels_and_guidelines() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -119,7 +119,7 @@ async fn question_draft_opens_with_labels_and_guidelines() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_draft_address_is_refused_by_name() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -19,7 +19,7 @@ fn posted_form(dashboard: &TestDashboard, question: Option<QuestionId>, trail: &
     format!("consortium={consortium}&job={asking}&trail={trail}&answer={answer}{question}")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn question_list_shows_progress_and_links() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -33,7 +33,7 @@ async fn question_list_shows_progress_and_links() {
     assert!(here.split("</a>").next().is_some_and(|link| link.contains("Questions")), "the rail shows where this is");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn question_page_has_a_button_and_key_for_each_label() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -58,7 +58,7 @@ async fn question_page_has_a_button_and_key_for_each_label() {
     assert!(page.contains("undo the last answer</dd>"), "the list of keys has the page's own");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn question_text_is_escaped() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -69,7 +69,7 @@ async fn question_text_is_escaped() {
     assert!(page.contains("14th &lt;or&gt; later?") && !page.contains("<or>"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_answer_leads_to_next_question_and_can_be_undone() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -92,7 +92,7 @@ async fn plain_answer_leads_to_next_question_and_can_be_undone() {
     assert_eq!((back.status.as_u16(), back.location()), (302, address.as_str()), "{}", back.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn island_gets_the_next_turn_and_refusals() {
     let dashboard = TestDashboard::open().await;
     let came =
@@ -107,7 +107,7 @@ async fn island_gets_the_next_turn_and_refusals() {
     assert!(response.status.is_client_error() && text.contains("he round of this question is closed"), "{text}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_answer_is_refused() {
     let dashboard = TestDashboard::open().await;
     for (question, answer) in [
@@ -122,7 +122,7 @@ async fn invalid_answer_is_refused() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn page_without_a_question_gives_the_reason() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -137,7 +137,7 @@ async fn page_without_a_question_gives_the_reason() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn questions_are_exported_and_labels_imported() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -12,7 +12,7 @@ fn keep(page: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_shows_arms_and_costs_at_both_levels() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -42,7 +42,7 @@ async fn report_shows_arms_and_costs_at_both_levels() {
     assert!(job.contains(&format!("href=\"{}\"", path::report(consortium, finished))), "the job leads to its report");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_of_unfinished_job_lists_omissions() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -55,7 +55,7 @@ async fn report_of_unfinished_job_lists_omissions() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_no_scripts_or_resources() {
     let dashboard = TestDashboard::open().await;
     let finished = dashboard.finished;
@@ -71,7 +71,7 @@ async fn report_file_has_no_scripts_or_resources() {
     assert!(file.contains("</svg>") && file.contains("<style>") && file.ends_with("</html>\n"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_escapes_the_title() {
     let dashboard = TestDashboard::open().await;
     let finished = dashboard.finished;
@@ -81,7 +81,7 @@ async fn report_file_escapes_the_title() {
     assert!(!file.contains("<script"), "{file}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn propose_again_leads_to_the_new_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

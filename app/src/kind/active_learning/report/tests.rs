@@ -3,7 +3,7 @@
 use crate::testing::TestDashboard;
 use crate::{path, report_document};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_shows_learning_costs_and_agreement() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -36,7 +36,7 @@ async fn report_shows_learning_costs_and_agreement() {
     assert!(!page.contains("NaN") && !page.contains("inf"), "every number is one");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drawings_have_sentence_table_and_files() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -52,7 +52,7 @@ async fn drawings_have_sentence_table_and_files() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_of_running_job_shows_its_curve() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -62,7 +62,7 @@ async fn report_of_running_job_shows_its_curve() {
     assert!(page.body.contains("No report yet.") && page.body.contains("Accuracy, held-out turns"), "{}", page.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_every_drawing_and_no_resources() {
     let dashboard = TestDashboard::open().await;
     let asked = dashboard.asked;

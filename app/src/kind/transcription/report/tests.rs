@@ -8,7 +8,7 @@ async fn render_page(dashboard: &TestDashboard, address: &str) -> String {
     dashboard.render(address, true, "").await.body
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_recordings_report_has_promises_and_local_files() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -34,7 +34,7 @@ async fn private_recordings_report_has_promises_and_local_files() {
     assert_eq!(page.matches("<figure class=\"chart still").count(), 1, "the promises are drawn, and nothing else");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn public_recordings_report_draws_the_outcome() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -68,7 +68,7 @@ async fn public_recordings_report_draws_the_outcome() {
     assert!(!page.contains("Omitted data and their location"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_every_drawing_and_no_resources() {
     let dashboard = TestDashboard::open().await;
     let heard_public = dashboard.heard_public;
@@ -79,7 +79,7 @@ async fn report_file_has_every_drawing_and_no_resources() {
     assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_job_has_no_result_and_finished_one_has() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -98,7 +98,7 @@ async fn running_job_has_no_result_and_finished_one_has() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decision_on_recordings_names_the_recipients() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -116,7 +116,7 @@ async fn decision_on_recordings_names_the_recipients() {
     assert!(review.contains("Disclosures") && review.contains("Privacy cost"), "{review}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recordings_page_states_their_length_only() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -9,7 +9,7 @@ async fn render_page(dashboard: &TestDashboard, address: &str) -> String {
     page.body
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paused_job_lists_holds_for_their_holders() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -29,7 +29,7 @@ async fn paused_job_lists_holds_for_their_holders() {
     assert!(!body.contains("action=\"/ui/pause\""), "it is paused as a whole already");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_actions_depend_on_its_state() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -46,7 +46,7 @@ async fn job_actions_depend_on_its_state() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn approval_covers_the_displayed_manifest() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -63,7 +63,7 @@ async fn approval_covers_the_displayed_manifest() {
     assert_eq!(this.location(), path::job(consortium, proposed));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn review_lists_disclosures_and_the_manifest() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -77,7 +77,7 @@ async fn review_lists_disclosures_and_the_manifest() {
     assert!(!body.contains("<b>second"), "{body}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn complete_draft_is_proposed_and_incomplete_is_not() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -109,7 +109,7 @@ async fn complete_draft_is_proposed_and_incomplete_is_not() {
     assert_eq!(dashboard.send("delete-draft", &ids, true).await.location(), path::jobs(consortium));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plan_is_saved_as_a_draft_without_a_script() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
@@ -117,7 +117,7 @@ async fn plan_is_saved_as_a_draft_without_a_script() {
     assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steward_sets_and_withdraws_the_approval_limit() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

@@ -18,7 +18,7 @@ use super::render_empty;
 use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
-use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::page_context::{PageContent, PagePlace};
 use crate::screen::render_page;
 use crate::{path, viewer, words};
 
@@ -36,14 +36,14 @@ pub(crate) fn questions() -> AnyView {
                         reach this page, each once, after their release was charged.";
             render_empty(text, plan)
         } else {
-            render_table(&context, member, consortium, &asking)
+            render_table(member, consortium, &asking)
         };
         let events = format!("/ui/events?questions={consortium}");
         Ok(PageContent::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
     })
 }
 
-fn render_table(context: &PageContext, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
+fn render_table(member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
     let answers = viewer::answers(member);
     let reads = viewer::reads_questions(member);
     let rows = asking.iter().map(|AskingJob { summary: job, asking }| {

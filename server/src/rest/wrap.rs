@@ -14,6 +14,7 @@ use tower_http::trace::{DefaultOnResponse, TraceLayer};
 use tracing::{Level, Span};
 use undertone_api::problem::Code;
 
+use super::cookie::identify;
 use super::problem::Rejection;
 use super::{etag, once, rate};
 use crate::metrics;

@@ -2,7 +2,7 @@
 //!
 //! Every connection passes the same stages, each with its own limit: admission (in total and by address), TLS
 //! handshake, first request, further requests, end. [`ConnectionLimits`] holds the numbers; `registry` admits and
-//! evicts, `drive` enforces the times of one connection, `stream` those of its socket, `answer` those of a single
+//! evicts, `turn` orders the requests, `drive` enforces the times of one connection, `stream` those of its socket, `answer` those of a single
 //! response, `received` counts the bytes of request bodies.
 //!
 //! A connection is *recognized* once one of its requests proved a session or a key. Until then the caller is a stranger: when there is
@@ -24,6 +24,7 @@ mod stream;
 mod tests;
 #[cfg(test)]
 mod tls_tests;
+pub(crate) mod turn;
 
 use std::io;
 use std::net::TcpListener;

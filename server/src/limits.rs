@@ -18,7 +18,7 @@ use undertone_proto::CHUNK;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
 
-use crate::connections::open_files;
+use crate::connections::{open_files, turn};
 use crate::{backup, connections, grpc, rest};
 use undertone_server_core::auth::Door;
 use undertone_server_core::exchange::{annotate, artifact, spool, upload};
@@ -98,6 +98,17 @@ fn rows() -> Vec<(&'static str, String)> {
             format!("{}; {}", kib(connections::LARGEST_BUFFER), kib(connections::LARGEST_HEAD as usize)),
         ),
         ("requests at a time over one HTTP/2 connection", connections::MOST_STREAMS.to_string()),
+        (
+            "requests that begin at a time at a listener, for each processor; longest turn; requests that wait for theirs, of one connection or network; for how long",
+            format!(
+                "{}; {} ms; {}, {}; {}",
+                turn::TURNS_OF_PROCESSOR,
+                turn::LONGEST_TURN.as_millis(),
+                grouped(turn::MOST_WAITING.0 as u64),
+                grouped(turn::MOST_WAITING.1 as u64),
+                seconds(turn::PATIENCE)
+            ),
+        ),
         (
             "connection without a request, until the head of the next; of a caller who was never recognized",
             format!("{}; {}", seconds(connections::IDLE), seconds(connections::STRANGER_AGE)),

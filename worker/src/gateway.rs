@@ -4,6 +4,7 @@
 //! This module makes no decision about releases. A call is answered once; callers that may wait longer retry with
 //! `retry_call`. To add a call: its method here, its test against the real wire in `gateway/tests.rs`.
 
+mod announcement;
 mod consent;
 mod enrolment;
 mod error;

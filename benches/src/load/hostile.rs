@@ -1,6 +1,7 @@
 //! A server under attack: honest browsers and workers use it as in the load measurement, while one attack after another runs against it
 //! from other addresses of this machine, and one from the honest address as well. Everything is on loopback, has a fixed number of
-//! callers and a fixed time, and ends by itself. Attackers whose connection was closed come again until the attack ends.
+//! callers and a fixed time, and ends by itself. Attackers whose connection was closed come again until the attack ends. They have
+//! threads of their own, so that an honest request does not wait behind them before it is sent.
 //!
 //! The first line tells what is measured: the program, the profile that it was built by, and the limits of the packaged unit, as far as
 //! this machine lets a process have them. Then a line an attack: the 99th percentile of the honest requests, how many of them failed, the
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::client::TestClient;
 use support::stage::{ServerLaunch, TestDatabase, TestResult};
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinSet;
 use undertone_api::member::Role;
 
@@ -46,11 +48,12 @@ const MOST_RECOVERY: Duration = Duration::from_secs(10);
 const EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
+    let runtime = Runtime::new()?;
+    let attackers = Runtime::new()?;
+    runtime.block_on(measure(report, attackers.handle())).map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> TestResult<()> {
+async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
     let divisor: usize = one("UNDERTONE_HOSTILE_DIVISOR", 1)?;
     let divisor = divisor.max(1);
     let time = Duration::from_secs(one("UNDERTONE_HOSTILE_SECONDS", 15)?);
@@ -92,7 +95,9 @@ async fn measure(report: &mut Report) -> TestResult<()> {
         if attack.needs_sessions() {
             target.sign_in().await?;
         }
-        let figures = one_attack(attack, &target, divisor, time, process, &record).await?;
+        let mut run = attack.begin(&target, divisor, attackers);
+        let figures = measure_attack(&mut run, &target, time, process, &record).await;
+        let figures = figures.map_err(|error| format!("{}: {error}", attack.name()))?;
         missed.extend(figures.missed().into_iter().map(|name| format!("{} ({name})", attack.name())));
         tell(report, figures.line(attack, divisor))?;
     }
@@ -154,19 +159,18 @@ impl AttackFigures {
     }
 }
 
-/// Runs one attack, and returns its figures.
-async fn one_attack(
-    attack: HostileAttack,
+/// Measures the server until an attack has lasted its time, ends the attack, and returns the figures.
+async fn measure_attack(
+    attackers: &mut JoinSet<()>,
     target: &TargetServer,
-    divisor: usize,
     time: Duration,
     process: u32,
     record: &RequestRecord,
 ) -> TestResult<AttackFigures> {
-    let to_error = |_| format!("{}: the server's process has ended", attack.name());
+    let to_error = |_| "the server's process has ended";
     record.begin();
-    let mut attackers = attack.begin(target, divisor);
-    let (ends, mut memory_mib) = (Instant::now() + time, 0);
+    let ends = Instant::now() + time;
+    let mut memory_mib = 0;
     while Instant::now() < ends {
         memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
         tokio::time::sleep(EVERY).await;

@@ -1,8 +1,8 @@
-//! Fair queues for scarce resources of the server: the single writer, computations of privacy loss, unpacking. The next
-//! turn goes to the organization that was served least, so that an organization with many requests waits behind its
-//! own, not ahead of others.
+//! Fair queues for scarce resources of the server: the single writer, computations of privacy loss, unpacking, the beginning of
+//! requests. The next turn goes to the owner that was served least, so that an owner with many requests waits behind its own, not
+//! ahead of others.
 //!
-//! [`WorkOwner`] names the owner of work; [`FairQueue`] grants turns. To share another resource fairly: a separate
+//! [`WorkOwner`] names the owner of work, in most queues an organization; [`FairQueue`] grants turns. To share another resource fairly: a separate
 //! queue with its [`QueueLimits`], a row in the table of limits of `OPERATION.md`.
 
 mod owner;
@@ -12,6 +12,6 @@ mod schedule;
 mod tests;
 mod timings;
 
-pub use owner::{WorkOwner, recognize_caller};
+pub use owner::{QueueOwner, WorkOwner, recognize_caller};
 pub use queue::{FairPermit, FairQueue, QueueLimits};
 pub use timings::QueueTimings;

@@ -97,9 +97,9 @@ pub async fn open(
         providers,
         store,
         tls,
+        passwords: Passwords::new(metrics.queues()),
         metrics,
         addresses,
-        passwords: Passwords::default(),
         shutdown: CancellationToken::new(),
     });
     log::adopt(&ctx).await.map_err(StartError::Log)?;
@@ -157,9 +157,9 @@ pub async fn open_tables(
         providers: Vec::new(),
         store: object::nowhere(),
         tls: None,
+        passwords: Passwords::new(metrics.queues()),
         metrics,
         addresses,
-        passwords: Passwords::default(),
         shutdown: CancellationToken::new(),
     }))
 }

@@ -26,9 +26,12 @@ use super::answer::{AnswerBody, StreamExecutor};
 use super::received::ReceivedBytes;
 use super::state::{ConnectionHandle, ConnectionState};
 use super::stream::DeadlineStream;
+use super::turn::{RequestLane, RequestQueue};
 use super::{ConnectionLimits, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, MOST_STREAMS};
+use crate::rest::extract::client_address;
 use crate::rest::problem::Rejection;
 use undertone_server_core::metrics::{Limit, Metrics};
+use undertone_server_core::network::network_of;
 
 /// Serves the connections of one listener.
 #[derive(Clone)]
@@ -39,6 +42,7 @@ pub(super) struct Driver {
     tls: Option<TlsAcceptor>,
     router: Router,
     received: ReceivedBytes,
+    turns: RequestQueue,
     pub(super) metrics: Metrics,
     /// Cancelled at shutdown.
     pub(super) shutdown: CancellationToken,
@@ -64,7 +68,8 @@ impl Driver {
         shutdown: CancellationToken,
     ) -> Self {
         let received = ReceivedBytes::new(&limits, metrics.clone());
-        Self { name, limits, tls: tls.map(TlsAcceptor::from), router, received, metrics, shutdown }
+        let turns = RequestQueue::new(name, metrics.queues());
+        Self { name, limits, tls: tls.map(TlsAcceptor::from), router, received, turns, metrics, shutdown }
     }
 
     /// Serves a connection until it ends, is evicted, or `cut_off` is cancelled.
@@ -203,7 +208,15 @@ impl Driver {
         Verdict::Keep(next)
     }
 
-    /// Passes a request to the router.
+    /// Returns the lane of a request. Behind a proxy, a connection carries the requests of many callers.
+    fn lane(&self, request: &http::request::Parts, state: &ConnectionState) -> RequestLane {
+        if self.limits.by_address.is_none() {
+            return RequestLane::Network(network_of(client_address(true, &request.headers, &request.extensions)));
+        }
+        if state.is_recognized() { RequestLane::Connection(state.id) } else { RequestLane::Network(state.network) }
+    }
+
+    /// Passes a request to the router, when it has its turn.
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -213,9 +226,16 @@ impl Driver {
         let guard = Arc::new(state.begin_request());
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(ConnectInfo(peer));
+        let turn = match self.turns.acquire(self.lane(&parts, &state)).await {
+            Ok(turn) => Arc::new(turn),
+            Err(error) => {
+                let refusal = Rejection::from(error).into_response();
+                return Ok(refusal.map(|body| AnswerBody::new(body, guard)));
+            }
+        };
         parts.extensions.insert(ConnectionHandle(state));
-        let body = Body::new(self.received.receive(body, Arc::clone(&guard)));
-        let answer = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let body = Body::new(self.received.receive(body, Arc::clone(&guard), Arc::clone(&turn)));
+        let answer = turn.run(self.router.clone().oneshot(Request::from_parts(parts, body))).await;
         let mut answer = answer.unwrap_or_else(|never| match never {});
         if guard.is_over_budget() {
             let detail = "too many request bytes in transit: try again in a moment";
@@ -234,6 +254,6 @@ where
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     let metrics = Metrics::new(undertone_server_core::metrics::Transactions::default());
     let driver = Driver::new("test", limits, None, router, metrics, CancellationToken::new());
-    let state = Arc::new(ConnectionState::new(peer.ip()));
+    let state = Arc::new(ConnectionState::new(0, peer.ip()));
     driver.serve(stream, peer, &state).await;
 }

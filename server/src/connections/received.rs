@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 
 use super::ConnectionLimits;
 use super::state::RequestGuard;
+use super::turn::RequestTurn;
 use undertone_server_core::exchange::budget::{ByteBudget, ByteCharge};
 use undertone_server_core::metrics::{Limit, Metrics};
 
@@ -31,8 +32,8 @@ impl ReceivedBytes {
         Self { strangers, recognized, is_counted: !limits.is_http2_only, metrics }
     }
 
-    /// Wraps the body of a request of `guard`.
-    pub(super) fn receive(&self, body: Incoming, guard: Arc<RequestGuard>) -> ReceivedBody {
+    /// Wraps the body of a request of `guard`, which ends its turn whenever it has to wait for the client.
+    pub(super) fn receive(&self, body: Incoming, guard: Arc<RequestGuard>, turn: Arc<RequestTurn>) -> ReceivedBody {
         if body.is_end_stream() {
             guard.complete();
         }
@@ -44,6 +45,7 @@ impl ReceivedBytes {
             is_counted: self.is_counted,
             metrics: self.metrics.clone(),
             guard,
+            turn,
         }
     }
 }
@@ -67,6 +69,7 @@ pub(super) struct ReceivedBody {
     is_counted: bool,
     metrics: Metrics,
     guard: Arc<RequestGuard>,
+    turn: Arc<RequestTurn>,
 }
 
 impl ReceivedBody {
@@ -91,7 +94,10 @@ impl http_body::Body for ReceivedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ReceiveError>>> {
-        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else { return Poll::Pending };
+        let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) else {
+            self.turn.end();
+            return Poll::Pending;
+        };
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);

@@ -1,6 +1,10 @@
-//! Which connections are open. Admits another one while there is room, or makes room by closing one of a stranger: the longest quiet
-//! first, then the oldest. A newcomer is a stranger, so it never closes the connection of a recognized caller.
+//! Which connections are open. Admits another one while there is room, or makes room by closing one of a stranger. A newcomer is a
+//! stranger, so it never closes the connection of a recognized caller.
+//!
+//! Quiet strangers go first, from the network that has the most of them, the longest quiet first. Where no stranger is quiet, the
+//! oldest goes, of the network with the most strangers. So a network with few connections keeps them, whatever others do.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,48 +29,94 @@ pub(super) struct ConnectionRegistry {
     open: Mutex<OpenConnections>,
 }
 
+/// The connections of one network, by number.
+type NetworkConnections = HashMap<u64, Arc<ConnectionState>>;
+
 #[derive(Debug, Default)]
 struct OpenConnections {
     next: u64,
-    by_id: HashMap<u64, Arc<ConnectionState>>,
-    by_network: HashMap<IpAddr, usize>,
+    count: usize,
+    by_network: HashMap<IpAddr, NetworkConnections>,
     logged: Option<Instant>,
 }
 
+/// The stranger of a network that is closed first.
+#[derive(Debug)]
+struct EvictionCandidate {
+    /// The number of the network's strangers that are as quiet as this one: of the quiet ones, or of all where none is quiet.
+    rivals: usize,
+    is_quiet: bool,
+    since: Instant,
+    connection: Arc<ConnectionState>,
+}
+
+impl EvictionCandidate {
+    /// Returns the stranger of a network that is closed first; `None` if all its callers are recognized.
+    fn find(connections: &NetworkConnections) -> Option<Self> {
+        let strangers = || connections.values().filter(|state| !state.is_recognized());
+        let quiet = || strangers().filter_map(|state| Some((state.quiet_since()?, state)));
+        if let Some((since, connection)) = quiet().min_by_key(|(since, _)| *since) {
+            return Some(Self { rivals: quiet().count(), is_quiet: true, since, connection: Arc::clone(connection) });
+        }
+        let connection = strangers().min_by_key(|state| state.opened)?;
+        let rivals = strangers().count();
+        Some(Self { rivals, is_quiet: false, since: connection.opened, connection: Arc::clone(connection) })
+    }
+
+    const fn order(&self) -> (bool, usize, Reverse<Instant>) {
+        (self.is_quiet, self.rivals, Reverse(self.since))
+    }
+}
+
 impl OpenConnections {
-    fn remove(&mut self, id: u64) {
-        let Some(state) = self.by_id.remove(&id) else { return };
-        if let Some(count) = self.by_network.get_mut(&state.network) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_network.remove(&state.network);
-            }
+    fn insert(&mut self, network: IpAddr) -> Arc<ConnectionState> {
+        let id = self.next;
+        self.next += 1;
+        let state = Arc::new(ConnectionState::new(id, network));
+        self.by_network.entry(network).or_default().insert(id, Arc::clone(&state));
+        self.count += 1;
+        state
+    }
+
+    fn remove(&mut self, connection: &ConnectionState) {
+        let Some(of_network) = self.by_network.get_mut(&connection.network) else { return };
+        if of_network.remove(&connection.id).is_some() {
+            self.count -= 1;
+        }
+        if of_network.is_empty() {
+            self.by_network.remove(&connection.network);
         }
     }
 
-    /// Closes the connection of a stranger among those that `may_close` admits: the one that has been quiet longest, or the oldest
-    /// where none is quiet. Returns whether there was one.
-    fn evict_stranger(&mut self, may_close: impl Fn(&ConnectionState) -> bool) -> bool {
-        let strangers = self.by_id.iter().filter(|(_, state)| !state.is_recognized() && may_close(state));
-        let first = strangers.min_by_key(|(_, state)| {
-            let activity = state.activity();
-            if activity.is_quiet(false) { (false, activity.quiet_since) } else { (true, state.opened) }
-        });
-        let id = first.map(|(id, _)| *id);
-        self.evict(id)
+    fn of_network(&self, network: IpAddr) -> usize {
+        self.by_network.get(&network).map_or(0, HashMap::len)
+    }
+
+    /// Closes the connection of a stranger. Returns whether there was one.
+    fn evict_stranger(&mut self) -> bool {
+        let candidates = self.by_network.values().filter_map(EvictionCandidate::find);
+        let first = candidates.max_by_key(EvictionCandidate::order);
+        self.evict(first.map(|candidate| candidate.connection))
+    }
+
+    /// Closes the connection of a stranger of one network. Returns whether there was one.
+    fn evict_stranger_of(&mut self, network: IpAddr) -> bool {
+        let candidate = self.by_network.get(&network).and_then(EvictionCandidate::find);
+        self.evict(candidate.map(|candidate| candidate.connection))
     }
 
     /// Closes the connection of a recognized caller that has been quiet longest. Returns whether there was one.
     fn evict_quiet(&mut self) -> bool {
-        let quiet = self.by_id.iter().filter(|(_, state)| state.is_recognized() && state.activity().is_quiet(true));
-        let id = quiet.min_by_key(|(_, state)| state.activity().quiet_since).map(|(id, _)| *id);
-        self.evict(id)
+        let all = self.by_network.values().flat_map(HashMap::values);
+        let quiet = all.filter(|state| state.is_recognized() && state.activity().is_quiet(true));
+        let first = quiet.min_by_key(|state| state.activity().quiet_since).cloned();
+        self.evict(first)
     }
 
-    fn evict(&mut self, id: Option<u64>) -> bool {
-        let Some((id, state)) = id.and_then(|id| Some((id, self.by_id.get(&id)?))) else { return false };
-        state.evicted.cancel();
-        self.remove(id);
+    fn evict(&mut self, connection: Option<Arc<ConnectionState>>) -> bool {
+        let Some(connection) = connection else { return false };
+        connection.evicted.cancel();
+        self.remove(&connection);
         true
     }
 }
@@ -80,33 +130,28 @@ impl ConnectionRegistry {
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Admission> {
         let network = network_of(peer);
         let mut open = self.lock();
-        let from_here = open.by_network.get(&network).copied().unwrap_or_default();
-        if self.limits.by_address.is_some_and(|most| from_here >= most) {
+        if self.limits.by_address.is_some_and(|most| open.of_network(network) >= most) {
             self.report(&mut open, Limit::ConnectionsOfAddress);
-            if !open.evict_stranger(|state| state.network == network) {
+            if !open.evict_stranger_of(network) {
                 return None;
             }
         }
-        if open.by_id.len() >= self.limits.total {
+        if open.count >= self.limits.total {
             self.report(&mut open, Limit::Connections);
-            if !open.evict_stranger(|_| true) {
+            if !open.evict_stranger() {
                 return None;
             }
         }
-        let id = open.next;
-        open.next += 1;
-        let state = Arc::new(ConnectionState::new(network));
-        open.by_id.insert(id, Arc::clone(&state));
-        *open.by_network.entry(network).or_default() += 1;
+        let state = open.insert(network);
         drop(open);
-        Some(Admission { registry: Arc::clone(self), id, state })
+        Some(Admission { registry: Arc::clone(self), state })
     }
 
     /// Closes a connection, because the process has no file left. Without files the server cannot serve recognized callers either,
     /// so the longest quiet of them goes where there is no stranger.
     pub(super) fn make_room(&self) {
         let mut open = self.lock();
-        let _ = open.evict_stranger(|_| true) || open.evict_quiet();
+        let _ = open.evict_stranger() || open.evict_quiet();
     }
 
     fn report(&self, open: &mut OpenConnections, limit: Limit) {
@@ -116,7 +161,7 @@ impl ConnectionRegistry {
             tracing::warn!(
                 listener = self.listener,
                 limit = limit.label(),
-                connections = open.by_id.len(),
+                connections = open.count,
                 "connection limit reached; closing connections of unrecognized callers, idle ones first"
             );
         }
@@ -131,14 +176,13 @@ impl ConnectionRegistry {
 #[derive(Debug)]
 pub(super) struct Admission {
     registry: Arc<ConnectionRegistry>,
-    id: u64,
     /// The state of the connection.
     pub(super) state: Arc<ConnectionState>,
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.registry.lock().remove(self.id);
+        self.registry.lock().remove(&self.state);
     }
 }
 
@@ -247,6 +291,18 @@ mod tests {
         assert!(!member.state.evicted.is_cancelled());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn newcomer_of_a_small_network_outlives_a_flood() {
+        let registry = registry(9, 8);
+        let alone = registry.admit(address(9)).expect("room");
+        let mut flood = Vec::new();
+        for number in 0..100 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            flood.push(registry.admit(address(number % 3)).expect("another of the flood goes"));
+        }
+        assert!(!alone.state.evicted.is_cancelled(), "it is the longest quiet, and the only one of its network");
+    }
+
     #[tokio::test]
     async fn dropped_connection_makes_room() {
         let registry = registry(2, 1);
@@ -254,7 +310,7 @@ mod tests {
         first.state.begin_request().complete();
         drop(first);
         let again = registry.admit(address(1)).expect("room again");
-        assert_eq!(registry.lock().by_id.len(), 1);
+        assert_eq!(registry.lock().count, 1);
         drop(again);
         assert!(registry.lock().by_network.is_empty());
     }

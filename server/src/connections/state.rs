@@ -1,8 +1,9 @@
 //! The state of one connection, shared by its driver, its requests and the registry.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
+    /// Its number among the connections of its listener.
+    pub(super) id: u64,
     /// The network of the other end.
     pub(super) network: IpAddr,
     /// The time of its acceptance.
@@ -18,7 +21,13 @@ pub(super) struct ConnectionState {
     pub(super) evicted: CancellationToken,
     is_recognized: AtomicBool,
     activity: Mutex<Activity>,
+    /// The nanoseconds from `opened` to `Activity::quiet_since` of a stranger that is quiet, or [`BUSY`]: read without the lock, since an
+    /// eviction looks at every connection.
+    quiet_after: AtomicU64,
 }
+
+/// The value of [`ConnectionState::quiet_after`] while the client waits for this server.
+const BUSY: u64 = u64::MAX;
 
 /// The activity of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -72,16 +81,34 @@ impl RequestPhase {
 }
 
 impl ConnectionState {
-    pub(super) fn new(network: IpAddr) -> Self {
+    pub(super) fn new(id: u64, network: IpAddr) -> Self {
         let now = Instant::now();
         let activity = Activity { begun: 0, open: 0, busy: 0, unread: 0, quiet_since: now, idle_since: now };
         Self {
+            id,
             network,
             opened: now,
             evicted: CancellationToken::new(),
             is_recognized: AtomicBool::new(false),
             activity: Mutex::new(activity),
+            quiet_after: AtomicU64::new(0),
         }
+    }
+
+    /// Returns since when the server waits for the client, who is a stranger; `None` if the client waits for the server.
+    pub(super) fn quiet_since(&self) -> Option<Instant> {
+        let after = self.quiet_after.load(Ordering::Relaxed);
+        (after != BUSY).then(|| self.opened + Duration::from_nanos(after))
+    }
+
+    /// Copies what evictions read, after each change.
+    fn publish(&self, activity: &Activity) {
+        let after = if activity.is_quiet(false) {
+            u64::try_from((activity.quiet_since - self.opened).as_nanos()).unwrap_or(BUSY - 1)
+        } else {
+            BUSY
+        };
+        self.quiet_after.store(after, Ordering::Relaxed);
     }
 
     /// Returns whether a request of this connection proved a session or a key.
@@ -141,7 +168,9 @@ impl RequestGuard {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *phase;
         change(&mut phase);
-        self.state.lock().replace(before, *phase);
+        let mut activity = self.state.lock();
+        activity.replace(before, *phase);
+        self.state.publish(&activity);
     }
 
     /// Records that the body was aborted because too many bytes are in memory.
@@ -161,6 +190,7 @@ impl Drop for RequestGuard {
         let mut activity = self.state.lock();
         activity.open -= 1;
         activity.replace(phase, RequestPhase::default());
+        self.state.publish(&activity);
         if activity.open == 0 {
             activity.idle_since = Instant::now();
         }
@@ -194,7 +224,7 @@ mod tests {
 
     #[test]
     fn request_counts_until_its_guard_is_dropped() {
-        let state = Arc::new(ConnectionState::new(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let state = Arc::new(ConnectionState::new(0, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let request = state.begin_request();
         assert_eq!((state.activity().open, state.activity().busy), (1, 0), "its body has not arrived");
         request.complete();
@@ -207,7 +237,7 @@ mod tests {
 
     #[test]
     fn unread_answer_is_quiet_for_a_stranger_and_busy_for_a_member() {
-        let state = Arc::new(ConnectionState::new(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let state = Arc::new(ConnectionState::new(0, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let read = state.begin_request();
         let unread = state.begin_request();
         unread.hand_out();
@@ -217,8 +247,9 @@ mod tests {
         assert!(!state.activity().is_quiet(false), "one of two waits for this server");
         read.hand_out();
         assert!(state.activity().is_quiet(false) && !state.activity().is_quiet(true));
+        assert_eq!(state.quiet_since(), Some(state.activity().quiet_since));
         read.take_back();
-        assert!(!state.activity().is_quiet(false), "its client reads");
+        assert!(!state.activity().is_quiet(false) && state.quiet_since().is_none(), "its client reads");
         drop(read);
         drop(unread);
         let activity = state.activity();
@@ -228,7 +259,7 @@ mod tests {
 
     #[test]
     fn connection_is_recognized_once_a_request_says_so() {
-        let state = Arc::new(ConnectionState::new(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let state = Arc::new(ConnectionState::new(0, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         assert!(!state.is_recognized());
         let mut extensions = http::Extensions::new();
         ConnectionHandle::recognize_in(&extensions);

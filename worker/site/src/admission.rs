@@ -14,7 +14,7 @@ use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant, Signed, Si
 use undertone_privacy::{Event, PrivacyUnit};
 
 use super::datasets::LocalDataset;
-use super::ledger::ReleaseContext;
+use super::ledger::release_context::ReleaseContext;
 use super::server_trust::ServerTrust;
 
 mod form;

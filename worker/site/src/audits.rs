@@ -5,10 +5,11 @@
 //! until a person at the site's terminal clears it. Both tables are append-only; the last row of a lineage is its
 //! state.
 
-use rusqlite::{Connection, OptionalExtension, params};
+pub(crate) mod freeze;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::audit::{AssessError, Assessment, AuditFinding, AuditPlan, AuditVerdict};
 use undertone_api::signed::{AuditStatement, Receipt, Signed, SignedError};
 use undertone_privacy::Delta;
@@ -16,8 +17,10 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
 use super::admission::ExaminedManifest;
 use super::keys::SiteKey;
-use super::ledger::ReleaseContext;
+use super::ledger::release_context::ReleaseContext;
 use super::store::{Store, StoreError};
+
+pub use self::freeze::{AccountFreeze, clear, current_freeze};
 
 /// Reasons why a finding cannot become a statement.
 #[derive(Debug, thiserror::Error)]
@@ -37,17 +40,6 @@ pub enum AuditsError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// A frozen account.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccountFreeze {
-    /// The job whose audit froze it.
-    pub job: String,
-    /// The reason, with the figures.
-    pub reason: String,
-    /// The time of the freeze (RFC 3339).
-    pub at: String,
 }
 
 /// The basis of an assessment: the promised audit, the charge, and the δ of the claim.
@@ -119,7 +111,7 @@ pub fn state(
         )
         .map_err(StoreError::sqlite("keep a statement"))?;
         if assessment.verdict == AuditVerdict::Disproved {
-            note(tx, under.lineage, true, &job, &describe_disproof(&assessment), "audit", at)?;
+            freeze::note(tx, under.lineage, true, &job, &describe_disproof(&assessment), "audit", at)?;
         }
         Ok::<_, StoreError>(())
     })?;
@@ -173,55 +165,6 @@ pub fn statement(store: &Store, job: JobId, dataset: DatasetId) -> Result<Option
         .optional()
         .map_err(StoreError::sqlite("look for a statement"))
     })
-}
-
-/// Returns the freeze in force on a lineage.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn current_freeze(store: &Store, lineage: LineageId) -> Result<Option<AccountFreeze>, StoreError> {
-    store.read(|db| {
-        db.query_row(
-            "SELECT frozen, job, reason, at FROM freeze WHERE lineage = ?1 ORDER BY id DESC LIMIT 1",
-            params![lineage.to_string()],
-            |row| {
-                let frozen = AccountFreeze { job: row.get(1)?, reason: row.get(2)?, at: row.get(3)? };
-                Ok(row.get::<_, bool>(0)?.then_some(frozen))
-            },
-        )
-        .optional()
-        .map(Option::flatten)
-        .map_err(StoreError::sqlite("look for a freeze"))
-    })
-}
-
-/// Lifts the freeze of a lineage, as decided at the terminal. Returns false when there was none.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn clear(store: &Store, lineage: LineageId, reason: &str, at: OffsetDateTime) -> Result<bool, StoreError> {
-    let Some(frozen) = current_freeze(store, lineage)? else { return Ok(false) };
-    store.write(|tx| note(tx, lineage, false, &frozen.job, reason, "terminal", at))?;
-    tracing::warn!(lineage.id = %lineage, reason, "a frozen account was cleared at the terminal");
-    Ok(true)
-}
-
-fn note(
-    db: &Connection,
-    lineage: LineageId,
-    frozen: bool,
-    job: &str,
-    reason: &str,
-    by: &str,
-    at: OffsetDateTime,
-) -> Result<(), StoreError> {
-    let at = at.format(&Rfc3339).map_err(StoreError::row)?;
-    db.execute(
-        "INSERT INTO freeze (lineage, frozen, job, reason, by, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![lineage.to_string(), frozen, job, reason, by, at],
-    )
-    .map(|_| ())
-    .map_err(StoreError::sqlite("note a freeze"))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) mod description;
 mod preparation;
 
 pub use preparation::{ClassSource, PreparationRecord};

@@ -14,12 +14,15 @@ use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_privacy::PrivacyUnit;
 
 use super::folder::{Folder, FolderError, check_name};
-use super::lineage::{FingerprintCollector, LineageError, in_order, registration_id, settle};
+use super::lineage::error::LineageError;
+use super::lineage::settle::settle;
+use super::lineage::table::{in_order, registration_id};
 use super::policy::Policy;
 use super::store::{Store, StoreError};
 use crate::dataset_meta::DatasetError;
 
-pub use super::lineage::{dataset_lineages, note_registered};
+pub use super::lineage::table::{dataset_lineages, note_registered};
+pub use crate::dataset_meta::description::{DatasetDescription, DatasetFacts};
 
 /// Reasons why the datasets of a site cannot be listed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +36,16 @@ pub enum DatasetsError {
     /// The operating system returned no randomness for an id.
     #[error("the operating system gave no randomness for an id")]
     Entropy(#[source] std::io::Error),
+}
+
+impl From<DatasetsError> for LineageError {
+    fn from(error: DatasetsError) -> Self {
+        match error {
+            DatasetsError::Folder(error) => Self::Folder(error),
+            DatasetsError::Store(error) => Self::Store(error),
+            DatasetsError::Entropy(error) => Self::Entropy(error),
+        }
+    }
 }
 
 /// A dataset at this site. Exact counts stay here; only [`LocalDataset::registration`] is disclosed.
@@ -127,56 +140,6 @@ impl LocalDataset {
             created_at: OffsetDateTime::UNIX_EPOCH,
         }
     }
-}
-
-/// The description of a dataset of any kind. The crate above defines the kinds.
-pub trait DatasetDescription: Sized {
-    /// Reads the description of the dataset in `folder`, without opening or checking the content.
-    ///
-    /// # Errors
-    /// [`DatasetError`] if there is none, or if it is of another version.
-    fn read(folder: &Path) -> Result<Self, DatasetError>;
-
-    /// Checks that the dataset `name` may be used under the site's policy.
-    ///
-    /// # Errors
-    /// [`DatasetError::PublicOnly`] where the dataset is not public and was prepared with options for public data.
-    fn check_visibility(&self, name: &str, visibility: Visibility) -> Result<(), DatasetError>;
-
-    /// Returns the digest of the content, hexadecimal.
-    fn digest(&self) -> &str;
-
-    /// Returns the numbers of the dataset that the site uses.
-    fn into_facts(self, visibility: Visibility) -> DatasetFacts;
-
-    /// Returns whether the dataset is its own source.
-    fn is_its_source(&self) -> bool;
-
-    /// Collects the fingerprints of sources and people that the dataset in `folder` itself contains.
-    fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
-}
-
-/// The numbers of a description that a site uses: see the fields of [`LocalDataset`].
-#[derive(Debug)]
-pub struct DatasetFacts {
-    /// The kind of content.
-    pub content: DatasetContent,
-    /// The number of coefficients in a frame.
-    pub inputs: u32,
-    /// The number of label classes.
-    pub classes: u32,
-    /// The number of training records.
-    pub records: u64,
-    /// The number of training speakers.
-    pub speakers: u64,
-    /// The number of test records.
-    pub test_records: u64,
-    /// The number of training users.
-    pub users: Option<u64>,
-    /// Seconds of audio.
-    pub seconds: Option<u64>,
-    /// The units that can be protected in the data, ascending.
-    pub units: Vec<PrivacyUnit>,
 }
 
 /// A folder under `data/` that is not a usable dataset.

@@ -10,7 +10,9 @@ use undertone_privacy::Event;
 
 use super::admission::ExaminedManifest;
 use super::clearance::{Clearance, PublicProof, ReleaseGrant};
-use super::ledger::{Ledger, LedgerError, ReleaseContext};
+use super::ledger::Ledger;
+use super::ledger::error::LedgerError;
+use super::ledger::release_context::ReleaseContext;
 use super::outbox::StoredRelease;
 use super::policy::{DatasetRules, PolicyRefusal, is_exact, word};
 

@@ -7,62 +7,43 @@
 
 mod account_steps;
 pub mod anchor;
-mod error;
-pub(crate) mod import;
+pub(crate) mod error;
+mod import;
 mod publish;
-mod rows;
-mod verify;
+pub(crate) mod recovery;
+pub(crate) mod release_context;
+pub(crate) mod rows;
+pub(crate) mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Transaction, params};
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
-use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
-use undertone_api::job::Charge;
+use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
 
-use super::audits::{self, AccountFreeze};
+use super::audits::freeze::{self, AccountFreeze};
 use super::books::{AccountBook, AccountKey, ChainHead, JobReservation, LedgerBooks, LedgerEntry, reservation_id};
 use super::clock::Clock;
 use super::folder::SiteLock;
 use super::keys::SiteKey;
 use super::outbox::{self, StoredRelease};
 use super::policy::UnitLimits;
-use super::restore;
 use super::store::{Store, StoreError, sql};
 use super::witness::{alarm, positions};
 use crate::fault;
 
-use anchor::{AnchoredHead, LedgerAnchor};
-pub use error::LedgerError;
-pub use import::{ImportError, ImportSummary, length};
-use rows::{insert_entry, insert_row};
-pub(crate) use rows::{no_receipt, receipt_digest};
-pub use verify::{LedgerSummary, verify};
+use self::anchor::{AnchoredHead, LedgerAnchor};
+use self::rows::{insert_entry, no_receipt, receipt_digest};
 
-/// The context of a release: one job's part on one dataset.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReleaseContext {
-    /// The job.
-    pub job: JobId,
-    /// The dataset, by the server's id.
-    pub dataset: DatasetId,
-    /// The dataset's lineage.
-    pub lineage: LineageId,
-    /// Digest of the manifest.
-    pub manifest: String,
-    /// The job's worst-case charge, computed at this site.
-    pub charge: Charge,
-}
-
-impl ReleaseContext {
-    const fn account(&self) -> AccountKey {
-        AccountKey::new(self.lineage, self.charge.unit, self.charge.adjacency)
-    }
-}
+pub use self::error::{ImportError, LedgerError};
+pub use self::recovery::ImportSummary;
+pub use self::release_context::ReleaseContext;
+pub use self::rows::length;
+pub use self::verify::{LedgerSummary, verify};
 
 /// A payment: its receipt, and the receipt's number in the site's chain.
 #[derive(Debug)]
@@ -170,7 +151,7 @@ impl Ledger {
         let steps = account_steps::reserve(&state.books, under, &limits.into())?;
         let (budget, others) = account_steps::reservation_terms(&steps);
         let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
-        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        let head = self.append(&mut state, |head, tx| Ok(insert_entry(tx, head, &entry)?))?;
         state.books.entries = head;
         account_steps::adopt(&mut state.books, under.job, steps);
         Ok(())
@@ -279,7 +260,7 @@ impl Ledger {
         {
             return Ok(0);
         }
-        if self.store.read(|db| restore::is_withheld(db, job, reserved.dataset))? {
+        if self.store.read(|db| recovery::is_withheld(db, job, reserved.dataset))? {
             tracing::warn!(job.id = %job, dataset.id = %reserved.dataset, "the job was open in a copy of this ledger that was put back: nothing that it reserved is given back");
             return Ok(0);
         }
@@ -298,7 +279,7 @@ impl Ledger {
             others: Vec::new(),
             at: (self.clock)(),
         };
-        let head = self.append(&mut state, |head, tx| insert_entry(tx, head, &entry))?;
+        let head = self.append(&mut state, |head, tx| Ok(insert_entry(tx, head, &entry)?))?;
         state.books.entries = head;
         account_steps::adopt(&mut state.books, job, steps);
         Ok(left)
@@ -326,7 +307,7 @@ impl Ledger {
     /// Checks that no audit's finding freezes the lineage: a frozen account admits and pays nothing. Reads the database
     /// each time, because another process clears the freeze.
     fn check_freeze(&self, under: &ReleaseContext) -> Result<(), LedgerError> {
-        match audits::current_freeze(&self.store, under.lineage)? {
+        match freeze::current_freeze(&self.store, under.lineage)? {
             None => Ok(()),
             Some(AccountFreeze { job, reason, at }) => Err(LedgerError::Frozen { job, reason, at }),
         }
@@ -439,7 +420,7 @@ fn refer(tx: &Transaction<'_>, release: &StoredRelease, receipt: Option<u64>) ->
 /// # Errors
 /// [`LedgerError::Anchor`] when the ledger does not continue the anchor, or there is none.
 pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead, LedgerError> {
-    let sequence = import::length(store)?;
+    let sequence = rows::length(store)?;
     let hash = store.read(|db| receipt_digest(db, sequence))?.unwrap_or_default();
     anchor.check(&ChainHead { sequence, hash }, |number| Ok(store.read(|db| receipt_digest(db, number))?))
 }
@@ -447,7 +428,7 @@ pub fn check_anchor(store: &Store, anchor: &LedgerAnchor) -> Result<AnchoredHead
 /// Refuses while an alarm is open, a restored copy is unchecked, or a peer has seen more. It runs in the transaction that pays, so that
 /// nothing slips past what another process raises.
 fn check_quiet(db: &Connection) -> Result<(), LedgerError> {
-    if let Some(backup_at) = restore::unchecked_backup(db)? {
+    if let Some(backup_at) = recovery::unchecked_backup(db)? {
         return Err(LedgerError::Restored { backup_at });
     }
     if let Some(error) = positions::contradiction(db)? {

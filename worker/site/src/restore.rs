@@ -12,18 +12,18 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use age::secrecy::SecretString;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use time::OffsetDateTime;
-use undertone_api::id::{DatasetId, JobId};
 
 use super::books::BooksError;
 use super::folder::{Folder, FolderError, create_private, sync_folder};
 use super::keys::{KeyError, SiteKey};
-use super::ledger::{import, verify};
-use super::store::{Store, StoreError, sql};
-use crate::clock::format_time;
+use super::ledger::rows;
+use super::ledger::verify::verify;
+use super::store::{Store, StoreError};
 use crate::config::ConfigError;
 use archive::BackupMetadata;
+
+pub use super::ledger::recovery::{list_recoveries, mark_restored, pending_restore};
 
 /// The files of a backup besides the ledger and the descriptions of datasets: names in the site's folder.
 const FILES: [&str; 8] = [
@@ -167,7 +167,7 @@ pub fn restore(
     {
         let store = Store::open(&staged.ledger())?;
         store.read(|db| verify(db, &key))?;
-        mark_restored(&store, &about.at, import::length(&store)?, now)?;
+        mark_restored(&store, &about.at, rows::length(&store)?, now)?;
     }
     let replaced = if occupied { Some(move_aside(folder, now)?) } else { None };
     // The ledger comes last: without it no site can run.
@@ -237,99 +237,4 @@ impl BackupMetadata {
         let Self { receipts, last, datasets, at, .. } = self.clone();
         BackupSummary { receipts, last, datasets, at, replaced: None }
     }
-}
-
-/// Marks the ledger as restored from a backup: nothing leaves until it is compared.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn mark_restored(store: &Store, backup_at: &str, receipts: u64, at: OffsetDateTime) -> Result<(), StoreError> {
-    store.write(|tx| {
-        tx.execute(
-            "INSERT INTO restored (backup_at, receipts, at) VALUES (?1, ?2, ?3)",
-            params![backup_at, sql(receipts), format_time(at)],
-        )
-        .map(|_| ())
-        .map_err(StoreError::sqlite("note that it was restored"))?;
-        withhold(tx, at)
-    })
-}
-
-/// Records that open reservations of this ledger are never returned: the ledger is an older copy, and releases unknown
-/// to it may have been paid from them.
-pub(super) fn withhold(tx: &Transaction<'_>, at: OffsetDateTime) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO withheld (job, dataset, at)
-         SELECT DISTINCT job, json_extract(payload, '$.dataset'), ?1 FROM entry AS reserved
-         WHERE kind = 'reserve' AND NOT EXISTS (SELECT 1 FROM entry
-             WHERE kind = 'settle' AND job = reserved.job
-                 AND json_extract(payload, '$.dataset') = json_extract(reserved.payload, '$.dataset'))
-         ON CONFLICT DO NOTHING",
-        [format_time(at)],
-    )
-    .map(|_| ())
-    .map_err(StoreError::sqlite("note what is not given back"))
-}
-
-/// Returns whether a job's reservation is never returned.
-pub(super) fn is_withheld(db: &Connection, job: JobId, dataset: DatasetId) -> Result<bool, StoreError> {
-    db.query_row(
-        "SELECT EXISTS (SELECT 1 FROM withheld WHERE job = ?1 AND dataset = ?2)",
-        params![job.to_string(), dataset.to_string()],
-        |row| row.get(0),
-    )
-    .map_err(StoreError::sqlite("see what is not given back"))
-}
-
-/// Returns the time of the backup from which this ledger was restored; `None` once it is compared.
-pub(super) fn unchecked_backup(db: &Connection) -> Result<Option<String>, StoreError> {
-    db.query_row(
-        "SELECT backup_at FROM restored WHERE id > (SELECT COALESCE(MAX(restored), 0) FROM reconciled)
-         ORDER BY id DESC LIMIT 1",
-        [],
-        |row| row.get(0),
-    )
-    .optional()
-    .map_err(StoreError::sqlite("see whether it was restored"))
-}
-
-/// Records that the ledger was compared with the server's receipts. Records nothing when nothing was imported and no
-/// restore is pending.
-pub(super) fn record_comparison(
-    tx: &Transaction<'_>,
-    before: u64,
-    imported: u64,
-    at: OffsetDateTime,
-) -> Result<(), StoreError> {
-    if imported == 0 && unchecked_backup(tx)?.is_none() {
-        return Ok(());
-    }
-    tx.execute(
-        "INSERT INTO reconciled (restored, receipts, imported, at)
-         VALUES ((SELECT COALESCE(MAX(id), 0) FROM restored), ?1, ?2, ?3)",
-        params![sql(before), sql(imported), format_time(at)],
-    )
-    .map(|_| ())
-    .map_err(StoreError::sqlite("note that it was compared"))
-}
-
-/// Returns the times at which receipts were imported from the server (RFC 3339), with their numbers: the ledger had
-/// been an older copy.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn list_recoveries(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
-    db.prepare("SELECT at, imported FROM reconciled WHERE imported > 0 ORDER BY id")
-        .and_then(|mut statement| {
-            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
-        })
-        .map_err(StoreError::sqlite("read what came back"))
-}
-
-/// Returns the time of the backup from which this ledger was restored, until it is compared with the server's receipts.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn pending_restore(store: &Store) -> Result<Option<String>, StoreError> {
-    store.read(unchecked_backup)
 }

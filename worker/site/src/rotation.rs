@@ -17,7 +17,7 @@ use undertone_api::signed::{KeyChange, KeyRotation, RotationError, Signed, Signe
 use super::books::{BooksError, LedgerBooks};
 use super::folder::{Folder, FolderError, sync_folder, write_durably};
 use super::keys::{KeyError, SiteKey};
-use super::ledger::no_receipt;
+use super::ledger::rows::no_receipt;
 use super::store::{Store, StoreError};
 
 /// Reasons why a key is not changed.
@@ -217,7 +217,7 @@ mod tests {
     use super::{ChangeError, finish, is_pending, keys, prepare};
     use crate::folder::Folder;
     use crate::keys::SiteKey;
-    use crate::ledger::verify;
+    use crate::ledger::verify::verify;
     use crate::store::Store;
     use crate::testing::{OURS, WORKER, gaussian, ledger_at, release_context, stored_release};
 

@@ -22,7 +22,7 @@ use undertone_privacy::{Epsilon, Event};
 use super::admission::ExaminedManifest;
 use super::books::{AccountBook, AccountKey, JobReservation, LedgerBooks, reservation_id};
 use super::jobs::DecisionOrigin;
-use super::ledger::LedgerError;
+use super::ledger::error::LedgerError;
 use super::policy::{DatasetRules, LifetimeLimit, is_exact};
 use super::store::{Store, StoreError};
 

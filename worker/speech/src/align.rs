@@ -18,121 +18,29 @@
 //! and skipped.
 
 pub mod aligner;
+pub(crate) mod alignment;
 mod ctm;
 pub mod journal;
 mod kaldi;
-pub(super) mod lines;
-mod phones;
+pub(crate) mod lines;
+pub(crate) mod phones;
 pub mod pocketsphinx;
 pub mod process;
-mod runs;
+pub(crate) mod runs;
 mod textgrid;
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use self::phones::PhoneTable;
 
+pub use self::alignment::{Alignment, AlignmentSet, LengthMismatch};
+pub use self::lines::BadLine;
 pub use self::phones::PhoneMap;
 pub use self::runs::parse;
 
 /// Default limit of the difference between labels and features, in frames.
 pub const TOLERANCE: usize = 10;
-/// Maximum frames of an utterance: a day of speech.
-const MOST_FRAMES: u64 = 8_640_000;
-/// Maximum length of a stored reason, in characters.
-const LONGEST_REASON: usize = 200;
-
-/// The labels of one utterance, as runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alignment {
-    /// Class and number of frames, in order of time; no run is empty.
-    runs: Vec<(u16, u32)>,
-    frames: usize,
-}
-
-/// Labels and features that cannot belong to the same recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{labels} labels for {features} feature frames, more than {tolerance} apart")]
-pub struct LengthMismatch {
-    /// Number of frames of the alignment.
-    pub labels: usize,
-    /// Number of frames of the features.
-    pub features: usize,
-    /// The allowed difference.
-    pub tolerance: usize,
-}
-
-impl Alignment {
-    /// Returns the number of frames.
-    pub fn frames(&self) -> usize {
-        self.frames
-    }
-
-    /// Returns the classes with their numbers of frames, in order of time.
-    pub fn runs(&self) -> &[(u16, u32)] {
-        &self.runs
-    }
-
-    /// Returns one label for each frame that both the labels and `features` frames of features cover.
-    ///
-    /// # Errors
-    /// [`LengthMismatch`] if the two differ by more than `tolerance` frames.
-    pub fn labels(&self, features: usize, tolerance: usize) -> Result<Vec<u16>, LengthMismatch> {
-        if self.frames.abs_diff(features) > tolerance {
-            return Err(LengthMismatch { labels: self.frames, features, tolerance });
-        }
-        let each = self.runs.iter().flat_map(|(class, frames)| std::iter::repeat_n(*class, *frames as usize));
-        Ok(each.take(features).collect())
-    }
-}
-
-/// A line that was skipped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BadLine {
-    /// Line number, from 1. For a folder, the number of the file in sorted order. 0 if the problem is not in a single
-    /// line.
-    pub line: usize,
-    /// The problem.
-    pub reason: String,
-}
-
-impl BadLine {
-    /// Returns a line with its reason, truncated to a readable length because the reason may repeat the line's content.
-    fn new(line: usize, mut reason: String) -> Self {
-        if let Some((cut, _)) = reason.char_indices().nth(LONGEST_REASON) {
-            reason.truncate(cut);
-            reason.push('…');
-        }
-        Self { line, reason }
-    }
-}
-
-/// All alignments of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AlignmentSet {
-    /// By utterance id.
-    pub by_id: BTreeMap<String, Alignment>,
-    /// The skipped lines.
-    pub bad_lines: Vec<BadLine>,
-}
-
-impl AlignmentSet {
-    /// Adds an utterance; the first of two with one id is kept.
-    fn insert(&mut self, id: String, alignment: Alignment) -> Result<(), String> {
-        match self.by_id.entry(id) {
-            Entry::Occupied(_) => Err("there is an earlier line for this utterance".to_owned()),
-            Entry::Vacant(place) => {
-                place.insert(alignment);
-                Ok(())
-            }
-        }
-    }
-}
 
 /// Reasons why a file of alignments cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -220,8 +128,6 @@ pub struct LabelFile {
 
 /// The reason to skip a line of phones where class numbers are expected.
 const PHONES: &str = "a phone, where class numbers are expected";
-/// The reason to skip a line of class numbers where phones are expected.
-const NUMBERS: &str = "class numbers, where phones are expected";
 
 /// Reads a file, or a folder of TextGrids.
 ///
@@ -241,7 +147,7 @@ pub fn read(path: &Path, reading: &LabelOptions) -> Result<LabelFile, AlignError
     let among = |reason: &str, bad: &[BadLine]| bad.iter().any(|bad| bad.reason == reason);
     if reading.phones.is_some() {
         let (phones, bad_lines) = ctm::parse(file).map_err(io)?;
-        if phones.is_empty() && among(NUMBERS, &bad_lines) {
+        if phones.is_empty() && among(ctm::NUMBERS, &bad_lines) {
             return Err(AlignError::NoPhones(path.to_path_buf()));
         }
         return tied(path, reading, &phones, bad_lines);

@@ -4,21 +4,20 @@
 //! short file never padded. FLAC content is compared with the checksum in its header. The decoders process untrusted
 //! files, so the length is limited before decoding. [`read`] returns a whole recording, a [`Stream`] returns blocks.
 
-mod resample;
+pub(crate) mod error;
+pub(crate) mod resample;
 pub mod stream;
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+pub use self::error::{AudioError, Problem};
+pub use self::resample::RATE;
 pub use self::stream::Stream;
 
-pub(super) use self::resample::resample;
-
-/// The rate of all later stages, Hz.
-pub const RATE: u32 = 16_000;
 /// Default limit of a recording's length, seconds.
 pub const LONGEST: f64 = 60.0;
 
@@ -97,45 +96,6 @@ pub(super) fn digest_of_file(path: &Path) -> std::io::Result<[u8; 32]> {
             read => hash.update(&buffer[..read]),
         }
     }
-}
-
-/// A rejected recording.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", path.display())]
-pub struct AudioError {
-    /// The file. For the site's own report, never for a log that leaves the site.
-    pub path: PathBuf,
-    /// The problem.
-    #[source]
-    pub problem: Problem,
-}
-
-/// The problem of a recording.
-#[derive(Debug, thiserror::Error)]
-pub enum Problem {
-    /// The file cannot be opened.
-    #[error("cannot be opened")]
-    Open(#[source] std::io::Error),
-    /// The format is not supported.
-    #[error("not a FLAC or WAV file of plain samples ({0}): convert it first")]
-    Format(String),
-    /// The file is damaged or truncated.
-    #[error("broken: {0}")]
-    Broken(String),
-    /// The file contains no samples.
-    #[error("empty: it holds no sample")]
-    Empty,
-    /// The rate is not one of speech recordings.
-    #[error("sampling rate {0} Hz: between 4000 and 384000 Hz is read")]
-    Rate(u32),
-    /// The recording is longer than allowed.
-    #[error("too long: {seconds:.1} s, the limit is {limit} s (cut it, or raise --longest)")]
-    TooLong {
-        /// Its length as far as known, seconds.
-        seconds: f64,
-        /// The limit, seconds.
-        limit: f64,
-    },
 }
 
 /// Reads the recording at `path`, up to `longest` seconds.

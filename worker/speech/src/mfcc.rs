@@ -12,7 +12,7 @@ use std::sync::Arc;
 use realfft::num_complex::Complex;
 use realfft::{RealFftPlanner, RealToComplex};
 
-use super::audio::RATE;
+use super::audio::resample::RATE;
 
 /// Coefficients per frame.
 pub const COEFFICIENTS: usize = 13;

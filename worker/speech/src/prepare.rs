@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 use undertone_api::dataset::Visibility;
 
 use super::align::aligner::{AlignerError, AlignerIdentity};
+use super::align::alignment::AlignmentSet;
 use super::align::journal::JournalError;
+use super::align::phones::PhoneMap;
 use super::align::pocketsphinx::PocketSphinx;
-use super::align::{self, AlignError, AlignmentSet, LabelFile, LabelOptions, PhoneMap};
+use super::align::{self, AlignError, LabelFile, LabelOptions};
 use super::audio::LONGEST;
 use super::dataset::{Dataset, DatasetError, Description, Meta, Split, Writer, read_meta};
 use super::features::Treatment;
@@ -387,7 +389,7 @@ fn description(options: &PrepareOptions, map: &ClassMap, by: Option<&AlignerIden
         name: options.name.clone(),
         inputs: options.treatment.inputs(),
         classes: map.classes(),
-        sample_rate: super::audio::RATE,
+        sample_rate: super::audio::resample::RATE,
         features: format!("{}, {}", mfcc::DESCRIPTION, options.treatment.describe()),
         treatment: options.treatment,
         unit_column: options.units.as_ref().map(|units| units.column.clone()),

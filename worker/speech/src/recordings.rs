@@ -18,7 +18,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use undertone_api::dataset::DatasetContent;
 
-use super::audio::{AudioError, RATE, Stream, digest_of_file};
+use super::audio::digest_of_file;
+use super::audio::error::AudioError;
+use super::audio::resample::RATE;
+use super::audio::stream::Stream;
 use super::dataset::{DatasetError, META_FILE};
 
 pub use add::{AddError, AddSummary, DEEPEST, Options, add, add_to_lineage};
@@ -243,7 +246,7 @@ mod tests {
     use std::path::Path;
 
     use super::{LONGEST, Options, Recordings, add};
-    use crate::audio::Stream;
+    use crate::audio::stream::Stream;
     use crate::wav;
 
     fn options(folder: &Path, level: f32, replace: bool) -> Options {

@@ -8,6 +8,7 @@
 //!
 //! Start every additional program with [`Start`]; no other file of the worker uses `std::process::Command`.
 
+mod confinement;
 mod files;
 mod walls;
 
@@ -16,89 +17,47 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{LazyLock, OnceLock};
 use std::thread;
 
-use serde::{Deserialize, Serialize};
+use self::confinement::ProgramConfinement;
+use self::files::{FileRequest, ScratchFolder};
 
-use self::files::ScratchFolder;
+pub use self::confinement::{Programs, confine};
 pub use self::walls::{MissingWall, missing_walls};
-
-/// Additional permissions of programs in the site's configuration (`[programs]`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Programs {
-    /// Variables of the worker's environment that are passed to programs.
-    pub variables: Vec<String>,
-    /// Folders that programs may read besides their own.
-    pub folders: Vec<PathBuf>,
-    /// Folders that programs may write and read, such as the cache of an engine's models.
-    pub writable: Vec<PathBuf>,
-    /// True if programs may open connections.
-    pub network: bool,
-}
-
-impl Programs {
-    /// Returns true if no permission is configured.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// The confinement of every program of this process.
-#[derive(Debug, Clone, Default)]
-struct ProgramConfinement {
-    site: Option<PathBuf>,
-    programs: Programs,
-}
-
-static CONFINEMENT: OnceLock<ProgramConfinement> = OnceLock::new();
-
-/// Sets the site that programs cannot access and the configured permissions, once per process.
-pub fn confine(site: &Path, programs: Programs) {
-    // Tests share one process, and each has its own site.
-    if cfg!(any(test, feature = "testing")) {
-        return;
-    }
-    let site = site.canonicalize().unwrap_or_else(|_| site.to_owned());
-    // A second call comes from the same command line.
-    let _ = CONFINEMENT.set(ProgramConfinement { site: Some(site), programs });
-}
 
 /// A program with its arguments and permissions.
 #[derive(Debug)]
 pub struct Start<'a> {
     program: &'a OsStr,
-    arguments: Vec<OsString>,
-    readable: Vec<PathBuf>,
-    writable: Vec<PathBuf>,
+    request: FileRequest,
 }
 
 impl<'a> Start<'a> {
     /// Returns a start of `program`, which is found as in a shell.
     pub fn new(program: &'a (impl AsRef<OsStr> + ?Sized)) -> Self {
-        Self { program: program.as_ref(), arguments: Vec::new(), readable: Vec::new(), writable: Vec::new() }
+        Self { program: program.as_ref(), request: FileRequest::default() }
     }
 
     /// Adds arguments; the program may read files and folders that they name.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self.request.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         self
     }
 
     /// Permits reading of files or folders that no argument names.
     #[must_use]
     pub fn read(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.readable.extend(paths);
+        self.request.readable.extend(paths);
         self
     }
 
     /// Permits writing to a file, or to any file of a folder.
     #[must_use]
     pub fn write(mut self, path: &Path) -> Self {
-        self.writable.push(path.to_owned());
+        self.request.writable.push(path.to_owned());
         self
     }
 
@@ -107,12 +66,7 @@ impl<'a> Start<'a> {
     /// # Errors
     /// If the program does not exist or cannot be confined.
     pub fn spawn(self, input: Stdio, output: Stdio, complaints: Stdio) -> io::Result<RunningProgram> {
-        let mut confinement = CONFINEMENT.get().cloned().unwrap_or_default();
-        if cfg!(any(test, feature = "testing")) {
-            // Programs of tests write their records there.
-            confinement.programs.writable.push(std::env::temp_dir());
-        }
-        self.spawn_in(&confinement, input, output, complaints)
+        self.spawn_in(&ProgramConfinement::current(), input, output, complaints)
     }
 
     fn spawn_in(
@@ -124,9 +78,9 @@ impl<'a> Start<'a> {
     ) -> io::Result<RunningProgram> {
         let program = files::find(self.program)?;
         let scratch = ScratchFolder::make()?;
-        let access = files::access(&program, &self, confinement, scratch.path());
+        let access = files::access(&program, &self.request, confinement, scratch.path());
         let mut command = Command::new(&program);
-        command.args(&self.arguments).stdin(input).stdout(output).stderr(complaints);
+        command.args(&self.request.arguments).stdin(input).stdout(output).stderr(complaints);
         command.env_clear().envs(environment(scratch.path(), &confinement.programs.variables));
         command.process_group(0);
         walls::raise(&mut command, access, confinement.programs.network)?;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::audio::AudioError;
+use super::audio::error::AudioError;
 use super::dataset::DatasetError;
 use super::dataset::staging::StagingFolder;
 use undertone_worker_site::progress::ProgressReporter;

@@ -5,7 +5,8 @@
 
 use std::io::Cursor;
 
-use crate::audio::{self, RATE};
+use crate::audio::error::Problem;
+use crate::audio::resample::{RATE, resample};
 
 /// Length of the header in bytes.
 pub const HEADER: usize = 44;
@@ -20,7 +21,7 @@ pub enum WavError {
     Format(#[source] hound::Error),
     /// The file cannot be resampled to 16 kHz.
     #[error("cannot be brought to 16 kHz: send 16 kHz mono")]
-    Rate(#[source] audio::Problem),
+    Rate(#[source] Problem),
     /// A sample is infinite or NaN.
     #[error("a sample is not a number")]
     NotANumber,
@@ -71,7 +72,7 @@ pub fn read(file: &[u8]) -> Result<Vec<f32>, WavError> {
     }
     let channels = usize::from(spec.channels.max(1));
     let mono = interleaved.chunks_exact(channels).map(|frame| frame.iter().sum::<f32>() / channels as f32).collect();
-    audio::resample(mono, spec.sample_rate).map_err(WavError::Rate)
+    resample(mono, spec.sample_rate).map_err(WavError::Rate)
 }
 
 #[cfg(test)]

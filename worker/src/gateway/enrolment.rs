@@ -6,7 +6,7 @@ use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::signed::KeyRotation;
 use undertone_proto::v1;
 
-use super::{CALL, GatewayError, VERSION, build_client, call_within, open_trust, parse_id, trust};
+use super::{CALL, GatewayError, VERSION, announcement, build_client, call_within, open_trust, parse_id, trust};
 use crate::config::{CheckedToken, Config};
 use crate::site::folder::Folder;
 use crate::site::keys::SiteKey;
@@ -39,7 +39,7 @@ pub async fn enroll(token: &CheckedToken, key: &SiteKey) -> Result<EnrolledWorke
         && trust.may_be_renewed()
     {
         // The certificate may have changed since the token was made. Only the key in the token can confirm the new one.
-        trust::request_pins_unverified(&token.server, trust).await?;
+        announcement::request_pins_unverified(&token.server, trust).await?;
         reply = call_within(CALL, client.enroll(Request::new(request))).await;
     }
     let reply = reply?.into_inner();
@@ -75,7 +75,7 @@ pub async fn rotate_key(config: &Config, folder: &Folder, rotation: &KeyRotation
     if let (Err(GatewayError::Unreachable(_)), Some(trust)) = (&reply, &trust)
         && trust.may_be_renewed()
     {
-        trust::request_pins_unverified(&config.server, trust).await?;
+        announcement::request_pins_unverified(&config.server, trust).await?;
         reply = call_within(CALL, client.rotate_key(request())).await;
     }
     reply.map(drop)

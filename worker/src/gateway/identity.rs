@@ -3,7 +3,7 @@
 use undertone_api::signed::{CertificatePins, Signed};
 use undertone_proto::v1;
 
-use super::{CALL, Gateway, GatewayError, trust};
+use super::{CALL, Gateway, GatewayError, announcement};
 use crate::site::server_trust::ServerTrust;
 
 impl Gateway {
@@ -15,7 +15,7 @@ impl Gateway {
     pub async fn pins(&self) -> Result<Option<CertificatePins>, GatewayError> {
         match &self.trust {
             None => Ok(None),
-            Some(trust) => trust::request_pins(self.client.clone(), trust).await.map(Some),
+            Some(trust) => announcement::request_pins(self.client.clone(), trust).await.map(Some),
         }
     }
 
@@ -29,7 +29,7 @@ impl Gateway {
     /// its certificates, so that the call may be repeated.
     pub(super) async fn refresh_trust(&self) -> bool {
         let Some(trust) = self.trust.as_ref().filter(|trust| trust.may_be_renewed()) else { return false };
-        match trust::request_pins_unverified(&self.server, trust).await {
+        match announcement::request_pins_unverified(&self.server, trust).await {
             Ok(_) => true,
             Err(error) => {
                 tracing::error!(error = %error, "the server's key does not confirm the shown certificate; the worker sends nothing there");

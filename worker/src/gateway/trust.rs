@@ -1,22 +1,13 @@
-//! The accepted certificates, and the server's announcements of others: by its signature, over an unpredictable
-//! challenge.
-//!
-//! While its certificate is known the server is asked from time to time, so that the next certificate is known before
-//! it is used. A site that was offline for longer meets an unknown one: for this one question, a connection is made
-//! without a check of the certificate. Only random bytes are sent there, and only the server's signature is accepted.
+//! The accepted certificates: those that are known, and those that the server's signed announcements name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ed25519_dalek::VerifyingKey;
-use tonic::transport::{ClientTlsConfig, Endpoint};
 use undertone_api::signed::{CertificatePins, Signed};
-use undertone_proto::v1;
-use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 
-use super::{CALL, CONNECT, GatewayError, call_within, pin, proxy};
+use super::error::GatewayError;
 use crate::config::ServerEndpoint;
-use crate::site::clock;
 use crate::site::folder::Folder;
 use crate::site::pins::{self, PinsError};
 use crate::site::server_trust::ServerTrust;
@@ -73,7 +64,11 @@ impl CertificateTrust {
     }
 
     /// Accepts the server's announcement: its signature must be valid and answer `challenge`.
-    fn accept_announcement(&self, signed: &Signed, challenge: &str) -> Result<CertificatePins, GatewayError> {
+    pub(super) fn accept_announcement(
+        &self,
+        signed: &Signed,
+        challenge: &str,
+    ) -> Result<CertificatePins, GatewayError> {
         let wrong = |problem: &str| GatewayError::Protocol(format!("the server's certificates: {problem}"));
         let Some((key, folder)) = &self.authority else { return Err(wrong("no key can announce others here")) };
         let pins: CertificatePins = signed.open(key).map_err(|error| wrong(&error.to_string()))?;
@@ -97,31 +92,4 @@ impl CertificateTrust {
 /// Returns the server's keys as the site in `folder` has seen them.
 pub(super) fn server_keys(folder: &Folder, first: &VerifyingKey) -> Result<ServerTrust, GatewayError> {
     ServerTrust::load(folder, first).map_err(|error| GatewayError::Address(error.to_string()))
-}
-
-/// Asks for the server's certificates, and accepts those that it has signed.
-pub(super) async fn request_pins(
-    mut client: WorkerGatewayClient<tonic::transport::Channel>,
-    trust: &CertificateTrust,
-) -> Result<CertificatePins, GatewayError> {
-    let challenge = hex::encode(clock::entropy::<32>().map_err(|_| {
-        GatewayError::Protocol("the operating system returned no random bytes for a challenge".to_owned())
-    })?);
-    let request = v1::PinsRequest { challenge: challenge.clone() };
-    let reply = call_within(CALL, client.pins(request)).await?.into_inner();
-    let signed = reply.pins.ok_or_else(|| GatewayError::Protocol("certificates without a signature".to_owned()))?;
-    trust.accept_announcement(&signed.into(), &challenge)
-}
-
-/// Asks like [`request_pins`], without a check of the certificate at the server's address: for a site that was offline while the
-/// certificate changed.
-pub(super) async fn request_pins_unverified(
-    server: &ServerEndpoint,
-    trust: &CertificateTrust,
-) -> Result<CertificatePins, GatewayError> {
-    let address = |error: tonic::transport::Error| GatewayError::Address(error.to_string());
-    let endpoint = Endpoint::from_shared(server.address().to_owned()).map_err(address)?.connect_timeout(CONNECT);
-    let endpoint =
-        endpoint.tls_config_with_verifier(ClientTlsConfig::new(), pin::AnyCertificate::verifier()).map_err(address)?;
-    request_pins(WorkerGatewayClient::new(proxy::connect_lazy(&endpoint, server)?), trust).await
 }

@@ -13,23 +13,25 @@ mod audit;
 mod checkpoint;
 mod contribution;
 mod development;
-mod error;
+pub(super) mod error;
 mod learner;
 mod local;
 mod pace;
 mod series;
 mod site;
 mod test_sets;
+mod trained_model;
 pub mod tune;
 mod warm;
 
-use undertone_api::job::dp_sgd::{Arm, ArmResult, Report, Spec};
-use undertone_api::job::{Measurement, Report as AnyReport};
+use undertone_api::job::Report as AnyReport;
+use undertone_api::job::dp_sgd::{Arm, Report, Spec};
 
 use self::development::DevelopmentData;
 use self::series::ArmRun;
 use self::site::TrainingSite;
 use self::test_sets::SpeechTestSets;
+use self::trained_model::submit_arm;
 use super::{Artifacts, Averaging, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
@@ -108,48 +110,6 @@ fn lead(
     exchange.put_file(MODEL, best)?;
     let parameters = warm.model.parameters().len() as u64;
     exchange.submit_report(AnyReport::DpSgd(Report { arms, parameters, contents: tests.contents(spec, site) }))
-}
-
-/// A model and the time of its training.
-struct TrainedModel {
-    model: Model,
-    seconds: f64,
-}
-
-/// Submits an arm's model and measures it for the report.
-fn submit_arm(
-    arm: Arm,
-    rounds: u32,
-    trained: &TrainedModel,
-    tests: &SpeechTestSets,
-    engine: &mut Engine,
-    exchange: &mut dyn Artifacts,
-) -> Result<ArmResult, RunError> {
-    exchange.put_file(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
-    let tests = tests.measure(&trained.model, engine, exchange)?;
-    Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
-}
-
-/// Measures a model and reports to the server.
-fn report_tests(
-    arm: Arm,
-    round: u32,
-    model: &Model,
-    tests: &SpeechTestSets,
-    engine: &mut Engine,
-    exchange: &mut dyn Artifacts,
-) -> Result<(), RunError> {
-    for result in tests.measure(model, engine, exchange)? {
-        exchange.report_measurement(Measurement {
-            series: arm.series().to_owned(),
-            round,
-            test: result.test,
-            frames: result.frames,
-            accuracy: result.accuracy,
-            loss: result.loss,
-        })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

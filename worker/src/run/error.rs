@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use super::active_learning::AnnotationError;
-use super::dp_sgd::TrainingError;
+use super::dp_sgd::error::TrainingError;
 use super::transcription::TranscriptionError;
 use crate::site::folder::FolderError;
 use crate::site::store::is_disk_failure;
@@ -144,7 +144,7 @@ mod tests {
     use std::path::Path;
 
     use super::{RunError, RunProblem};
-    use crate::run::dp_sgd::TrainingError;
+    use crate::run::dp_sgd::error::TrainingError;
     use crate::site::folder::FolderError;
 
     fn full_disk() -> FolderError {

@@ -24,6 +24,7 @@
 
 mod attack;
 mod batch;
+mod batch_places;
 mod clones;
 mod dummies;
 mod error;
@@ -51,13 +52,15 @@ use crate::speech::recordings::{Recordings, collision};
 use crate::speech::transcribe::outbound::SealedSounds;
 use crate::speech::transcribe::plan::load_or_create;
 use crate::speech::transcribe::speak::SpeechEngine;
-use batch::BatchInputs;
+use batch_places::BatchInputs;
 use outcome::OutcomeSource;
 use stages::StageTimes;
 use tools::JobTools;
 
 #[cfg(test)]
-pub(crate) use batch::{AT_ONCE, PASSES, SAMPLE};
+pub(crate) use batch::{PASSES, SAMPLE};
+#[cfg(test)]
+pub(crate) use batch_places::AT_ONCE;
 pub use error::TranscriptionError;
 pub(crate) use recorded::{SpeechCoverage, count_remaining, coverage};
 #[cfg(test)]

@@ -12,7 +12,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use undertone_api::job::dp_sgd::Optimizer as Rule;
 use undertone_privacy::{NoiseMultiplier, SamplingRate, UnitError};
 
-use super::clip::{Clip, ClipError, ClippedSum};
+use super::clip::ClippedSum;
+use super::clip::grid::{Clip, ClipError};
 use super::matrix::{MatrixView, WriteMode, multiply};
 use super::optimizer::{Optimizer, StepDirection};
 use super::randomness::{Purpose, Randomness};

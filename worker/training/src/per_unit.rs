@@ -5,10 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::clip::{Clip, ClippedSum, STRIDE};
 use super::layers::{GradientPiece, GradientSink, Layout, MatrixBlock};
-use super::sampler::Batch;
-use super::vector::vectorized;
+use super::vector::{STRIDE, vectorized};
 
 /// One gradient for each unit of a part of a batch, as `[units, length]` row-major.
 pub struct PerUnit {
@@ -29,14 +27,6 @@ impl PerUnit {
     /// Returns the number of units.
     pub fn units(&self) -> usize {
         self.gradients.len() / self.length
-    }
-
-    /// Clips each unit's gradient over all its coordinates together and returns the sum. For a batch in micro-batches
-    /// use [`ClippedSum::begin`] and [`ClippedSum::add`].
-    pub fn clip(self, batch: &Batch, clip: Clip) -> ClippedSum {
-        let mut sum = ClippedSum::begin(batch, clip, self.length);
-        sum.add(self);
-        sum
     }
 
     /// Returns the gradients, for tests of the model.

@@ -121,7 +121,8 @@ mod tests {
     use undertone_privacy::{Event, NoiseMultiplier, SamplingRate};
 
     use super::PrivateSelection;
-    use crate::clip::{Clip, ClippedSum};
+    use crate::clip::ClippedSum;
+    use crate::clip::grid::Clip;
     use crate::randomness::{Purpose, Randomness};
     use crate::release::{ReleaseError, Update};
     use crate::sampler::Sampler;

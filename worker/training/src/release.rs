@@ -6,9 +6,11 @@ mod update;
 use rayon::prelude::*;
 use undertone_privacy::{Event, SamplingRate};
 
-use super::clip::{Clip, ClippedSum, STRIDE};
+use super::clip::ClippedSum;
+use super::clip::grid::Clip;
 use super::noise::DiscreteGaussian;
 use super::randomness::Randomness;
+use super::vector::STRIDE;
 use undertone_worker_site::clearance::{Clearance, GrantId};
 
 pub use update::{LocalStep, Update};

@@ -1,4 +1,7 @@
-//! Loops compiled for the processor at hand: AVX2 or AVX-512 if available, selected at run time.
+//! Loops over vectors, compiled for the processor at hand: AVX2 or AVX-512 if available, selected at run time.
+
+/// Coordinates that one thread processes at a time; also the length of one noise stream.
+pub(crate) const STRIDE: usize = 1 << 14;
 
 /// Runs an expression with the processor's vector instructions; the functions it calls must be `#[inline(always)]`.
 ///

@@ -34,8 +34,8 @@ mod tests {
 
     use super::*;
     use crate::piece::TimedWord;
-    use crate::sensitive::SensitiveSettings;
     use crate::sensitive::language::SensitiveLexicon;
+    use crate::sensitive::settings::SensitiveSettings;
 
     fn finder() -> SensitiveFinder {
         SensitiveFinder::new(SensitiveLexicon::bundled("en").unwrap(), &SensitiveSettings::default()).unwrap()

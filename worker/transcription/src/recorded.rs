@@ -43,6 +43,7 @@ pub mod journal;
 pub mod need;
 pub mod offer;
 pub mod sounds;
+pub mod used_pieces;
 
 use std::path::PathBuf;
 

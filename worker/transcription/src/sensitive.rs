@@ -18,87 +18,28 @@
 //! piece that leaves is still protected by all other measures. To add a language: add a file beside `en.toml`, and its name in
 //! [`language`]; a site may also provide its own file.
 
+pub(crate) mod hit;
 pub mod language;
 mod phrases;
+pub(crate) mod settings;
+mod token;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use regex::{Regex, RegexBuilder};
-use serde::{Deserialize, Serialize};
+use regex::Regex;
 
 use self::language::SensitiveLexicon;
 use self::phrases::PhraseSet;
+use self::settings::compile_pattern;
+use self::token::TokenTable;
 use super::piece::{Piece, TimedWord};
 
-/// Largest number of entries in a user's list.
-pub const MOST_LISTED: usize = 10_000;
-/// Largest number of a user's patterns.
-pub const MOST_PATTERNS: usize = 100;
-/// Size of a compiled pattern, bytes: 1 MiB.
-pub const LARGEST_PATTERN: usize = 1 << 20;
-/// Longest entry or pattern, in bytes.
-pub const LONGEST: usize = 1_000;
+pub use self::hit::{SensitiveHit, SensitiveKind};
+pub use self::settings::{LARGEST_PATTERN, LONGEST, MOST_LISTED, MOST_PATTERNS, SensitiveError, SensitiveSettings};
+
 /// Margin around a sensitive word within which pieces are kept, in seconds: the error of a recognizer's times.
 const AROUND: f64 = 0.05;
-
-/// Reasons that a piece stays at the site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SensitiveKind {
-    /// A number, an ordinal, an amount.
-    Number,
-    /// A person's name.
-    Name,
-    /// A place, a people, an institution.
-    Place,
-    /// On the user's list.
-    Listed,
-    /// Matched by a pattern of the language or the user.
-    Pattern,
-    /// A word with low confidence.
-    Unsure,
-    /// Speech in which the recognizer found no word.
-    Unheard,
-}
-
-/// Sensitive content beyond the lists of the language.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SensitiveSettings {
-    /// Words and phrases; a `*` at the end of a word stands for any ending. At most [`MOST_LISTED`].
-    pub list: Vec<String>,
-    /// Regular expressions over the words in lower case, separated by spaces. At most [`MOST_PATTERNS`].
-    pub patterns: Vec<String>,
-    /// Whether words that are names or numbers only sometimes (`mark`, `one`) count. The default is true.
-    pub doubtful: bool,
-    /// Words with less confidence count, 0 to 1; 0 disables this. Words without a confidence never count.
-    pub least_confidence: f64,
-}
-
-impl Default for SensitiveSettings {
-    fn default() -> Self {
-        Self { list: Vec::new(), patterns: Vec::new(), doubtful: true, least_confidence: 0.0 }
-    }
-}
-
-/// A setting out of range. It identifies entries by number, because the entries are secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct SensitiveError {
-    /// The field.
-    pub field: &'static str,
-    /// The permitted values.
-    pub reason: String,
-}
-
-/// A range of sensitive words with its kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SensitiveHit {
-    /// Indices of the words.
-    pub words: Range<usize>,
-    /// The reason.
-    pub kind: SensitiveKind,
-}
 
 /// Finds sensitive words.
 pub struct SensitiveFinder {
@@ -134,7 +75,7 @@ impl SensitiveFinder {
         }
         let mut patterns = Vec::new();
         for (text, number) in settings.patterns.iter().zip(1..) {
-            patterns.push(pattern(text).map_err(|reason| SensitiveError {
+            patterns.push(compile_pattern(text).map_err(|reason| SensitiveError {
                 field: "patterns",
                 reason: format!("pattern {number} {reason}"),
             })?);
@@ -195,61 +136,6 @@ pub fn select_local_pieces(
         }
     }
     selected
-}
-
-/// Compiles a regular expression, case-insensitive, with bounded memory and linear time.
-fn pattern(text: &str) -> Result<Regex, String> {
-    if text.is_empty() || text.len() > LONGEST {
-        return Err(format!("has {} bytes: write 1 to {LONGEST}", text.len()));
-    }
-    let built = RegexBuilder::new(text).case_insensitive(true).size_limit(LARGEST_PATTERN).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => format!("is too large: more than {LARGEST_PATTERN} bytes when compiled"),
-        _ => "is no regular expression as the crate `regex` writes them".to_owned(),
-    })
-}
-
-/// Words in the form used for searching: in lower case, without punctuation, hyphenated words split into their parts.
-#[derive(Default)]
-struct TokenTable {
-    texts: Vec<String>,
-    /// The index of each token's word.
-    words: Vec<usize>,
-    /// All tokens separated by spaces, and the start of each token in this text.
-    joined: String,
-    starts: Vec<usize>,
-}
-
-impl TokenTable {
-    fn from_words(words: &[TimedWord]) -> Self {
-        let mut tokens = Self::default();
-        for (at, word) in words.iter().enumerate() {
-            for text in parts(&word.text) {
-                if !tokens.joined.is_empty() {
-                    tokens.joined.push(' ');
-                }
-                tokens.starts.push(tokens.joined.len());
-                tokens.joined.push_str(&text);
-                tokens.texts.push(text);
-                tokens.words.push(at);
-            }
-        }
-        tokens
-    }
-}
-
-/// Returns the parts of a word or phrase, in lower case: letters, digits and inner apostrophes, without a possessive `'s`.
-fn parts(text: &str) -> impl Iterator<Item = String> + use<> {
-    let lower = text.to_lowercase().replace('’', "'");
-    let split: Vec<String> = lower
-        .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '*')
-        .map(|part| {
-            let part = part.trim_matches('\'');
-            part.strip_suffix("'s").unwrap_or(part).to_owned()
-        })
-        .filter(|part| part.chars().any(char::is_alphanumeric))
-        .collect();
-    split.into_iter()
 }
 
 #[cfg(test)]

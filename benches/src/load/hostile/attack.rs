@@ -12,6 +12,7 @@ use reqwest::Client;
 use support::stage::TestResult;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -114,20 +115,21 @@ impl HostileAttack {
         matches!(self, Self::StalledExports | Self::EventStreams)
     }
 
-    /// Begins the attack; it continues until the set is dropped.
-    pub(super) fn begin(self, target: &TargetServer, divisor: usize) -> JoinSet<()> {
+    /// Begins the attack on the attackers' runtime; it continues until the set is dropped.
+    pub(super) fn begin(self, target: &TargetServer, divisor: usize, runtime: &Handle) -> JoinSet<()> {
         let mut attackers = JoinSet::new();
         let (callers, callers_per_connection) = (self.callers(divisor), self.callers_per_connection());
         for number in 0..callers.div_ceil(callers_per_connection) {
             let target = target.clone();
             let streams = callers_per_connection.min(callers - number * callers_per_connection);
-            attackers.spawn(async move {
+            let attacker = async move {
                 loop {
                     // An attacker that is refused has failed, which is what is hoped for.
                     let _ = self.attack(&target, number, streams).await;
                     tokio::time::sleep(PAUSE).await;
                 }
-            });
+            };
+            attackers.spawn_on(attacker, runtime);
         }
         attackers
     }

@@ -1,9 +1,11 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
-//! Few hashes run at a time, on blocking threads, so that a flood of sign-ins exhausts neither the runtime nor memory.
+//! Few hashes run at a time, in turns that alternate between networks and on threads of low priority, so that a flood of sign-ins
+//! exhausts neither memory nor the processors that other requests need.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
@@ -12,6 +14,7 @@ use tokio::sync::Semaphore;
 use undertone_api::problem::{Code, Problem};
 
 use crate::error::Error;
+use crate::fairness::{FairPermit, FairQueue, QueueLimits, QueueOwner, QueueTimings, WorkOwner};
 use crate::network::network_of;
 
 /// Memory of one hash, KiB.
@@ -24,13 +27,60 @@ pub const AT_A_TIME: usize = 4;
 pub const MOST_WAITING: usize = 128;
 /// The highest number of one network's passwords that run or wait; further ones are refused.
 pub const MOST_OF_NETWORK: usize = 12;
+/// The nice value of a thread that hashes: a third of the processor time of another thread where both want it.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
 /// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
+/// The queue of hashes. The places bound the number that waits.
+const TURNS: QueueLimits = QueueLimits {
+    name: "passwords",
+    turns: "passwords",
+    at_a_time: AT_A_TIME,
+    waiting: MOST_WAITING,
+    waiting_of_owner: MOST_WAITING,
+    patience: Duration::from_secs(20),
+};
+
+/// The caller for whom a password is hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PasswordCaller {
+    /// Somebody in this network who signs in.
+    Network(IpAddr),
+    /// The owner of another request.
+    Owner(WorkOwner),
+}
+
+impl PasswordCaller {
+    /// Returns the caller of the current request.
+    pub fn current() -> Self {
+        Self::Owner(WorkOwner::current())
+    }
+}
+
+impl QueueOwner for PasswordCaller {
+    const NAME: &'static str = "your address";
+
+    fn weight(self) -> u32 {
+        1
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Self::Network(_) => "network",
+            Self::Owner(owner) => owner.class(),
+        }
+    }
+
+    fn is_limited(self) -> bool {
+        false
+    }
+}
 
 /// Hashes and checks passwords.
 #[derive(Clone)]
 pub struct Passwords {
-    permits: Arc<Semaphore>,
+    turns: FairQueue<PasswordCaller>,
     /// One permit for each running or waiting hash.
     places: Arc<Semaphore>,
     /// The running and waiting checks of each network that has any.
@@ -39,25 +89,24 @@ pub struct Passwords {
     decoy: Arc<OnceLock<String>>,
 }
 
-impl Default for Passwords {
-    fn default() -> Self {
+impl Passwords {
+    /// Makes an idle queue.
+    pub fn new(timings: QueueTimings) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(AT_A_TIME)),
+            turns: FairQueue::new(TURNS, timings),
             places: Arc::new(Semaphore::new(AT_A_TIME + MOST_WAITING)),
             of_networks: Arc::default(),
             decoy: Arc::default(),
         }
     }
-}
 
-impl Passwords {
     /// Returns the hash of a password with the given salt, in PHC form.
     ///
     /// # Errors
     /// [`Error::Internal`] if the hash cannot be computed.
     pub async fn hash(&self, password: &str, salt: [u8; 16]) -> Result<String, Error> {
         let password = password.to_owned();
-        self.run(move || hash(&password, salt)).await?
+        self.run(PasswordCaller::current(), move || hash(&password, salt)).await?
     }
 
     /// Returns whether the password matches the hash. Without a hash (an unknown e-mail) it returns false, after the
@@ -65,9 +114,11 @@ impl Passwords {
     ///
     /// # Errors
     /// [`Error::Internal`] if the stored hash is malformed.
-    pub async fn verify(&self, password: &str, stored: Option<&str>) -> Result<bool, Error> {
-        let (password, stored, decoy) = (password.to_owned(), stored.map(str::to_owned), Arc::clone(&self.decoy));
-        self.run(move || {
+    pub async fn verify(&self, caller: PasswordCaller, password: &str, stored: Option<&str>) -> Result<bool, Error> {
+        let password = password.to_owned();
+        let stored = stored.map(str::to_owned);
+        let decoy = Arc::clone(&self.decoy);
+        self.run(caller, move || {
             let has_hash = stored.is_some();
             let phc = match stored {
                 Some(phc) => phc,
@@ -80,14 +131,17 @@ impl Passwords {
         .await?
     }
 
-    /// Blocks all hashing until the returned permit is dropped.
+    /// Blocks all hashing until the returned turns are dropped.
     ///
     /// # Panics
-    /// When the semaphore is closed, which no code does.
+    /// When a turn is refused.
     #[cfg(any(test, feature = "testing"))]
-    pub async fn busy(&self) -> tokio::sync::OwnedSemaphorePermit {
-        let all = Arc::clone(&self.permits).acquire_many_owned(AT_A_TIME as u32).await;
-        all.expect("nobody closes the semaphore")
+    pub async fn busy(&self) -> Vec<FairPermit<PasswordCaller>> {
+        let mut turns = Vec::new();
+        for _ in 0..AT_A_TIME {
+            turns.push(self.turns.acquire(PasswordCaller::current()).await.expect("a turn"));
+        }
+        turns
     }
 
     /// Refuses a caller whose password would have to wait too long.
@@ -113,18 +167,32 @@ impl Passwords {
         Ok(NetworkPlace { network, counts: Arc::clone(&self.of_networks) })
     }
 
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    async fn run<T: Send + 'static>(
+        &self,
+        caller: PasswordCaller,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(|error| Error::internal("waiting to hash a password", error))?;
-        tokio::task::spawn_blocking(move || {
-            let _permits = (permit, place);
-            work()
-        })
-        .await
-        .map_err(|error| Error::internal("hashing a password", error))
+        let turn = self.turns.acquire(caller).await.map_err(|_| crowded())?;
+        let (sender, result) = tokio::sync::oneshot::channel();
+        // The turn lasts until the hash is computed, even after its caller was cancelled.
+        let thread = std::thread::Builder::new().name("password".to_owned()).spawn(move || {
+            let _turn: (FairPermit<PasswordCaller>, _) = (turn, place);
+            lower_priority();
+            // The caller may have gone.
+            let _ = sender.send(work());
+        });
+        thread.map_err(|error| Error::internal("starting a thread to hash a password", error))?;
+        result.await.map_err(|error| Error::internal("hashing a password", error))
+    }
+}
+
+/// Lowers the priority of the calling thread. A thread may not raise its priority again, so each hash has a new thread.
+fn lower_priority() {
+    // On Linux a priority is that of a thread. A system that refuses leaves it as it was.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "a thread that hashes passwords keeps its priority");
     }
 }
 
@@ -133,6 +201,13 @@ impl Passwords {
 pub struct NetworkPlace {
     network: IpAddr,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl NetworkPlace {
+    /// Returns the caller of this place.
+    pub const fn caller(&self) -> PasswordCaller {
+        PasswordCaller::Network(self.network)
+    }
 }
 
 impl Drop for NetworkPlace {
@@ -185,12 +260,17 @@ mod tests {
 
     use undertone_api::problem::Code;
 
-    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, Passwords, is_easily_guessed};
+    use super::{AT_A_TIME, LATER, MOST_OF_NETWORK, MOST_WAITING, PasswordCaller, Passwords, is_easily_guessed};
+    use crate::fairness::QueueTimings;
+
+    fn idle() -> Passwords {
+        Passwords::new(QueueTimings::default())
+    }
 
     /// Each task reports its start and then waits for permission to continue.
     #[tokio::test]
     async fn four_are_hashed_at_a_time_and_a_fifth_waits() {
-        let passwords = Passwords::default();
+        let passwords = idle();
         let (begin, mut starts) = tokio::sync::mpsc::unbounded_channel();
         let (go_on, let_go) = mpsc::channel::<()>();
         let let_go = Arc::new(Mutex::new(let_go));
@@ -201,14 +281,13 @@ mod tests {
                     begin.send(number).expect("the test listens");
                     let_go.lock().expect("nobody panics").recv().expect("it is let go");
                 };
-                passwords.run(work).await.expect("done");
+                passwords.run(PasswordCaller::current(), work).await.expect("done");
             })
         };
         let mut works: Vec<_> = (0..AT_A_TIME).map(&work).collect();
         for _ in 0..AT_A_TIME {
             starts.recv().await.expect("it begins");
         }
-        assert_eq!(passwords.permits.available_permits(), 0);
         works.push(work(AT_A_TIME));
         tokio::task::yield_now().await;
         assert!(starts.try_recv().is_err(), "the fifth waits");
@@ -222,21 +301,53 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn hash_runs_at_low_priority() {
+        let priority = || rustix::process::getpriority_process(None).expect("read");
+        let before = priority();
+        assert_eq!(idle().run(PasswordCaller::current(), priority).await.expect("done"), before.max(super::NICE));
+        assert_eq!(priority(), before, "other threads keep theirs");
+    }
+
+    #[tokio::test]
+    async fn sign_in_waits_behind_one_of_each_other_network() {
+        let passwords = idle();
+        let busy = passwords.busy().await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut checks = tokio::task::JoinSet::new();
+        let [flood, alone] =
+            ["127.0.0.2", "127.0.0.3"].map(|text| PasswordCaller::Network(text.parse().expect("text")));
+        for caller in [flood, flood, flood, flood, flood, flood, flood, flood, alone] {
+            let (passwords, order) = (passwords.clone(), Arc::clone(&order));
+            checks.spawn(async move {
+                let work = move || order.lock().expect("no panic").push(caller);
+                passwords.run(caller, work).await.expect("done");
+            });
+            tokio::task::yield_now().await;
+        }
+        drop(busy);
+        checks.join_all().await;
+        let position = order.lock().expect("no panic").iter().position(|caller| *caller == alone);
+        assert!(position.is_some_and(|position| position < 2 * AT_A_TIME - 1), "{position:?}");
+    }
+
     #[tokio::test]
     async fn full_queue_refuses_the_next_and_says_when() {
-        let passwords = Passwords::default();
+        let passwords = idle();
         let busy = passwords.busy().await;
         let waiting: Vec<_> = (0..AT_A_TIME + MOST_WAITING)
             .map(|_| {
                 let passwords = passwords.clone();
-                tokio::spawn(async move { passwords.run(|| ()).await })
+                tokio::spawn(async move { passwords.run(PasswordCaller::current(), || ()).await })
             })
             .collect();
         while passwords.places.available_permits() > 0 {
             passwords.expect_room().expect("there is room");
             tokio::task::yield_now().await;
         }
-        let refused = passwords.run(|| ()).await.expect_err("no place is left").into_problem();
+        let refused =
+            passwords.run(PasswordCaller::current(), || ()).await.expect_err("no place is left").into_problem();
         assert_eq!((refused.code, refused.retry_after), (Code::Unavailable, Some(LATER)));
         assert!(passwords.expect_room().is_err());
         drop(busy);
@@ -248,7 +359,7 @@ mod tests {
 
     #[test]
     fn network_beyond_its_places_is_refused_and_others_are_not() {
-        let passwords = Passwords::default();
+        let passwords = idle();
         let [address, other] = ["127.0.0.2", "127.0.0.3"].map(|text| text.parse().expect("an address"));
         let places: Vec<_> = (0..MOST_OF_NETWORK).map(|_| passwords.enter(address).expect("a place")).collect();
         let refused = passwords.enter(address).expect_err("no place is left").into_problem();
@@ -282,16 +393,23 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_password_that_was_hashed_is_right() {
-        let passwords = Passwords::default();
+        let passwords = idle();
         let stored = passwords.hash("correct horse battery", [7; 16]).await.expect("hashed");
         assert!(stored.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{stored}");
-        assert!(passwords.verify("correct horse battery", Some(&stored)).await.expect("checked"));
-        assert!(!passwords.verify("correct horse batterz", Some(&stored)).await.expect("checked"));
+        assert!(
+            passwords.verify(PasswordCaller::current(), "correct horse battery", Some(&stored)).await.expect("checked")
+        );
+        assert!(
+            !passwords
+                .verify(PasswordCaller::current(), "correct horse batterz", Some(&stored))
+                .await
+                .expect("checked")
+        );
     }
 
     #[tokio::test]
     async fn unknown_member_has_no_right_password() {
-        let passwords = Passwords::default();
-        assert!(!passwords.verify("nobody has this password", None).await.expect("checked"));
+        let passwords = idle();
+        assert!(!passwords.verify(PasswordCaller::current(), "nobody has this password", None).await.expect("checked"));
     }
 }

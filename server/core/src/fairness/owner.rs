@@ -2,10 +2,27 @@
 //! that operations need not pass it on.
 
 use std::cell::Cell;
+use std::fmt::Debug;
+use std::hash::Hash;
 
 use undertone_api::id::{MemberId, OrganizationId};
 
 use crate::auth::Actor;
+
+/// An owner of turns in a fair queue. The order decides between equals.
+pub trait QueueOwner: Copy + Debug + Ord + Hash {
+    /// The owner in texts for refused callers: "your organization".
+    const NAME: &'static str;
+
+    /// Returns the weight: the share relative to an owner of weight one when all owners wait.
+    fn weight(self) -> u32;
+
+    /// Returns the class in metrics: a bounded number of names.
+    fn class(self) -> &'static str;
+
+    /// Returns whether the number of its waiting requests is limited separately.
+    fn is_limited(self) -> bool;
+}
 
 tokio::task_local! {
     static CALLER: Cell<WorkOwner>;
@@ -40,8 +57,16 @@ impl WorkOwner {
         }
     }
 
-    /// Returns the weight: its share relative to an organization when all owners wait.
-    pub(super) const fn weight(self) -> u32 {
+    /// Runs `work` for this owner, also in a separate task.
+    pub async fn scope<F: Future>(self, work: F) -> F::Output {
+        CALLER.scope(Cell::new(self), work).await
+    }
+}
+
+impl QueueOwner for WorkOwner {
+    const NAME: &'static str = "your organization";
+
+    fn weight(self) -> u32 {
         match self {
             Self::System => 8,
             Self::Stranger => 2,
@@ -49,8 +74,7 @@ impl WorkOwner {
         }
     }
 
-    /// Returns the name of the class, which is the same for all organizations.
-    pub const fn class(self) -> &'static str {
+    fn class(self) -> &'static str {
         match self {
             Self::System => "system",
             Self::Liveness(_) => "liveness",
@@ -60,9 +84,8 @@ impl WorkOwner {
         }
     }
 
-    /// Runs `work` for this owner, also in a separate task.
-    pub async fn scope<F: Future>(self, work: F) -> F::Output {
-        CALLER.scope(Cell::new(self), work).await
+    fn is_limited(self) -> bool {
+        !matches!(self, Self::System | Self::Stranger)
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use undertone_api::problem::{Code, Problem};
 
-use super::owner::WorkOwner;
+use super::owner::{QueueOwner, WorkOwner};
 use super::schedule::{QueueEntry, TurnAnswer, TurnSchedule};
 use super::timings::QueueTimings;
 use crate::error::Error;
@@ -20,23 +20,19 @@ pub struct QueueLimits {
     /// A description of its turns, for refused callers: "writing transactions".
     pub turns: &'static str,
     /// The number of concurrent turns.
-    pub(crate) at_a_time: usize,
+    pub at_a_time: usize,
     /// The highest number of waiting requests.
     pub waiting: usize,
-    /// The highest number of one organization or one member. The system and all strangers together are limited by
-    /// `waiting` only.
-    pub(crate) waiting_of_owner: usize,
+    /// The highest number of one owner, if its number is limited separately ([`QueueOwner::is_limited`]).
+    pub waiting_of_owner: usize,
     /// The longest wait.
     pub patience: Duration,
 }
 
 impl QueueLimits {
     /// Returns the highest number of waiting requests of an owner.
-    pub(super) const fn waiting_of(&self, owner: WorkOwner) -> usize {
-        match owner {
-            WorkOwner::System | WorkOwner::Stranger => self.waiting,
-            WorkOwner::Liveness(_) | WorkOwner::Organization(_) | WorkOwner::Member(_) => self.waiting_of_owner,
-        }
+    pub(super) fn waiting_of(&self, owner: impl QueueOwner) -> usize {
+        if owner.is_limited() { self.waiting_of_owner } else { self.waiting }
     }
 }
 
@@ -62,12 +58,12 @@ impl QueueRefusal {
     }
 
     /// Returns the error of a caller that gets no turn of this queue.
-    pub(crate) fn into_error(self, limits: &QueueLimits) -> Error {
+    pub(crate) fn into_error<O: QueueOwner>(self, limits: &QueueLimits) -> Error {
         let QueueLimits { turns, waiting, waiting_of_owner, patience, .. } = limits;
         let (code, detail, seconds) = match self {
             Self::Owner => (
                 Code::RateLimited,
-                format!("{waiting_of_owner} {turns} of your organization wait already: try again in 1 s"),
+                format!("{waiting_of_owner} {turns} of {} wait already: try again in 1 s", O::NAME),
                 1,
             ),
             Self::Total => {
@@ -88,13 +84,13 @@ impl QueueRefusal {
 
 /// A bounded number of turns, shared among owners.
 #[derive(Debug, Clone)]
-pub struct FairQueue {
+pub struct FairQueue<O = WorkOwner> {
     limits: QueueLimits,
-    schedule: Arc<Mutex<TurnSchedule>>,
+    schedule: Arc<Mutex<TurnSchedule<O>>>,
     timings: QueueTimings,
 }
 
-impl FairQueue {
+impl<O: QueueOwner> FairQueue<O> {
     /// Makes an empty queue.
     pub fn new(limits: QueueLimits, timings: QueueTimings) -> Self {
         Self { limits, schedule: Arc::default(), timings }
@@ -104,7 +100,7 @@ impl FairQueue {
     ///
     /// # Errors
     /// `QueueRefusal::into_error`: `rate_limited` or `unavailable`, with the seconds after which to retry.
-    pub async fn acquire(&self, owner: WorkOwner) -> Result<FairPermit, Error> {
+    pub async fn acquire(&self, owner: O) -> Result<FairPermit<O>, Error> {
         let start = Instant::now();
         match self.wait(owner).await {
             Ok(()) => {
@@ -114,12 +110,12 @@ impl FairQueue {
             }
             Err(refusal) => {
                 self.timings.record_refusal(self.limits.name, owner.class(), refusal.label());
-                Err(refusal.into_error(&self.limits))
+                Err(refusal.into_error::<O>(&self.limits))
             }
         }
     }
 
-    async fn wait(&self, owner: WorkOwner) -> Result<(), QueueRefusal> {
+    async fn wait(&self, owner: O) -> Result<(), QueueRefusal> {
         let entry = self.lock().enter(&self.limits, owner)?;
         let (ticket, answer) = match entry {
             QueueEntry::Granted => return Ok(()),
@@ -138,24 +134,24 @@ impl FairQueue {
         self.lock().waiting()
     }
 
-    fn release(&self, owner: WorkOwner, cost: Duration) {
+    fn release(&self, owner: O, cost: Duration) {
         self.lock().release(&self.limits, owner, cost);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, TurnSchedule> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TurnSchedule<O>> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place in the queue; dropping it before the turn was received returns both.
-struct WaitingPlace<'a> {
-    queue: &'a FairQueue,
-    owner: WorkOwner,
+struct WaitingPlace<'a, O: QueueOwner> {
+    queue: &'a FairQueue<O>,
+    owner: O,
     ticket: u64,
     answer: oneshot::Receiver<TurnAnswer>,
 }
 
-impl Drop for WaitingPlace<'_> {
+impl<O: QueueOwner> Drop for WaitingPlace<'_, O> {
     fn drop(&mut self) {
         // The lock prevents a turn from being granted in between. A received answer is no longer in the channel.
         let mut schedule = self.queue.lock();
@@ -170,13 +166,13 @@ impl Drop for WaitingPlace<'_> {
 
 /// A turn, which ends when this is dropped; its duration is charged to its owner.
 #[derive(Debug)]
-pub struct FairPermit {
-    queue: FairQueue,
-    owner: WorkOwner,
+pub struct FairPermit<O: QueueOwner = WorkOwner> {
+    queue: FairQueue<O>,
+    owner: O,
     granted: Instant,
 }
 
-impl Drop for FairPermit {
+impl<O: QueueOwner> Drop for FairPermit<O> {
     fn drop(&mut self) {
         self.queue.release(self.owner, self.granted.elapsed());
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::owner::WorkOwner;
+use super::owner::QueueOwner;
 use super::queue::{QueueLimits, QueueRefusal};
 
 /// The minimum cost of a turn, so that turns without measurable time alternate too.
@@ -30,14 +30,14 @@ pub(super) enum QueueEntry {
 }
 
 /// The waiting requests, and the work that each owner has received.
-#[derive(Debug, Default)]
-pub(super) struct TurnSchedule {
+#[derive(Debug)]
+pub(super) struct TurnSchedule<O> {
     running: usize,
     waiting: usize,
     tickets: u64,
     /// The tag of the last granted turn, in nanoseconds of work of weight one.
     virtual_time: u64,
-    lanes: HashMap<WorkOwner, OwnerLane>,
+    lanes: HashMap<O, OwnerLane>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,13 @@ impl OwnerLane {
     }
 }
 
-impl TurnSchedule {
+impl<O> Default for TurnSchedule<O> {
+    fn default() -> Self {
+        Self { running: 0, waiting: 0, tickets: 0, virtual_time: 0, lanes: HashMap::new() }
+    }
+}
+
+impl<O: QueueOwner> TurnSchedule<O> {
     /// Returns the number of waiting requests.
     #[cfg(any(test, feature = "testing"))]
     pub(super) const fn waiting(&self) -> usize {
@@ -82,7 +88,7 @@ impl TurnSchedule {
     ///
     /// # Errors
     /// [`QueueRefusal`] if the owner's lane or the queue is full.
-    pub(super) fn enter(&mut self, limits: &QueueLimits, owner: WorkOwner) -> Result<QueueEntry, QueueRefusal> {
+    pub(super) fn enter(&mut self, limits: &QueueLimits, owner: O) -> Result<QueueEntry, QueueRefusal> {
         if self.waiting == 0 && self.running < limits.at_a_time {
             let lane = self.lane(owner);
             lane.running += 1;
@@ -107,7 +113,7 @@ impl TurnSchedule {
     }
 
     /// Ends a turn with this cost, and grants the next.
-    pub(super) fn release(&mut self, limits: &QueueLimits, owner: WorkOwner, cost: Duration) {
+    pub(super) fn release(&mut self, limits: &QueueLimits, owner: O, cost: Duration) {
         let cost = u64::try_from(cost.max(LEAST_COST).as_nanos()).unwrap_or(u64::MAX) / u64::from(owner.weight());
         self.running -= 1;
         if let Some(lane) = self.lanes.get_mut(&owner) {
@@ -119,7 +125,7 @@ impl TurnSchedule {
     }
 
     /// Removes a cancelled request.
-    pub(super) fn leave(&mut self, owner: WorkOwner, ticket: u64) {
+    pub(super) fn leave(&mut self, owner: O, ticket: u64) {
         let Some(lane) = self.lanes.get_mut(&owner) else { return };
         let before = lane.waiters.len();
         lane.waiters.retain(|waiter| waiter.ticket != ticket);
@@ -128,7 +134,7 @@ impl TurnSchedule {
     }
 
     /// Returns an owner's lane; an idle one begins at the tag of the current work.
-    fn lane(&mut self, owner: WorkOwner) -> &mut OwnerLane {
+    fn lane(&mut self, owner: O) -> &mut OwnerLane {
         let now = self.virtual_time;
         let lane = self.lanes.entry(owner).or_default();
         if lane.is_idle() {
@@ -154,7 +160,7 @@ impl TurnSchedule {
     fn give(&mut self, limits: &QueueLimits) {
         while self.running < limits.at_a_time {
             // With several concurrent turns, owners with fewer running ones are first.
-            let order = |owner: &WorkOwner, lane: &OwnerLane| {
+            let order = |owner: &O, lane: &OwnerLane| {
                 (lane.running, lane.tag, *owner, lane.waiters.front().map(|waiter| waiter.ticket))
             };
             let waiting = self.lanes.iter_mut().filter(|(_, lane)| !lane.waiters.is_empty());

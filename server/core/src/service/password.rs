@@ -7,7 +7,7 @@ use undertone_api::id::MemberId;
 use undertone_api::member::check_password;
 use undertone_api::problem::{Code, Violation};
 
-use crate::auth::{Actor, Door, Operation, Origin, Place, is_easily_guessed, policy};
+use crate::auth::{Actor, Door, Operation, Origin, PasswordCaller, Place, is_easily_guessed, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -85,13 +85,13 @@ pub(super) async fn prove(
 ) -> Result<Vec<Door>, Error> {
     // If no password can be hashed soon, no attempt is made, and none is counted.
     expect_room(ctx)?;
-    let _place = ctx.passwords.enter(from.address).inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))?;
+    let place = ctx.passwords.enter(from.address).inspect_err(|_| ctx.metrics.reach(Limit::PasswordQueue))?;
     // On a device on which a member signed in before, guesses from elsewhere do not block them.
     let device = row.map(|row| MemberId(row.id)).filter(|id| from.is_device_of(*id));
     let mut doors = Door::of_address(from.address);
     doors.push(device.map_or_else(|| Door::Email(members::normal_email(email)), Door::Device));
     attempt::enter(ctx, &doors).await?;
-    if verified(ctx, password, row).await? { Ok(doors) } else { Err(wrong()) }
+    if verified(ctx, place.caller(), password, row).await? { Ok(doors) } else { Err(wrong()) }
 }
 
 /// Checks the password of a signed-in member: another person may use their screen. Returns the row of the checked
@@ -104,7 +104,7 @@ pub(super) async fn prove_own(ctx: &Ctx, actor: &Actor, password: &str) -> Resul
     let doors = [Door::Own(actor.id())];
     attempt::enter(ctx, &doors).await?;
     let row = member::Entity::find_by_id(actor.id().0).one(ctx.db.read()).await?;
-    let right = verified(ctx, password, row.as_ref()).await?;
+    let right = verified(ctx, PasswordCaller::current(), password, row.as_ref()).await?;
     let wrong = || Error::problem(Code::WrongCredentials, "give the password that you sign in with");
     let row = row.filter(|_| right).ok_or_else(wrong)?;
     ctx.db.write("forgive an attempt", async |tx| attempt::forgive(tx, &doors).await).await?;
@@ -149,7 +149,12 @@ pub(super) fn wrong() -> Error {
 
 /// Checks a password against a member's hash. A password above the length limit is wrong without being hashed. Without
 /// an account or its password the result is false, after the same work.
-async fn verified(ctx: &Ctx, password: &str, row: Option<&member::Model>) -> Result<bool, Error> {
+async fn verified(
+    ctx: &Ctx,
+    caller: PasswordCaller,
+    password: &str,
+    row: Option<&member::Model>,
+) -> Result<bool, Error> {
     let stored = row.map(|row| row.password_hash.as_str()).filter(|hash| !hash.is_empty());
-    Ok(password.len() <= LONGEST && ctx.passwords.verify(password, stored).await?)
+    Ok(password.len() <= LONGEST && ctx.passwords.verify(caller, password, stored).await?)
 }

@@ -6,10 +6,13 @@ use undertone_api::signed::AuditStatement;
 use undertone_privacy::Delta;
 use uuid::Uuid;
 
-use super::{AssessmentBasis, AuditsError, clear, current_freeze, state, statement};
+use super::freeze::{clear, current_freeze};
+use super::{AssessmentBasis, AuditsError, state, statement};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, ReleaseContext};
+use crate::ledger::Ledger;
+use crate::ledger::error::LedgerError;
+use crate::ledger::release_context::ReleaseContext;
 use crate::store::Store;
 use crate::testing::{JOB, LINEAGE, OURS, WORKER, charge, clock, limit, sampled_gaussian, stored_release};
 

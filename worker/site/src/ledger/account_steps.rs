@@ -7,7 +7,8 @@ use undertone_api::job::Charge;
 use undertone_privacy::ledger::{Budget, Draft};
 use undertone_privacy::{PrivacyUnit, mechanism};
 
-use super::{LedgerError, ReleaseContext};
+use super::error::LedgerError;
+use super::release_context::ReleaseContext;
 use crate::books::{AccountBook, AccountKey, JobReservation, LedgerBooks, OtherAccount, reservation_id};
 use crate::policy::{LifetimeLimit, UnitLimits};
 

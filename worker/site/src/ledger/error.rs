@@ -5,7 +5,6 @@ use undertone_privacy::ledger::LedgerError as RuleError;
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Event, PrivacyUnit};
 
-use super::ImportError;
 use super::anchor::AnchorError;
 use crate::books::BooksError;
 use crate::store::StoreError;
@@ -124,4 +123,31 @@ impl From<RuleError> for LedgerError {
     fn from(error: RuleError) -> Self {
         Self::Rule(Box::new(error))
     }
+}
+
+/// Reasons why receipts are not imported. In that case none of them is stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// The receipt is not signed by the site's key.
+    #[error("the server shows a receipt that this site's key has not signed: {0}")]
+    Signature(#[from] SignedError),
+    /// The ledger has another receipt under this number.
+    #[error(
+        "the server has another receipt {0} of this site than its ledger: the ledger has forked, two copies of it were in use"
+    )]
+    Forked(u64),
+    /// The receipt does not follow the one before it.
+    #[error("receipt {0}, which the server shows, does not follow the one before it")]
+    Chain(u64),
+    /// The receipt belongs to another worker.
+    #[error("receipt {0}, which the server shows, is another worker's")]
+    Foreign(u64),
+    /// The receipt contradicts the ledger's rows of its job.
+    #[error("receipt {number}, which the server shows, does not fit what the ledger says of its job: {problem}")]
+    Unfit {
+        /// The receipt's number.
+        number: u64,
+        /// The contradiction.
+        problem: String,
+    },
 }

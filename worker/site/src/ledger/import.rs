@@ -19,54 +19,19 @@ use undertone_privacy::Epsilon;
 use undertone_privacy::ledger::Account;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{Ledger, LedgerError, ReleaseContext, account_steps, insert_entry, insert_row, no_receipt};
+use super::error::{ImportError, LedgerError};
+use super::recovery::{self, ImportSummary};
+use super::release_context::ReleaseContext;
+use super::rows::{insert_entry, insert_row, no_receipt};
+use super::{Ledger, account_steps};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, OpenRelease, receipts};
 use crate::outbox;
 use crate::policy::{LifetimeLimit, is_exact};
-use crate::restore;
 use crate::rotation::rotations;
-use crate::store::{Store, StoreError, sql};
+use crate::store::{StoreError, sql};
 
 /// The highest number of doublings of the limit until the paid releases fit.
 const DOUBLINGS: u32 = 60;
-
-/// Reasons why receipts are not imported. In that case none of them is stored.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ImportError {
-    /// The receipt is not signed by the site's key.
-    #[error("the server shows a receipt that this site's key has not signed: {0}")]
-    Signature(#[from] SignedError),
-    /// The ledger has another receipt under this number.
-    #[error(
-        "the server has another receipt {0} of this site than its ledger: the ledger has forked, two copies of it were in use"
-    )]
-    Forked(u64),
-    /// The receipt does not follow the one before it.
-    #[error("receipt {0}, which the server shows, does not follow the one before it")]
-    Chain(u64),
-    /// The receipt belongs to another worker.
-    #[error("receipt {0}, which the server shows, is another worker's")]
-    Foreign(u64),
-    /// The receipt contradicts the ledger's rows of its job.
-    #[error("receipt {number}, which the server shows, does not fit what the ledger says of its job: {problem}")]
-    Unfit {
-        /// The receipt's number.
-        number: u64,
-        /// The contradiction.
-        problem: String,
-    },
-}
-
-/// The result of an import.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportSummary {
-    /// The number of receipts before the import.
-    pub before: u64,
-    /// The number of imported receipts.
-    pub missing: u64,
-    /// The jobs of the imported receipts.
-    pub jobs: Vec<JobId>,
-}
 
 impl Ledger {
     /// Compares the ledger with `shown`, the server's receipts from some number on without gaps, and imports the
@@ -86,11 +51,11 @@ impl Ledger {
             let imported =
                 ImportSummary { before: books.receipts.sequence, missing: missing.len() as u64, jobs: jobs(&missing) };
             if imported.missing > 0 {
-                restore::withhold(tx, at)?;
+                recovery::withhold(tx, at)?;
             }
             let mut writer = ImportWriter { tx, books: &mut books, at, limit };
             writer.take(&missing)?;
-            restore::record_comparison(tx, imported.before, imported.missing, at)?;
+            recovery::record_comparison(tx, imported.before, imported.missing, at)?;
             Ok(imported)
         })?;
         // The next access reads the books again from the rows, which are authoritative.
@@ -313,18 +278,6 @@ impl ImportWriter<'_> {
         outbox::lose(self.tx, receipt)?;
         Ok(())
     }
-}
-
-/// Returns the number of receipts in the ledger of `store`; the server's later receipts are missing here.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn length(store: &Store) -> Result<u64, StoreError> {
-    store.read(|db| {
-        db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM receipt", [], |row| row.get::<_, i64>(0))
-            .map(|length| length as u64)
-            .map_err(StoreError::sqlite("count receipts"))
-    })
 }
 
 #[cfg(test)]

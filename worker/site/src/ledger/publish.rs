@@ -3,7 +3,10 @@
 use undertone_api::dataset::Visibility;
 use undertone_privacy::Event;
 
-use super::{Ledger, LedgerError, ReleaseContext, ReleasePayment, check_quiet, insert_row, refer};
+use super::error::LedgerError;
+use super::release_context::ReleaseContext;
+use super::rows::insert_row;
+use super::{Ledger, ReleasePayment, check_quiet, refer};
 use crate::books::OpenRelease;
 use crate::fault;
 use crate::outbox::StoredRelease;

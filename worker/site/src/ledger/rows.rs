@@ -3,9 +3,20 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use sha2::{Digest, Sha256};
 
-use super::LedgerError;
 use crate::books::{ChainHead, LedgerEntry};
-use crate::store::{StoreError, sql};
+use crate::store::{Store, StoreError, sql};
+
+/// Returns the number of receipts in the ledger of `store`; the server's later receipts are missing here.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn length(store: &Store) -> Result<u64, StoreError> {
+    store.read(|db| {
+        db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM receipt", [], |row| row.get::<_, i64>(0))
+            .map(|length| length as u64)
+            .map_err(StoreError::sqlite("count receipts"))
+    })
+}
 
 /// Returns the digest of a receipt by number, if the ledger has it.
 pub(crate) fn receipt_digest(db: &Connection, number: u64) -> Result<Option<String>, StoreError> {
@@ -24,7 +35,7 @@ pub(super) fn insert_entry(
     tx: &Transaction<'_>,
     head: &ChainHead,
     entry: &LedgerEntry,
-) -> Result<ChainHead, LedgerError> {
+) -> Result<ChainHead, StoreError> {
     insert_row(tx, "INSERT INTO entry (sequence, payload, hash) VALUES (?1, ?2, ?3)", head, entry)
 }
 
@@ -34,7 +45,7 @@ pub(super) fn insert_row(
     statement: &str,
     head: &ChainHead,
     row: &impl serde::Serialize,
-) -> Result<ChainHead, LedgerError> {
+) -> Result<ChainHead, StoreError> {
     let payload = serde_json::to_string(row).map_err(StoreError::row)?;
     let head = head.advance(&payload);
     tx.execute(statement, params![sql(head.sequence), payload, head.hash])

@@ -8,7 +8,10 @@ use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{LedgerError as RuleError, Refusal};
 
-use super::{Ledger, LedgerError, ReleaseContext, verify};
+use super::Ledger;
+use super::error::LedgerError;
+use super::release_context::ReleaseContext;
+use super::verify::verify;
 use crate::books::BooksError;
 use crate::folder::{Folder, FolderError};
 use crate::keys::SiteKey;

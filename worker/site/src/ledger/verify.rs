@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use undertone_api::budget::EntryKind;
 use undertone_api::signed::{Receipt, SiteKeys};
 
-use super::no_receipt;
+use super::rows::no_receipt;
 use crate::books::{
     AccountKey, BooksError, LedgerBooks, LedgerEntry, OpenRelease, entries, open_releases, receipts, replay,
 };

@@ -18,12 +18,15 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{LineageId, OrganizationId};
 
+use super::error::LineageError;
 use super::fingerprint::{FingerprintKind, OrganizationKey};
+use super::known_lineage::{KnownLineage, load_lineages};
+use super::overlap::{DataOverlap, KnownDataset};
 use super::sketch::{FingerprintSketch, count_common, from_bytes};
-use super::table::{self, FingerprintRow};
-use super::{DataOverlap, KnownDataset, LineageError, dataset_lineages, load_keys, load_lineages};
+use super::table::{self, FingerprintRow, dataset_lineages, load_keys};
 use crate::config::ConfigError;
-use crate::datasets::{DatasetDescription, scan};
+use crate::dataset_meta::description::DatasetDescription;
+use crate::datasets::scan;
 use crate::folder::{Folder, FolderError, sync_folder};
 use crate::policy::{Policy, PolicyError};
 use crate::store::{Store, StoreError};
@@ -153,7 +156,7 @@ pub fn export<D: DatasetDescription>(
     }
     let (store, policy) = (Store::open_or_begin(folder)?, Policy::load(&folder.policy())?);
     let (keys, _) = load_keys(&store, now)?;
-    scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+    scan::<D>(folder, &store, &policy).map_err(LineageError::from)?;
     let mut all: BTreeMap<LineageId, FileLineage> = BTreeMap::new();
     let of = |id| FileLineage { id, datasets: Vec::new(), fingerprints: Vec::new() };
     for (lineage, (name, worker)) in store.read(table::other_lineages)? {
@@ -233,7 +236,7 @@ pub fn import<D: DatasetDescription>(
     }
     let (store, policy) = (Store::open_or_begin(folder)?, Policy::load(&folder.policy())?);
     // The site's datasets receive their lineages before any is imported.
-    scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+    scan::<D>(folder, &store, &policy).map_err(LineageError::from)?;
     let mut imported = ImportedLineages { lineages: content.lineages.len(), ..ImportedLineages::default() };
     store.write(|tx| {
         for key in &keys {
@@ -290,7 +293,7 @@ pub fn warnings(store: &Store, policy: &Policy) -> Result<(SharedLineages, usize
 fn shared(store: &Store, policy: &Policy) -> Result<SharedLineages, LineageError> {
     let names = dataset_lineages(store)?;
     let lineages = store.read(|db| load_lineages(db, &names, policy))?;
-    let is_public = |lineage: &LineageId| lineages.get(lineage).is_some_and(super::KnownLineage::is_public);
+    let is_public = |lineage: &LineageId| lineages.get(lineage).is_some_and(KnownLineage::is_public);
     let mut all: Vec<FingerprintRow> = Vec::new();
     let mut overlaps: BTreeMap<(LineageId, LineageId), DataOverlap> = BTreeMap::new();
     store.read(|db| {

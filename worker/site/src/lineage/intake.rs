@@ -7,13 +7,14 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::LineageId;
 
+use super::error::LineageError;
 use super::fingerprint::FingerprintCollector;
+use super::known_lineage::{KnownLineage, judge, load_lineages, new_lineage, overlaps};
+use super::overlap::DataOverlap;
 use super::settle::LineageMarker;
-use super::{
-    DataOverlap, KnownLineage, LineageError, dataset_lineages, judge, load_keys, load_lineages, new_lineage, overlaps,
-    table,
-};
-use crate::datasets::{DatasetDescription, scan};
+use super::table::{self, dataset_lineages, load_keys};
+use crate::dataset_meta::description::DatasetDescription;
+use crate::datasets::scan;
 use crate::folder::Folder;
 use crate::normalize::{
     BlankRule, CaseRule, DigitRule, PunctuationRule, TextNormalization, TextNormalizer, UnicodeForm,
@@ -64,7 +65,7 @@ impl LineageIntake {
         let store = Store::open_or_begin(folder)?;
         let policy = Policy::load_or_template(&folder.policy())?;
         let (keys, has_new_key) = load_keys(&store, now)?;
-        scan::<D>(folder, &store, &policy).map_err(super::settle::from_scan)?;
+        scan::<D>(folder, &store, &policy)?;
         let own = store.read(|db| table::of_name(db, name))?;
         let continues = match continues {
             None => None,

@@ -10,12 +10,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use undertone_api::id::LineageId;
 
+use super::error::LineageError;
 use super::fingerprint::FingerprintCollector;
-use super::{
-    KnownDataset, LineageError, dataset_lineages, judge, load_keys, load_lineages, new_lineage, overlaps, table,
-};
+use super::known_lineage::{judge, load_lineages, new_lineage, overlaps};
+use super::overlap::KnownDataset;
+use super::table::{self, dataset_lineages, load_keys};
 use crate::clock;
-use crate::datasets::{DatasetDescription, DatasetsError};
+use crate::dataset_meta::description::DatasetDescription;
 use crate::policy::Policy;
 use crate::store::Store;
 
@@ -124,13 +125,4 @@ pub(crate) fn settle<D: DatasetDescription>(
         table::note_fingerprinted(tx, name, digest, is_kept || has_sources(folder, described))?;
         Ok(lineage)
     })
-}
-
-/// Converts an error of listing datasets.
-pub(super) fn from_scan(error: DatasetsError) -> LineageError {
-    match error {
-        DatasetsError::Folder(error) => LineageError::Folder(error),
-        DatasetsError::Store(error) => LineageError::Store(error),
-        DatasetsError::Entropy(error) => LineageError::Entropy(error),
-    }
 }

@@ -7,9 +7,10 @@ use time::OffsetDateTime;
 use undertone_api::id::{DatasetId, LineageId};
 use uuid::Uuid;
 
-use super::fingerprint::{FingerprintCollector, FingerprintKind, OrganizationKey};
+use super::error::LineageError;
+use super::fingerprint::{FingerprintCollector, FingerprintKind, KEY_LENGTH, OrganizationKey};
 use super::sketch::{FingerprintSketch, from_bytes};
-use crate::clock::format_time;
+use crate::clock::{self, format_time};
 use crate::store::{Store, StoreError};
 
 fn lineage_id(text: &str) -> Result<LineageId, StoreError> {
@@ -279,5 +280,24 @@ pub fn note_registered(store: &Store, name: &str, id: DatasetId) -> Result<(), S
         )
         .map(drop)
         .map_err(StoreError::sqlite("note a registration"))
+    })
+}
+
+/// Returns the site's keys and whether one was created because there was none.
+pub(super) fn load_keys(store: &Store, now: OffsetDateTime) -> Result<(Vec<OrganizationKey>, bool), LineageError> {
+    let existing = store.read(keys)?;
+    if !existing.is_empty() {
+        return Ok((existing, false));
+    }
+    let key = OrganizationKey::new(clock::entropy::<KEY_LENGTH>().map_err(LineageError::Entropy)?);
+    store.write(|tx| {
+        // Another process may have created a key first.
+        let stored = keys(tx)?;
+        if stored.is_empty() {
+            add_key(tx, &key, now)?;
+            Ok((vec![key], true))
+        } else {
+            Ok((stored, false))
+        }
     })
 }

@@ -17,7 +17,8 @@ use undertone_api::signed::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES,
 use super::peers::{OLD_AFTER, find_peer_key};
 use crate::clock::format_time;
 use crate::keys::SiteKey;
-use crate::ledger::{length, receipt_digest};
+use crate::ledger::rows::length;
+use crate::ledger::rows::receipt_digest;
 use crate::rotation;
 use crate::store::{Store, StoreError, sql};
 

@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::Alignment;
+use super::alignment::Alignment;
 
 /// The identity of an aligner: everything that its labels depend on except recording and transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
+use super::kaldi;
+use super::lines::{self, BadLine};
 use super::phones::{PhoneSegment, PhoneTable};
-use super::{BadLine, NUMBERS, kaldi, lines};
+
+/// The reason to skip a line of class numbers where phones are expected.
+pub(super) const NUMBERS: &str = "class numbers, where phones are expected";
 
 /// Reads a file of phones.
 ///

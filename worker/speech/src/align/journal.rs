@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use undertone_worker_site::folder::FolderError;
 use undertone_worker_site::journal::Journal;
 
-use super::{Alignment, BadLine, runs};
+use super::alignment::Alignment;
+use super::lines::BadLine;
+use super::runs;
 
 /// Reasons why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]

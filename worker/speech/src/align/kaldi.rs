@@ -3,7 +3,7 @@
 //!
 //! Models with frame subsampling (`chain`) have one number for three feature frames; `step` is that number of frames.
 
-use super::{Alignment, MOST_FRAMES};
+use super::alignment::{Alignment, MOST_FRAMES};
 
 /// Reads a line of an archive; every number represents `step` frames, 1 to 8.
 ///

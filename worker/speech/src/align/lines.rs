@@ -2,10 +2,33 @@
 
 use std::io::BufRead;
 
-use super::BadLine;
+use serde::{Deserialize, Serialize};
 
 /// Maximum length of a line in bytes, far above an hour of speech.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
+/// Maximum length of a stored reason, in characters.
+pub(super) const LONGEST_REASON: usize = 200;
+
+/// A line that was skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadLine {
+    /// Line number, from 1. For a folder, the number of the file in sorted order. 0 if the problem is not in a single
+    /// line.
+    pub line: usize,
+    /// The problem.
+    pub reason: String,
+}
+
+impl BadLine {
+    /// Returns a line with its reason, truncated to a readable length because the reason may repeat the line's content.
+    pub(super) fn new(line: usize, mut reason: String) -> Self {
+        if let Some((cut, _)) = reason.char_indices().nth(LONGEST_REASON) {
+            reason.truncate(cut);
+            reason.push('…');
+        }
+        Self { line, reason }
+    }
+}
 
 /// Passes every line that is not blank to `take`. A line that `take` rejects, or that is longer than [`LONGEST_LINE`],
 /// is recorded with its number and the reason, and skipped.

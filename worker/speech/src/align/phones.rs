@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Alignment, AlignmentSet, MOST_FRAMES};
+use super::alignment::{Alignment, AlignmentSet, MOST_FRAMES};
 
 /// Silence, also used before the first and after the last phone.
 const SILENCE: &str = "SIL";

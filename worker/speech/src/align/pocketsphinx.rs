@@ -13,9 +13,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::aligner::{AlignFailure, Aligner, AlignerError, AlignerIdentity, AlignerProgram};
+use super::alignment::Alignment;
 use super::process::Process;
-use super::{Alignment, runs};
-use crate::audio::RATE;
+use super::runs;
+use crate::audio::resample::RATE;
 use crate::sandbox::Start;
 
 /// The script that the interpreter runs.

@@ -4,7 +4,8 @@ use std::io::BufRead;
 
 use serde::Deserialize;
 
-use super::{Alignment, AlignmentSet, MOST_FRAMES, lines};
+use super::alignment::{Alignment, AlignmentSet, MOST_FRAMES};
+use super::lines;
 
 /// Reads alignments line by line. Blank lines are ignored; the first of two lines for one utterance is kept.
 ///

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::alignment::MOST_FRAMES;
+use super::lines::LONGEST_REASON;
 use super::*;
 use undertone_worker_site::testing::fixture;
 

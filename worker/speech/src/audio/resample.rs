@@ -4,8 +4,10 @@
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Indexing, Resampler as _};
 
-use super::{Problem, RATE};
+use super::error::Problem;
 
+/// The rate of all later stages, Hz.
+pub const RATE: u32 = 16_000;
 /// Minimum length of the resampling filter, in input samples.
 const CHUNK: usize = 1_024;
 

@@ -13,8 +13,8 @@ use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 
+use super::error::{AudioError, Problem};
 use super::resample::MonoResampler;
-use super::{AudioError, Problem};
 use undertone_worker_site::panics::catch_panic;
 
 /// The accepted sampling rates, Hz.

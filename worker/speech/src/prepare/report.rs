@@ -9,8 +9,10 @@ use serde::Serialize;
 use super::scan::{FolderContent, RecordingSelection};
 use super::work::FeatureRow;
 use super::{PrepareOptions, Split};
-use crate::align::{AlignmentSet, BadLine};
-use crate::audio::{AudioError, RATE};
+use crate::align::alignment::AlignmentSet;
+use crate::align::lines::BadLine;
+use crate::audio::error::AudioError;
+use crate::audio::resample::RATE;
 use crate::dataset::{Meta, SplitCounts};
 
 /// Reasons why a recording was omitted.

@@ -8,7 +8,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::scan::ScannedRecording;
-use crate::align::{BadLine, lines};
+use crate::align::lines;
+use crate::align::lines::BadLine;
 
 /// The file name ending of transcripts.
 const ENDING: &str = ".trans.txt";

@@ -2,7 +2,7 @@
 
 use super::scan::ScannedRecording;
 use super::{ClassMap, PrepareOptions, RecordingProblem};
-use crate::align::AlignmentSet;
+use crate::align::alignment::AlignmentSet;
 use crate::audio::{self, SourceDigest};
 use crate::features::{self, Normalization, Treatment};
 use crate::mfcc::{COEFFICIENTS, Mfcc};

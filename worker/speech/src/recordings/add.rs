@@ -9,7 +9,10 @@ use sha2::{Digest, Sha256};
 use undertone_api::dataset::DatasetContent;
 
 use super::{FORMAT, LARGEST_REFERENCE, LONGEST, MOST, Meta, Recording, collision, digest, digest_of_file};
-use crate::audio::{AudioError, RATE, SampleHash, Stream};
+use crate::audio::SampleHash;
+use crate::audio::error::AudioError;
+use crate::audio::resample::RATE;
+use crate::audio::stream::Stream;
 use crate::dataset::META_FILE;
 use undertone_worker_site::fault;
 use undertone_worker_site::folder::{FolderError, create_private, exchange, recover, sync_folder, write_durably};

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::{ProgramConfinement, Start};
+use super::confinement::ProgramConfinement;
 use undertone_worker_site::clock;
 
 /// Folders of programs, libraries and their system files. `/etc` is not included as a whole, because services store
@@ -50,6 +50,14 @@ pub(super) struct FileAccess {
     pub(super) writable: Vec<PathBuf>,
 }
 
+/// The arguments of a program, which may name files, and the paths that it may access besides.
+#[derive(Debug, Default)]
+pub(super) struct FileRequest {
+    pub(super) arguments: Vec<OsString>,
+    pub(super) readable: Vec<PathBuf>,
+    pub(super) writable: Vec<PathBuf>,
+}
+
 /// Returns the search path of programs.
 pub(super) fn search_path() -> OsString {
     std::env::var_os("PATH").filter(|path| !path.is_empty()).unwrap_or_else(|| PATH.into())
@@ -68,10 +76,10 @@ pub(super) fn find(program: &OsStr) -> io::Result<PathBuf> {
     path.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Returns the paths that a start may read and write.
+/// Returns the paths that a program may read and write.
 pub(super) fn access(
     program: &Path,
-    start: &Start<'_>,
+    request: &FileRequest,
     confinement: &ProgramConfinement,
     scratch: &Path,
 ) -> FileAccess {
@@ -86,15 +94,15 @@ pub(super) fn access(
     installed(program, &mut access.readable, true);
     // Excludes folders that contain the site's folder, which no program may access.
     access.readable.retain(|path| !holds_site(path, confinement));
-    let arguments = start.arguments.iter().flat_map(|argument| argument_files(argument));
-    for path in arguments.chain(start.readable.iter().cloned()) {
+    let arguments = request.arguments.iter().flat_map(|argument| argument_files(argument));
+    for path in arguments.chain(request.readable.iter().cloned()) {
         access.readable.extend(explicit(&path, confinement));
     }
     access.writable.extend(DEVICES.map(|name| Path::new("/dev").join(name)));
     access.writable.extend(entries(Path::new("/dev"), |name| name.starts_with("nvidia")));
     access.writable.push(scratch.to_owned());
     let folders = confinement.programs.writable.iter().filter(|path| !holds_site(path, confinement));
-    let paths = folders.chain(&start.writable).filter(|path| !is_kept(path, confinement));
+    let paths = folders.chain(&request.writable).filter(|path| !is_kept(path, confinement));
     access.writable.extend(paths.cloned());
     // Landlock needs an existing path. Create the file first: a permission for its folder would cover all files there.
     access.writable.retain(|path| path.exists());

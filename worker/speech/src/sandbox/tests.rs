@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::Start;
+use super::confinement::{ProgramConfinement, Programs};
 use super::files::{self, ScratchFolder};
 use super::walls::LandlockState;
-use super::{ProgramConfinement, Programs, Start};
 
 /// Returns true if the kernel enforces Landlock for this process; otherwise prints that the test is skipped.
 fn has_landlock() -> bool {
@@ -147,7 +148,7 @@ fn site_is_not_reached_where_an_argument_names_it() {
     let key = format!("--key={}", site.join("key").display());
     let start = Start::new("sh").args([site.join("voice.onnx").as_os_str(), key.as_ref(), site.as_os_str()]);
     let scratch = ScratchFolder::make().unwrap();
-    let access = files::access(Path::new("/bin/sh"), &start, &confinement, scratch.path());
+    let access = files::access(Path::new("/bin/sh"), &start.request, &confinement, scratch.path());
     let inside: Vec<_> = access.readable.iter().filter(|path| path.starts_with(&site)).collect();
     assert_eq!(inside, [&site.join("voice.onnx")]);
     assert!(!access.readable.iter().any(|path| site.starts_with(path)), "{:?}", access.readable);

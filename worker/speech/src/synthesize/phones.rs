@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::audio::RATE;
+use crate::audio::resample::RATE;
 use crate::mfcc::{SHIFT, WINDOW};
 
 /// The phones of flite's American English; `pau` is silence.

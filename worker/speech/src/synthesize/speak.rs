@@ -7,7 +7,8 @@ use rand_chacha::ChaCha20Rng;
 
 use super::voice::{SyntheticSpeaker, generator};
 use super::{CorpusConfig, SynthesizeError, phones, text};
-use crate::audio::{self, AudioError, RATE};
+use crate::audio::error::AudioError;
+use crate::audio::resample::{RATE, resample};
 use crate::dataset::DatasetError;
 use crate::mfcc;
 use undertone_worker_site::progress::ProgressReporter;
@@ -77,7 +78,7 @@ fn colour(
     path: &Path,
 ) -> Result<Vec<f32>, SynthesizeError> {
     let refused = |problem| AudioError { path: path.to_path_buf(), problem };
-    let mut samples = audio::resample(samples, warped_rate(speaker.warp)).map_err(refused)?;
+    let mut samples = resample(samples, warped_rate(speaker.warp)).map_err(refused)?;
     let peak = samples.iter().fold(f32::MIN_POSITIVE, |peak, sample| peak.max(sample.abs()));
     let gain = speaker.gain as f32 / peak;
     for sample in &mut samples {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::phones::{SILENCE, TimedPhone};
-use crate::audio::RATE;
+use crate::audio::resample::RATE;
 use crate::mfcc::{COEFFICIENTS, Mfcc, SHIFT, WINDOW};
 
 /// A frame is silent if its energy is less than this fraction of the loudest frame's (-35 dB).

@@ -14,6 +14,7 @@ mod attack;
 mod canary;
 mod guess;
 mod journal;
+mod stream;
 
 use undertone_api::job::audit::{AuditFinding, AuditPlan, AuditTrial, CanaryFamily};
 use undertone_api::job::dp_sgd::{Arm, Spec};
@@ -21,7 +22,7 @@ use undertone_privacy::{PrivacyUnit, SamplingRate};
 
 use self::canary::{CanaryDirections, SyntheticRecordings, toss_coins};
 use self::journal::EvidenceJournal;
-use super::TrainingError;
+use super::error::TrainingError;
 use super::learner::ArmLearner;
 use crate::dp::clip::Clip;
 use crate::dp::per_unit::PerUnit;
@@ -29,20 +30,6 @@ use crate::dp::randomness::{Purpose, Randomness};
 use crate::run::{RoundKey, RoundProgress, RunContext, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Unit};
-
-/// Streams of the secret.
-mod stream {
-    /// The coins of the family `Direction`.
-    pub(super) const DIRECTION_COINS: u32 = 0;
-    /// The coins of the family `Recording`.
-    pub(super) const RECORDING_COINS: u32 = 1;
-    /// The coordinates and signs of the directions.
-    pub(super) const DIRECTIONS: u32 = 2;
-    /// The first synthetic recording; one stream each.
-    pub(super) const RECORDINGS: u32 = 1 << 16;
-    /// The first shadow, which is never a member.
-    pub(super) const SHADOWS: u32 = 1 << 20;
-}
 
 /// The audit of one participant's part in a series.
 pub(super) struct ReleaseAudit {

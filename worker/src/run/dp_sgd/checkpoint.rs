@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use undertone_api::job::dp_sgd::{Ema, Optimizer as Rule};
 
-use super::TrainingError;
+use super::error::TrainingError;
 use crate::dp::optimizer::iterates::IterateMean;
 use crate::dp::optimizer::{Optimizer, OptimizerMemory};
 use crate::run::RunError;

@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 
 use undertone_api::job::dp_sgd::SelectionCandidate;
 
-use super::TrainingError;
 use super::audit::{CanaryRecordings, ReleaseAudit};
+use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::local::{self, StepSource};
 use super::site::{ContributionMode, SiteSelection, TrainingSite};

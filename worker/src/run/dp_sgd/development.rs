@@ -12,7 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use undertone_api::job::dp_sgd::Spec;
 
-use super::TrainingError;
+use super::error::TrainingError;
 use crate::run::RunError;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};

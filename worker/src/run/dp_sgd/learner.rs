@@ -10,8 +10,8 @@ use std::path::Path;
 use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec};
 use undertone_api::signed::Manifest;
 
-use super::TrainingError;
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
+use super::error::TrainingError;
 use super::local::StepTerms;
 use crate::dp::optimizer::StepDirection;
 use crate::dp::optimizer::noise::{NoiseShare, variance};

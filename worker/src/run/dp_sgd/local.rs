@@ -13,7 +13,7 @@ use std::num::NonZeroU32;
 
 use undertone_api::job::dp_sgd::Optimizer as Rule;
 
-use super::TrainingError;
+use super::error::TrainingError;
 use crate::dp::clip::ClippedSum;
 use crate::dp::optimizer::{Optimizer, StepDirection};
 use crate::dp::randomness::Randomness;

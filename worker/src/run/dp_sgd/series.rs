@@ -6,11 +6,12 @@ use undertone_api::job::dp_sgd::{Arm, Rounds, Spec};
 
 use super::audit::{CanaryRecordings, ReleaseAudit};
 use super::contribution::RoundContribution;
+use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::pace::{RoundShape, slowest_round};
 use super::site::{ContributionMode, TrainingSite};
-use super::test_sets::SpeechTestSets;
-use super::{TrainedModel, TrainingError, report_tests};
+use super::test_sets::{SpeechTestSets, report_tests};
+use super::trained_model::TrainedModel;
 use crate::dp::clip::Clip;
 use crate::run::{Artifacts, Averaging, RoundKey, RunError, check_cancelled};
 use crate::speech::model::Model;

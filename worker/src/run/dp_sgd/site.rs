@@ -3,8 +3,8 @@
 use undertone_api::job::dp_sgd::{Arm, Clipping, Noise, Party, SelectionCandidate, Spec};
 use undertone_privacy::SamplingRate;
 
-use super::TrainingError;
 use super::development::{self, DevelopmentData};
+use super::error::TrainingError;
 use crate::dp::clip::{Clip, ClipMode};
 use crate::dp::sampler::Sampler;
 use crate::run::{Averaging, RunError};

@@ -1,11 +1,12 @@
 //! Measurements on public test sets only, at the lead.
 
 use undertone_api::id::DatasetId;
-use undertone_api::job::dp_sgd::{PublicContent, Spec, TestResult, TestSet};
+use undertone_api::job::Measurement;
+use undertone_api::job::dp_sgd::{Arm, PublicContent, Spec, TestResult, TestSet};
 
 use super::site::{TrainingSite, as_example, check_model};
 use crate::dp::layers::output::FrameScore;
-use crate::run::{RunContext, RunError, check_cancelled};
+use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
@@ -86,6 +87,28 @@ impl SpeechTestSets {
         }
         Ok(results)
     }
+}
+
+/// Measures a model and reports to the server.
+pub(super) fn report_tests(
+    arm: Arm,
+    round: u32,
+    model: &Model,
+    tests: &SpeechTestSets,
+    engine: &mut Engine,
+    exchange: &mut dyn Artifacts,
+) -> Result<(), RunError> {
+    for result in tests.measure(model, engine, exchange)? {
+        exchange.report_measurement(Measurement {
+            series: arm.series().to_owned(),
+            round,
+            test: result.test,
+            frames: result.frames,
+            accuracy: result.accuracy,
+            loss: result.loss,
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the content of a public dataset.

@@ -9,15 +9,13 @@
 //! It cannot know the difference between the private data and the public ones. A clip and a rate transfer well, an
 //! accuracy does not.
 //!
-//! The modules: `setting` is the grid of settings, `noise` their noise, `split` the parts of the data, `roles` their
-//! assignment to participants, `rehearsal` the run, `halving` the choice of survivors, `journal` the results. None may
-//! access a ledger, a key or the network.
+//! The modules: `search` is the input, `setting` the grid of settings, `noise` their noise, `split` the parts of the
+//! data, `roles` their assignment to participants, `rehearsal` the run, `halving` the choice of survivors, `journal` the
+//! results. None may access a ledger, a key or the network.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_api::job::{Measurement, Report};
 
@@ -26,125 +24,24 @@ use self::rehearsal::{JobRehearsal, RehearsalInput, RehearsalResult};
 use self::roles::{RehearsedJob, RoleAssignment};
 use super::checkpoint;
 use crate::run::RunError;
-use crate::site::folder::FolderError;
-use crate::site::gate::{self, NotPublic};
-use crate::site::policy::DatasetRules;
-use crate::speech::dataset::{Dataset, DatasetError};
+use crate::site::gate;
+use crate::speech::dataset::Dataset;
 
+mod error;
 mod halving;
 mod journal;
 mod noise;
 mod rehearsal;
 mod roles;
+mod search;
 mod setting;
 mod split;
 
-pub use journal::TrialResult;
-pub use noise::PrivacyGoal;
-pub use setting::{SettingGrid, TuneSetting};
-
-/// The reason for a failed search.
-#[derive(Debug, thiserror::Error)]
-pub enum TuneError {
-    /// The data are not public.
-    #[error(transparent)]
-    NotPublic(#[from] NotPublic),
-    /// The spec or an option is wrong.
-    #[error("{0}")]
-    Spec(String),
-    /// A record of the search has no JSON form.
-    #[error("cannot write a record of the search as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The data cannot be split.
-    #[error(
-        "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and \
-         one to measure on"
-    )]
-    TooFew {
-        /// The number of speakers.
-        speakers: usize,
-        /// The required number of speakers.
-        needed: usize,
-    },
-    /// The disk failed.
-    #[error("cannot {action} {path}: check that this user may, and that the disk has room")]
-    Io {
-        /// The failed action, a verb.
-        action: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The journal cannot be read or written.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The journal of another search.
-    #[error("{0} is not the journal of this search, or was changed: remove its folder to begin again")]
-    Journal(PathBuf),
-    /// The data failed.
-    #[error(transparent)]
-    Dataset(#[from] DatasetError),
-    /// The spec's own setting, or the warm start, cannot be rehearsed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// The time limit was too short.
-    #[error("the time was over before the first setting was measured: give more --minutes (the finished part is kept)")]
-    Time,
-}
-
-impl TuneError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        let path = path.to_path_buf();
-        move |source| Self::Io { action, path, source }
-    }
-}
-
-/// The input of a search.
-#[derive(Debug, Clone)]
-pub struct TuneSearch {
-    /// The job as it would be proposed. Its private arm is tuned; every party that has to add noise must have some.
-    pub spec: Spec,
-    /// The path of the public dataset.
-    pub dataset: PathBuf,
-    /// The site's rules for it.
-    pub rules: DatasetRules,
-    /// Units of every participant but the first, in order, by their size classes.
-    pub units: Vec<u64>,
-    /// The target cost of each private party; `None` to keep the spec's noise.
-    pub goal: Option<PrivacyGoal>,
-    /// The varied parameters.
-    pub grid: SettingGrid,
-    /// The highest number of settings, including the spec's own.
-    pub settings: usize,
-    /// The number of times that the worse half is dropped.
-    pub halvings: u32,
-    /// The fraction of the speakers for measurement only: greater than 0, less than 1.
-    pub development: f64,
-    /// The lead's lowest fraction of the other units: greater than 0, less than 1.
-    pub warm: f64,
-    /// Determines the order of the search, the roles, and the noise.
-    pub seed: u64,
-    /// The time limit; `None` for no limit.
-    pub time: Option<Duration>,
-    /// A folder for intermediate results. Every search has a subfolder, from which it resumes.
-    pub work: PathBuf,
-}
-
-/// The properties that identify a search.
-#[derive(Serialize)]
-struct SearchIdentity<'a> {
-    spec: &'a Spec,
-    data: &'a str,
-    units: &'a [u64],
-    goal: Option<(f64, f64)>,
-    grid: &'a SettingGrid,
-    settings: usize,
-    halvings: u32,
-    shares: (f64, f64),
-    seed: u64,
-}
+pub use self::error::TuneError;
+pub use self::journal::TrialResult;
+pub use self::noise::PrivacyGoal;
+pub use self::search::TuneSearch;
+pub use self::setting::{SettingGrid, TuneSetting};
 
 /// The result of a search.
 #[derive(Debug, Clone)]
@@ -172,7 +69,7 @@ pub struct TuneResult {
 pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result<TuneResult, TuneError> {
     // The check precedes any read.
     gate::prove_public(&search.rules)?;
-    let rounds = check(search)?;
+    let rounds = search.check()?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
     let dataset = Dataset::open(&search.dataset)?;
     let identity = search.identity(&dataset.meta().digest)?;
@@ -237,54 +134,6 @@ fn choose_best(results: &[TrialResult], halvings: u32) -> Option<TrialResult> {
     let rank = |result: &TrialResult| (result.number, result.accuracy, result.loss);
     let candidates = measured().filter(|result| rung(result) == Some(furthest));
     candidates.min_by(|a, b| halving::compare(rank(a), rank(b))).cloned()
-}
-
-/// Returns the private rounds, after a check of the whole input.
-fn check(search: &TuneSearch) -> Result<undertone_api::job::dp_sgd::Rounds, TuneError> {
-    let refuse = |why: &str| Err(TuneError::Spec(why.to_owned()));
-    let TuneSearch { spec, units, development, warm, .. } = search;
-    let Some(rounds) = spec.private else { return refuse("the spec has no private arm: there is nothing to tune") };
-    if spec.selection.is_some() {
-        return refuse("the spec leaves the choice to a selection at the sites: tune it without `selection`");
-    }
-    let others = spec.participants.len().saturating_sub(1);
-    if others == 0 {
-        return refuse("the spec has one participant only: add those whose data are to be learned from");
-    }
-    if units.len() != others {
-        let why = format!("give the units of all {others} participants after the first, not of {}", units.len());
-        return refuse(&why);
-    }
-    if units.contains(&0) {
-        return refuse("a participant without units takes part in nothing: give it at least one");
-    }
-    if !spec.participants.iter().any(|party| party.noise.is_some()) {
-        return refuse("no participant adds noise: there is nothing to tune");
-    }
-    for share in [development, warm] {
-        if !(*share > 0.0 && *share < 1.0) {
-            return refuse("the shares of the development data and of the lead are greater than 0 and less than 1");
-        }
-    }
-    Ok(rounds)
-}
-
-impl TuneSearch {
-    fn identity(&self, data: &str) -> Result<String, TuneError> {
-        let identity = SearchIdentity {
-            spec: &self.spec,
-            data,
-            units: &self.units,
-            goal: self.goal.map(|goal| (goal.epsilon.get(), goal.delta.get())),
-            grid: &self.grid,
-            settings: self.settings,
-            halvings: self.halvings,
-            shares: (self.development, self.warm),
-            seed: self.seed,
-        };
-        let text = serde_json::to_string(&identity)?;
-        Ok(hex::encode(Sha256::new().chain_update("undertone/tune/1\0").chain_update(text).finalize()))
-    }
 }
 
 /// One rung of one setting.

@@ -7,9 +7,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use undertone_api::job::dp_sgd::{Arm, Optimizer as Rule, Spec, WarmStart};
 
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
+use super::error::TrainingError;
 use super::site::{TrainingSite, as_example};
-use super::test_sets::SpeechTestSets;
-use super::{TrainedModel, TrainingError, report_tests};
+use super::test_sets::{SpeechTestSets, report_tests};
+use super::trained_model::TrainedModel;
 use crate::dp::layers::output::FrameScore;
 use crate::dp::optimizer::StepDirection;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};

@@ -1,56 +1,33 @@
 //! The sounds: true pieces and dummies in one voice, sealed, paid for, and sent.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rand_chacha::rand_core::Rng;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use undertone_api::job::transcription::HISTOGRAM;
 
+use super::batch_places::{BatchInputs, BatchPlaces, add, for_each_part, write_file};
 use super::dummies::{self, DummyManner, pieces_to_send};
-use super::pieces::PieceCatalog;
 use super::stages::StageTimes;
-use super::tools::JobTools;
 use super::{TranscriptionError, clones, fitting, recorded};
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::run::{Outbound, RoundKey, RoundProgress, RunContext, RunError, RunProblem, check_cancelled};
-use crate::speech::recordings::Recordings;
+use crate::run::{Outbound, RoundKey, RoundProgress, RunContext, RunError, check_cancelled};
 use crate::speech::transcribe::outbound::{BatchDraft, BatchPermit, DeliveryResult, OutboundError, SealedSounds};
-use crate::speech::transcribe::plan::{BatchItem, Plan};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::segment::SpokenPiece;
 use crate::speech::transcribe::segment::cut::extract_pieces;
 use crate::speech::transcribe::speak::likeness::{
-    MeanSpectrum, SAMPLES, SpeakingManner, SpectrumShaping, length, level, pad,
+    MeanSpectrum, SAMPLES, SpeakingManner, SpectrumShaping, length, level,
 };
 use crate::speech::transcribe::speak::{self, MOST_AT_ONCE, SpeakError};
 use crate::speech::transcribe::voice::OneVoice;
-use crate::speech::transcribe::wav;
 
 /// The only round of the series.
 const KEY: RoundKey<'static> = RoundKey::new(HISTOGRAM, 1);
-/// The number of pieces in memory at a time during the conversion to the one voice.
-pub(crate) const AT_ONCE: usize = 32;
 /// The number of dummies for the estimate of the engine's spectrum.
 pub(crate) const SAMPLE: usize = 64;
 /// The highest number of passes over a batch while providers continue to answer.
 pub(crate) const PASSES: u32 = 5;
-
-/// The inputs of a batch.
-pub(super) struct BatchInputs<'a> {
-    pub(super) recordings: &'a Recordings,
-    pub(super) catalog: &'a PieceCatalog,
-    pub(super) plan: &'a Plan,
-    pub(super) tools: &'a JobTools,
-    pub(super) work: &'a Path,
-}
-
-/// The position of each piece and each dummy: provider and place.
-pub(super) struct BatchPlaces {
-    pieces: HashMap<u32, (u32, u32)>,
-    dummies: HashMap<u32, (u32, u32)>,
-}
 
 /// Opens the batch that an earlier process sealed; returns `None` if there is none.
 ///
@@ -200,47 +177,6 @@ fn repeat_passes(
     Ok(Vec::new())
 }
 
-impl BatchPlaces {
-    /// Returns the place of the dummy with a number.
-    ///
-    /// # Errors
-    /// [`TranscriptionError::DummyPlace`] for one that the plan does not have.
-    pub(super) fn dummy(&self, number: usize) -> Result<(u32, u32), TranscriptionError> {
-        let place = u32::try_from(number).ok().and_then(|number| self.dummies.get(&number));
-        place.copied().ok_or(TranscriptionError::DummyPlace(number))
-    }
-
-    fn from_plan(plan: &Plan) -> Self {
-        let mut places = Self { pieces: HashMap::new(), dummies: HashMap::new() };
-        for provider in 0..plan.providers() {
-            for (place, item) in (0_u32..).zip(plan.batch(provider)) {
-                match item {
-                    BatchItem::Piece(number) => places.pieces.insert(*number, (provider, place)),
-                    BatchItem::Dummy(number) => places.dummies.insert(*number, (provider, place)),
-                };
-            }
-        }
-        places
-    }
-}
-
-/// Puts a sound in its place.
-///
-/// # Errors
-/// [`RunError::Failed`] when there is no such place, or the disk refuses.
-pub(super) fn add(draft: &Mutex<BatchDraft>, (provider, place): (u32, u32), file: &[u8]) -> Result<(), RunError> {
-    Ok(draft.lock().unwrap_or_else(PoisonError::into_inner).add(provider, place, file)?)
-}
-
-/// Writes an outgoing sound as a file, padded to the public length.
-///
-/// # Errors
-/// [`TranscriptionError::LongSound`] for one that is longer.
-pub(super) fn write_file(sound: Vec<f32>, rng: &mut impl Rng) -> Result<Vec<u8>, TranscriptionError> {
-    let sound = pad(sound, rng).ok_or(TranscriptionError::LongSound)?;
-    Ok(wav::write(&sound))
-}
-
 /// Converts the pieces that are sent to the one voice and puts them in their places.
 fn convert_pieces(
     inputs: &BatchInputs<'_>,
@@ -274,24 +210,6 @@ fn convert_pieces(
             }
             Ok(())
         })?;
-    }
-    Ok(())
-}
-
-/// Reads the sounds of the `known` items, in their order, and calls `each` for every part; at most [`AT_ONCE`] sounds
-/// are in memory.
-///
-/// # Errors
-/// [`RunError::Failed`] for a sound that cannot be read, and any error of `each`.
-pub(super) fn for_each_part<K, S, E: Into<TranscriptionError>>(
-    known: &[K],
-    sounds: &mut impl Iterator<Item = Result<S, E>>,
-    mut each: impl FnMut(&[K], Vec<S>) -> Result<(), RunError>,
-) -> Result<(), RunError> {
-    for part in known.chunks(AT_ONCE) {
-        let sounds: Result<Vec<S>, E> = sounds.by_ref().take(part.len()).collect();
-        let sounds = sounds.map_err(|error| RunError::Failed(RunProblem::Transcription(error.into())))?;
-        each(part, sounds)?;
     }
     Ok(())
 }
@@ -363,11 +281,9 @@ fn thread_count() -> usize {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use std::rc::Rc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{AT_ONCE, PASSES, SAMPLE, SpeakError, estimate_spectrum, for_each_part, repeat_passes};
-    use crate::run::transcription::TranscriptionError;
+    use super::{PASSES, SAMPLE, SpeakError, estimate_spectrum, repeat_passes};
     use crate::speech::transcribe::outbound::DeliveryResult;
 
     /// Returns the number of passes and of remaining sounds, if each pass answers one of `sounds` sounds.
@@ -393,24 +309,6 @@ mod tests {
             Ok(vec![Ok(DeliveryResult { answered: 0, left: 3, problem: None })])
         });
         assert_eq!((problems.unwrap(), passes), (vec![None], 1), "a silent provider gets no second pass");
-    }
-
-    #[test]
-    fn at_most_thirty_two_sounds_are_in_memory() {
-        assert_eq!(AT_ONCE, 32);
-        for (count, parts) in [(31, vec![31]), (32, vec![32]), (33, vec![32, 1]), (65, vec![32, 32, 1])] {
-            let sound = Rc::new(());
-            let mut sizes = Vec::new();
-            let known: Vec<usize> = (0..count).collect();
-            let mut sounds = (0..count).map(|number| Ok::<_, TranscriptionError>((number, Rc::clone(&sound))));
-            let result = for_each_part(&known, &mut sounds, |part, sounds| {
-                assert!(part.iter().eq(sounds.iter().map(|(number, _)| number)), "each sound with its item");
-                sizes.push(Rc::strong_count(&sound) - 1);
-                Ok(())
-            });
-            assert!(result.is_ok());
-            assert_eq!(sizes, parts);
-        }
     }
 
     #[test]

@@ -6,9 +6,11 @@ mod device;
 use proptest::prelude::*;
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
-use super::{Clip, ClipError, ClippedSum, STRIDE};
+use super::ClippedSum;
+use super::grid::{Clip, ClipError};
 use crate::per_unit::PerUnit;
 use crate::sampler::{Batch, Sampler};
+use crate::vector::STRIDE;
 
 fn batch() -> Batch {
     Sampler::new(3, SamplingRate::ONE).draw_fresh()

@@ -185,7 +185,8 @@ mod tests {
     use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
     use super::{GradientSource, HostOuter};
-    use crate::clip::{Clip, ClippedSum};
+    use crate::clip::ClippedSum;
+    use crate::clip::grid::Clip;
     use crate::kernels::outer::{RowProducts, StoredSum};
     use crate::kernels::pack::{ColumnPanels, ColumnTiles};
     use crate::layers::{Gradient, GradientPiece, Layout};

@@ -13,7 +13,9 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 use self::oracle::{ExpectedGradients, Forward, truth};
 use super::rows::{host, tensor};
 use super::{BlockFill, GradientPiece, GradientRequest, GradientSink, Layer, Layout, MatrixBlock, Parameters};
-use crate::clip::{Clip, ClipMode, ClippedSum};
+use crate::clip::ClippedSum;
+use crate::clip::grid::Clip;
+use crate::clip::mode::ClipMode;
 use crate::device::devices_present;
 use crate::sampler::Sampler;
 

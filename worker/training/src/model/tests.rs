@@ -10,7 +10,8 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use super::gradient::{Engine, Example, Unit};
 use super::{Model, ModelShape, Normalizer};
-use crate::clip::{Clip, ClippedSum};
+use crate::clip::ClippedSum;
+use crate::clip::grid::Clip;
 use crate::sampler::Sampler;
 
 pub(crate) struct TestUtterance {

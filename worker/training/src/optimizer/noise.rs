@@ -32,7 +32,8 @@ pub fn variance(shares: &[NoiseShare], contributors: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{NoiseShare, variance};
-    use crate::clip::{Clip, ClippedSum};
+    use crate::clip::ClippedSum;
+    use crate::clip::grid::Clip;
     use crate::randomness::{Purpose, Randomness};
     use crate::release::Release;
     use crate::sampler::Sampler;

@@ -3,7 +3,8 @@
 use undertone_privacy::{Event, NoiseMultiplier, SamplingRate};
 
 use super::{Outgoing, ReleaseError};
-use crate::clip::{Clip, ClippedSum};
+use crate::clip::ClippedSum;
+use crate::clip::grid::Clip;
 use crate::per_unit::PerUnit;
 use crate::randomness::{Purpose, Randomness};
 use crate::sampler::Sampler;

@@ -172,7 +172,8 @@ mod tests {
     use undertone_privacy::{Event, NoiseMultiplier, SamplingRate};
 
     use super::Update;
-    use crate::clip::{Clip, ClippedSum};
+    use crate::clip::ClippedSum;
+    use crate::clip::grid::Clip;
     use crate::randomness::{Purpose, Randomness};
     use crate::release::{LocalStep, Outgoing, ReleaseError};
     use crate::sampler::Sampler;

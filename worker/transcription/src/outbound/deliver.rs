@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio_util::sync::CancellationToken;
 
-use super::{OutboundError, SealedSounds};
+use super::error::OutboundError;
+use super::sealed::SealedSounds;
 use crate::provider::line::{LineError, ProviderLine};
 use undertone_worker_site::clearance::DepartureProof;
 use undertone_worker_site::fault;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{BatchPermit, BatchSeal, IndexRow, OutboundError, SealedSounds, index, seal, sounds};
+use super::error::OutboundError;
+use super::sealed::{BatchPermit, BatchSeal, IndexRow, SealedSounds, index, seal, sounds};
 use undertone_worker_site::fault;
 use undertone_worker_site::folder::{FolderError, create_private, sync_folder, write_durably};
 

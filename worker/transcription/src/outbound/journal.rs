@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::OutboundError;
+use super::error::OutboundError;
 use crate::piece::Recognition;
 use undertone_worker_site::journal::Journal;
 

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use undertone_privacy::Event;
 
-use super::{BatchDraft, BatchPermit, OutboundError, SealedSounds, deliver, sounds};
+use super::deliver::deliver;
+use super::draft::BatchDraft;
+use super::error::OutboundError;
+use super::sealed::sounds;
+use super::sealed::{BatchPermit, SealedSounds};
 use crate::provider::line::ProviderLine;
 use crate::provider::loopback::{CloudFault, Ear, FakeCloud, KEY};
 use crate::provider::settings::ProviderSettings;

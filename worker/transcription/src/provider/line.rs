@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pace::RequestPace;
 use super::{SpeechProvider, UnreadableAnswer};
-use crate::outbound::OutgoingSound;
+use crate::outbound::outgoing::OutgoingSound;
 use crate::piece::Recognition;
 use crate::wav;
 use crate::web::{self, WebAddress, WebError};

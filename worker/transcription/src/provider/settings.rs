@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use undertone_api::job::transcription::{Price, PriceError, Tariff};
 
 use super::SpeechProvider;
-use super::cost::{Price, PriceError, Tariff};
 use super::deepgram::DeepgramProvider;
 use super::google::GoogleProvider;
 use super::key::{KeyError, ProviderKey};

@@ -2,8 +2,9 @@
 
 use super::index::{IndexLine, IndexedPiece};
 use crate::piece::{TimedWord, sample};
+use crate::sensitive::SensitiveFinder;
 use crate::sensitive::language::SensitiveLexicon;
-use crate::sensitive::{SensitiveFinder, SensitiveSettings};
+use crate::sensitive::settings::SensitiveSettings;
 use crate::vocabulary::language::StemmingLanguage;
 use crate::vocabulary::{Vocabulary, WordList, public};
 

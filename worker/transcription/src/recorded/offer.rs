@@ -10,7 +10,7 @@ use rand_chacha::rand_core::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::index::{IndexLine, IndexedPiece};
-use super::journal::UsedPieces;
+use super::used_pieces::UsedPieces;
 use crate::dummy::PhraseLength;
 use crate::parts::parts;
 use crate::piece::{Piece, Recognition};

@@ -6,8 +6,9 @@ use std::ops::Range;
 use regex::Regex;
 use serde::Deserialize;
 
+use super::hit::SensitiveKind;
 use super::phrases::PhraseSet;
-use super::{SensitiveError, SensitiveKind, pattern};
+use super::settings::{SensitiveError, compile_pattern};
 
 /// The bundled files, by language code.
 const FILES: [(&str, &str); 2] = [("de", include_str!("de.toml")), ("en", include_str!("en.toml"))];
@@ -83,7 +84,7 @@ impl SensitiveLexicon {
             places.add(&place.replace('_', " "));
         }
         let compiled = |NamedPattern { name, regex }: NamedPattern| {
-            pattern(&regex).map_err(|reason| wrong(format!("pattern {name} {reason}")))
+            compile_pattern(&regex).map_err(|reason| wrong(format!("pattern {name} {reason}")))
         };
         Ok(Self {
             code: file.language,

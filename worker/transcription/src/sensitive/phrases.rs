@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::parts;
+use super::token::split_word;
 
 /// A set of phrases of one or more words.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct PhraseSet {
 impl PhraseSet {
     /// Adds a phrase; returns false if it has no word.
     pub(super) fn add(&mut self, phrase: &str) -> bool {
-        let words: Vec<String> = parts(phrase).collect();
+        let words: Vec<String> = split_word(phrase).collect();
         match words.split_first() {
             None => return false,
             Some((first, _)) if first.ends_with('*') => self.open.push(words),

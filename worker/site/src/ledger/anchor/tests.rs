@@ -8,7 +8,9 @@ use super::{AnchorError, LedgerAnchor};
 use crate::books::ChainHead;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, ReleaseContext};
+use crate::ledger::Ledger;
+use crate::ledger::error::LedgerError;
+use crate::ledger::release_context::ReleaseContext;
 use crate::store::Store;
 use crate::testing::{WORKER, clock, gaussian, limit, release_context, stored_release};
 

@@ -6,8 +6,9 @@ use super::{ImportError, ImportSummary, LedgerError};
 use crate::books;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::verify;
-use crate::restore::{backup, mark_restored};
+use crate::ledger::recovery::mark_restored;
+use crate::ledger::verify::verify;
+use crate::restore::backup;
 use crate::store::Store;
 use crate::testing::{JOB, gaussian, ledger_at, limit, release_context, stored_release};
 

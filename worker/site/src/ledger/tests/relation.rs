@@ -7,7 +7,7 @@ use undertone_privacy::{Adjacency, Event};
 
 use super::{LedgerSite, job, release_context, rule};
 use crate::books::{self, AccountKey};
-use crate::ledger::ReleaseContext;
+use crate::ledger::release_context::ReleaseContext;
 use crate::testing::{LINEAGE, gaussian, limit, stored_release};
 
 /// Returns a part that charges under `adjacency`.

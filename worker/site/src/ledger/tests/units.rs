@@ -8,7 +8,10 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::{LedgerSite, job, release_context, rule};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
-use crate::ledger::{Ledger, LedgerError, ReleaseContext, insert_entry, verify};
+use crate::ledger::error::LedgerError;
+use crate::ledger::release_context::ReleaseContext;
+use crate::ledger::verify;
+use crate::ledger::{Ledger, insert_entry};
 use crate::policy::UnitLimits;
 use crate::testing::{LINEAGE, gaussian, limit, sampled_gaussian, stored_release};
 

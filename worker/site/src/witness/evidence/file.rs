@@ -10,7 +10,7 @@ use ed25519_dalek::VerifyingKey;
 use undertone_api::signed::{Receipt, RotationError, SignedError, SiteKeys, public_key};
 
 use super::{EvidenceError, EvidenceExport, EvidenceSummary, FORMAT, examine};
-use crate::ledger::no_receipt;
+use crate::ledger::rows::no_receipt;
 
 /// The largest accepted size, bytes: some hundred thousand receipts with their proofs.
 const LARGEST: u64 = 1 << 30;

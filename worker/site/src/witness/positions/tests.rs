@@ -12,7 +12,9 @@ use super::{PositionError, compare, contradiction, overrule, own_position, sight
 use crate::books;
 use crate::folder::Folder;
 use crate::keys::SiteKey;
-use crate::ledger::{Ledger, LedgerError, ReleaseContext};
+use crate::ledger::Ledger;
+use crate::ledger::error::LedgerError;
+use crate::ledger::release_context::ReleaseContext;
 use crate::store::{Store, StoreError};
 use crate::testing::log::{TestLog, stranger};
 use crate::testing::{WORKER, clock, gaussian, limit, release_context, server_key, stored_release};

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::align::Alignment;
 use crate::align::aligner::{AlignFailure, Aligner, AlignerProgram};
+use crate::align::alignment::Alignment;
 use crate::prepare::forced;
 use crate::prepare::scan::{choose, scan};
 use crate::synthesize::synthesize_text;

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::dp::randomness::Randomness;
 use crate::run::RunError;
-use crate::run::dp_sgd::TrainingError;
+use crate::run::dp_sgd::error::TrainingError;
 use crate::site::folder::write_durably;
 
 /// Returns the secret of the canaries: the stored one, or a fresh one that is on disk when this returns. With

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{TuneError, TuneSetting};
+use super::error::TuneError;
+use super::setting::TuneSetting;
 use crate::site::journal;
 
 /// The result of one rung of one setting.

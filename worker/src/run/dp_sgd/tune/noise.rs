@@ -4,7 +4,7 @@ use undertone_api::job::dp_sgd::Spec;
 use undertone_privacy::ledger::{Account, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, SamplingRate, calibrate};
 
-use super::TuneError;
+use super::error::TuneError;
 
 /// The target cost of the job for each private party.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 //!
 //! Its noise and its batches come from a seed, so that settings are compared with the same randomness and a rehearsal
 //! can be repeated. This is safe: the data are public, and every draw requires the site's confirmation of that
-//! ([`gate::prove_public`](crate::site::gate::published)); without it there is no such randomness and no rehearsal.
+//! ([`gate::prove_public`]); without it there is no such randomness and no rehearsal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use undertone_proto::vector::{self, VectorForm};
 
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
-use crate::run::dp_sgd::TrainingError;
+use crate::run::dp_sgd::error::TrainingError;
 use crate::run::{Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, StopReason};
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;

@@ -12,8 +12,11 @@ use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
+use super::error::TuneError;
+use super::noise;
+use super::search::TuneSearch;
+use super::setting::TuneSetting;
 use super::split::{self, SplitShares};
-use super::{TuneError, TuneSearch, TuneSetting, noise};
 use crate::speech::dataset::Dataset;
 
 /// The test set of a rehearsal.

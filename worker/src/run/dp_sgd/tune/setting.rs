@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::{Ema, ModelParts, Optimizer, Rounds, Spec};
 use undertone_privacy::SamplingRate;
 
-use super::TuneError;
+use super::error::TuneError;
 
 /// The parameters that the grid varies. Clip, rate, batch and rounds are factors of the spec's values; an empty list
 /// keeps the spec's.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use undertone_privacy::PrivacyUnit;
 
-use super::TuneError;
+use super::error::TuneError;
 use super::setting::shuffle;
 use crate::speech::dataset::{Dataset, Description, Split, Writer};
 

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::{batch, clip, norm_in_steps};
-use crate::clip::{Clip, ClipMode, ClippedSum};
+use crate::clip::ClippedSum;
+use crate::clip::grid::Clip;
+use crate::clip::mode::ClipMode;
 use crate::layers::{Gradient, GradientPiece, GradientSink, Layout, MatrixBlock};
 use crate::per_unit::PerUnit;
 

@@ -5,7 +5,9 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use super::layers::{conv, embedding, gru, layer_norm, linear, lstm};
 use super::{LayerTest, distance, length, numbers, ragged};
-use crate::clip::{Clip, ClipMode, ClippedSum};
+use crate::clip::ClippedSum;
+use crate::clip::grid::Clip;
+use crate::clip::mode::ClipMode;
 use crate::device::devices_present;
 use crate::layers::affine::Linear;
 use crate::layers::combine::{ConcatenatedLayers, ReversedLayer};

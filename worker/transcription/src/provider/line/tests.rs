@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{FIRST, LONGEST, LineError, ProviderLine, backoff, retry_after};
-use crate::outbound::OutgoingSound;
+use crate::outbound::outgoing::OutgoingSound;
 use crate::provider::loopback::{CloudFault, Ear, FakeCloud, KEY};
 use crate::provider::settings::ProviderSettings;
 use crate::recognize::SpeechRecognizer as _;

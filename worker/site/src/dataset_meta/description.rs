@@ -1,0 +1,59 @@
+//! The description of a dataset, as the site's checks read it, whatever the kind of the dataset.
+
+use std::path::Path;
+
+use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_privacy::PrivacyUnit;
+
+use super::DatasetError;
+use crate::lineage::fingerprint::FingerprintCollector;
+
+/// The description of a dataset of any kind. The crate above defines the kinds.
+pub trait DatasetDescription: Sized {
+    /// Reads the description of the dataset in `folder`, without opening or checking the content.
+    ///
+    /// # Errors
+    /// [`DatasetError`] if there is none, or if it is of another version.
+    fn read(folder: &Path) -> Result<Self, DatasetError>;
+
+    /// Checks that the dataset `name` may be used under the site's policy.
+    ///
+    /// # Errors
+    /// [`DatasetError::PublicOnly`] where the dataset is not public and was prepared with options for public data.
+    fn check_visibility(&self, name: &str, visibility: Visibility) -> Result<(), DatasetError>;
+
+    /// Returns the digest of the content, hexadecimal.
+    fn digest(&self) -> &str;
+
+    /// Returns the numbers of the dataset that the site uses.
+    fn into_facts(self, visibility: Visibility) -> DatasetFacts;
+
+    /// Returns whether the dataset is its own source.
+    fn is_its_source(&self) -> bool;
+
+    /// Collects the fingerprints of sources and people that the dataset in `folder` itself contains.
+    fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
+}
+
+/// The numbers of a description that a site uses: see the fields of [`LocalDataset`](crate::datasets::LocalDataset).
+#[derive(Debug)]
+pub struct DatasetFacts {
+    /// The kind of content.
+    pub content: DatasetContent,
+    /// The number of coefficients in a frame.
+    pub inputs: u32,
+    /// The number of label classes.
+    pub classes: u32,
+    /// The number of training records.
+    pub records: u64,
+    /// The number of training speakers.
+    pub speakers: u64,
+    /// The number of test records.
+    pub test_records: u64,
+    /// The number of training users.
+    pub users: Option<u64>,
+    /// Seconds of audio.
+    pub seconds: Option<u64>,
+    /// The units that can be protected in the data, ascending.
+    pub units: Vec<PrivacyUnit>,
+}

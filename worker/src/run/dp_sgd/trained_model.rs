@@ -1,0 +1,29 @@
+//! The model of a finished arm.
+
+use undertone_api::job::dp_sgd::{Arm, ArmResult};
+
+use super::test_sets::SpeechTestSets;
+use crate::run::{Artifacts, RunError};
+use crate::speech::model::Model;
+use crate::speech::model::gradient::Engine;
+
+/// A model and the time of its training.
+pub(super) struct TrainedModel {
+    pub(super) model: Model,
+    /// Seconds.
+    pub(super) seconds: f64,
+}
+
+/// Submits an arm's model and measures it for the report.
+pub(super) fn submit_arm(
+    arm: Arm,
+    rounds: u32,
+    trained: &TrainedModel,
+    tests: &SpeechTestSets,
+    engine: &mut Engine,
+    exchange: &mut dyn Artifacts,
+) -> Result<ArmResult, RunError> {
+    exchange.put_file(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
+    let tests = tests.measure(&trained.model, engine, exchange)?;
+    Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
+}

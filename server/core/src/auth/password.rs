@@ -1,6 +1,6 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
-//! Few hashes run at a time, in turns that alternate between networks and on threads of low priority, so that a flood of sign-ins
-//! exhausts neither memory nor the processors that other requests need.
+//! Few hashes run at a time, on blocking threads and in turns that alternate between networks, so that a flood of sign-ins exhausts
+//! neither the runtime nor memory, and keeps no other network waiting.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,9 +27,6 @@ pub const AT_A_TIME: usize = 4;
 pub const MOST_WAITING: usize = 128;
 /// The highest number of one network's passwords that run or wait; further ones are refused.
 pub const MOST_OF_NETWORK: usize = 12;
-/// The nice value of a thread that hashes: a third of the processor time of another thread where both want it.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 5;
 /// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
 /// The queue of hashes. The places bound the number that waits.
@@ -174,25 +171,13 @@ impl Passwords {
     ) -> Result<T, Error> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
         let turn = self.turns.acquire(caller).await.map_err(|_| crowded())?;
-        let (sender, result) = tokio::sync::oneshot::channel();
         // The turn lasts until the hash is computed, even after its caller was cancelled.
-        let thread = std::thread::Builder::new().name("password".to_owned()).spawn(move || {
+        tokio::task::spawn_blocking(move || {
             let _turn: (FairPermit<PasswordCaller>, _) = (turn, place);
-            lower_priority();
-            // The caller may have gone.
-            let _ = sender.send(work());
-        });
-        thread.map_err(|error| Error::internal("starting a thread to hash a password", error))?;
-        result.await.map_err(|error| Error::internal("hashing a password", error))
-    }
-}
-
-/// Lowers the priority of the calling thread. A thread may not raise its priority again, so each hash has a new thread.
-fn lower_priority() {
-    // On Linux a priority is that of a thread. A system that refuses leaves it as it was.
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "a thread that hashes passwords keeps its priority");
+            work()
+        })
+        .await
+        .map_err(|error| Error::internal("hashing a password", error))
     }
 }
 
@@ -299,15 +284,6 @@ mod tests {
         for work in works {
             work.await.expect("no panic");
         }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn hash_runs_at_low_priority() {
-        let priority = || rustix::process::getpriority_process(None).expect("read");
-        let before = priority();
-        assert_eq!(idle().run(PasswordCaller::current(), priority).await.expect("done"), before.max(super::NICE));
-        assert_eq!(priority(), before, "other threads keep theirs");
     }
 
     #[tokio::test]

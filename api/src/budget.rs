@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use undertone_privacy::ledger::{Promise, Promises};
+use undertone_privacy::ledger::{Balance, Promise, Promises};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 
 use crate::id::{AccountId, DatasetId, JobId};
@@ -42,6 +42,21 @@ pub struct Account {
     /// limit was set or before each job was charged to every limit. The limit bounds the releases of all other jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<UncoveredReleases>,
+}
+
+/// An account with its full balance, from which the ledger decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Standing))]
+pub struct AccountStanding {
+    /// The protected unit.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
+    pub unit: PrivacyUnit,
+    /// The adjacency, the change that the guarantee covers.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::adjacency))]
+    pub adjacency: Adjacency,
+    /// The limit and, at every order, the spent and reserved loss, in the ledger's fixed-point numbers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
+    pub balance: Balance,
 }
 
 /// Releases that a limit does not cover.

@@ -11,6 +11,8 @@
 
 #[cfg(feature = "ssr")]
 pub(crate) mod part;
+#[cfg(feature = "ssr")]
+pub(crate) mod turn;
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use leptos::task::spawn_local;
 use leptos::web_sys::HtmlFormElement;
 use serde::{Deserialize, Serialize};
 
-use crate::call::ask::{self, ServerReply};
+use crate::fetch::{self, ServerReply};
 
 /// The address to which answers are posted.
 const ANNOTATE: &str = "/ui/annotate";
@@ -70,7 +72,7 @@ fn alive(first: Turn, children: Children) -> impl IntoView {
         let (Some(form), Some(pressed), false) = (form.get_untracked(), pressed, busy.get_untracked()) else { return };
         busy.set(true);
         spawn_local(async move {
-            take(turn, ask::post_pressed(ANNOTATE, &form, Some(("answer", &pressed))).await, &form);
+            take(turn, fetch::post_pressed(ANNOTATE, &form, Some(("answer", &pressed))).await, &form);
             busy.set(false);
         });
     };
@@ -114,7 +116,7 @@ fn keep_looking(turn: RwSignal<Turn>) {
         let address = turn.with_untracked(|turn| turn.again.clone());
         spawn_local(async move {
             if !address.is_empty() {
-                let text = ask::get(&address).await.and_then(|text| serde_json::from_str::<String>(&text).ok());
+                let text = fetch::get(&address).await.and_then(|text| serde_json::from_str::<String>(&text).ok());
                 let next = text.and_then(|text| serde_json::from_str::<Turn>(&text).ok());
                 // Ignore the reply if an answer was undone meanwhile.
                 if let Some(next) = next.filter(|_| turn.with_untracked(|turn| turn.again == address)) {

@@ -1,97 +1,101 @@
 //! The browser's direct requests to the server: server functions under `/ui`.
 //!
-//! Those that change something are targets of plain forms: they answer with a redirect and leave a message for the next
-//! page (see `native`). The few that islands call, through `ask`, answer with values. Each translates and delegates;
-//! none makes decisions.
+//! Those that change something are targets of plain forms: they answer with a redirect (see `reply`) and leave a message
+//! for the next page (see `message`). The few that islands call, through `fetch`, answer with values. Each parses its form
+//! and calls an operation of `undertone_server_core::service`; none makes decisions.
+//!
+//! The operation stands in an `async` block, so that a caller without a sign-in ends the form (`reply::land`) like a refusal of
+//! the operation.
 
 #![expect(missing_docs, reason = "the macro makes a struct of each function's arguments and gives its fields no words")]
 #![cfg_attr(feature = "ssr", expect(clippy::unused_async, reason = "server functions are asynchronous"))]
 
 pub mod account;
 pub mod api_key;
-pub(crate) mod ask;
-pub mod life;
 #[cfg(feature = "ssr")]
-pub(crate) mod native;
+mod form;
+pub mod life;
 pub mod notification;
 pub mod passkey;
 pub mod retirement;
 
 use leptos::prelude::*;
-use leptos::server_fn::codec::{GetUrl, JsonEncoding};
-use serde::{Deserialize, Serialize};
+use leptos::server_fn::codec::GetUrl;
+#[cfg(feature = "ssr")]
+use undertone_api::freeze;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, QuestionId};
+#[cfg(feature = "ssr")]
+use undertone_api::job::RefuseRequest;
 use undertone_api::member::Role;
-use undertone_api::problem::{Code, Problem};
+#[cfg(feature = "ssr")]
+use undertone_server_core::{
+    auth::cookie,
+    service::{self, session::SignInResult},
+};
 
-/// A problem in a response to the browser.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[error("{0}")]
-#[serde(transparent)]
-pub struct Fault(pub Problem);
-
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Self {
-        Self(problem)
-    }
-}
-
-impl FromServerFnError for Fault {
-    type Encoder = JsonEncoding;
-
-    fn from_server_fn_error(error: ServerFnErrorErr) -> Self {
-        let code = match error {
-            ServerFnErrorErr::Request(_) | ServerFnErrorErr::Response(_) => Code::Unavailable,
-            ServerFnErrorErr::Args(_) | ServerFnErrorErr::MissingArg(_) | ServerFnErrorErr::Deserialization(_) => {
-                Code::Malformed
-            }
-            _ => Code::Internal,
-        };
-        Self(Problem::new(code, error.to_string()))
-    }
-}
+#[cfg(feature = "ssr")]
+use crate::answer::{
+    part::AnnotatorPosition,
+    turn::{finish_annotation, record_answer, render_turn},
+};
+use crate::fault::Fault;
+#[cfg(feature = "ssr")]
+use crate::{live::state::load_live, message, reply, request::DashboardRequest};
 
 /// Returns the present state of a job: a [`Live`](crate::live::Live) as JSON, in the form that the page contains.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "watch", input = GetUrl)]
 pub async fn watch(job: JobId) -> Result<String, Fault> {
-    let backend = crate::backend::backend()?;
-    let live = native::live(backend.as_ref(), &backend.job(job).await?).await?;
-    Ok(native::text(&live)?)
+    let request = DashboardRequest::from_context()?;
+    let job = service::job::get(request.ctx(), request.actor()?, job).await?;
+    Ok(reply::text(&load_live(&request, &job).await?)?)
 }
 
 /// Signs in and redirects to `to`.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "sign-in")]
 pub async fn sign_in(email: String, password: String, #[server(default)] to: String) -> Result<(), Fault> {
     let credentials = undertone_api::session::SignIn { email, password };
-    let answer = crate::backend::backend()?.sign_in(credentials).await;
-    let entered = answer.map(|entry| {
-        native::keep(entry.cookies);
-        entry.second_factor
+    let request = DashboardRequest::from_context()?;
+    let ctx = request.ctx();
+    let answer = service::session::sign_in(ctx, request.origin(), &credentials).await;
+    let needs_code = answer.map(|result| match result {
+        SignInResult::Whole(session) => {
+            reply::keep(cookie::store_session(ctx, &session.tokens));
+            false
+        }
+        SignInResult::Half(half) => {
+            reply::keep(vec![cookie::store_half_session(ctx, &half)]);
+            true
+        }
     });
-    let to = native::own_address(&to);
-    native::land(entered, |code| if *code { crate::path::second_factor(&to) } else { to.clone() }, None)
+    let to = reply::own_address(&to);
+    reply::land(needs_code, |code| if *code { crate::path::second_factor(&to) } else { to.clone() }, None)
 }
 
 /// Signs out.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "sign-out")]
 pub async fn sign_out() -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.sign_out().await;
-    native::land(answer.map(native::keep), |()| crate::path::SIGN_IN.to_owned(), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = match request.signed_in() {
+        Some(actor) => service::session::sign_out(request.ctx(), actor).await,
+        None => Ok(()),
+    };
+    let cookies = answer.map(|()| cookie::delete_session(request.ctx()));
+    reply::land(cookies.map(reply::keep), |()| crate::path::SIGN_IN.to_owned(), None)
 }
 
 /// Accepts a one-time link.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "accept")]
 pub async fn accept(
     secret: String,
@@ -102,14 +106,16 @@ pub async fn accept(
 ) -> Result<(), Fault> {
     let organization = Some(organization).filter(|name| !name.trim().is_empty());
     let member = undertone_api::member::NewMember { name, email, password, organization };
-    let answer = crate::backend::backend()?.accept(&secret, member).await;
-    native::land(answer.map(native::keep), |()| "/".to_owned(), Some("Welcome. You are signed in.".to_owned()))
+    let request = DashboardRequest::from_context()?;
+    let answer = service::invitation::accept(request.ctx(), request.origin(), &secret, &member).await;
+    let cookies = answer.map(|session| cookie::store_session(request.ctx(), &session.tokens));
+    reply::land(cookies.map(reply::keep), |()| "/".to_owned(), Some("Welcome. You are signed in.".to_owned()))
 }
 
 /// Founds a consortium.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "found")]
 pub async fn create_consortium(
     name: String,
@@ -124,14 +130,15 @@ pub async fn create_consortium(
         organization: existing,
         organization_name: existing.is_none().then_some(organization),
     };
-    let answer = crate::backend::backend()?.found(consortium).await;
-    native::land(answer, |made| crate::path::overview(made.id), Some("The consortium is founded.".to_owned()))
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::consortium::create(request.ctx(), request.actor()?, &consortium).await }.await;
+    reply::land(answer, |made| crate::path::overview(made.id), Some("The consortium is founded.".to_owned()))
 }
 
 /// Declares in how many organizations of a consortium one person may be.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "attest-overlap")]
 pub async fn attest_overlap(
     consortium: ConsortiumId,
@@ -139,43 +146,47 @@ pub async fn attest_overlap(
     #[server(default)] most: u32,
     #[server(default)] statement: String,
 ) -> Result<(), Fault> {
-    let backend = crate::backend::backend()?;
-    let answer = match native::overlap(&overlap, most) {
-        Ok(overlap) => backend.attest(consortium, undertone_api::consortium::NewOverlap { overlap, statement }).await,
-        Err(problem) => Err(problem),
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        let overlap = form::overlap(&overlap, most)?;
+        let new = undertone_api::consortium::NewOverlap { overlap, statement };
+        service::consortium::attest(request.ctx(), request.actor()?, consortium, &new).await
     };
+    let answer = answer.await;
     let notice = "It is declared, with your name. Certificates made from now on say so.".to_owned();
-    native::land(answer, |_| crate::path::overview(consortium), Some(notice))
+    reply::land(answer, |_| crate::path::overview(consortium), Some(notice))
 }
 
 /// Makes a link for an organization to join.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "invite-organization")]
 pub async fn invite_organization(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
     let purpose = undertone_api::organization::InvitationPurpose::Organization { consortium };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
-    let answer = crate::backend::backend()?.invite(invitation).await;
-    native::land(answer.map(native::show_link), |()| crate::path::organizations(consortium), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::invitation::create(request.ctx(), request.actor()?, &invitation).await }.await;
+    reply::land(answer.map(message::show_link), |()| crate::path::organizations(consortium), None)
 }
 
 /// Makes a link for an annotator, with no other permission.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "invite-annotator")]
 pub async fn invite_annotator(consortium: ConsortiumId, label: String) -> Result<(), Fault> {
     let purpose = undertone_api::organization::InvitationPurpose::Annotator { consortium };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
-    let answer = crate::backend::backend()?.invite(invitation).await;
-    native::land(answer.map(native::show_link), |()| crate::path::questions(consortium), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::invitation::create(request.ctx(), request.actor()?, &invitation).await }.await;
+    reply::land(answer.map(message::show_link), |()| crate::path::questions(consortium), None)
 }
 
 /// Makes a link for a person to join an organization.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "invite-member")]
 pub async fn invite_member(
     consortium: ConsortiumId,
@@ -185,26 +196,28 @@ pub async fn invite_member(
 ) -> Result<(), Fault> {
     let purpose = undertone_api::organization::InvitationPurpose::Member { organization, roles };
     let invitation = undertone_api::organization::NewInvitation { purpose, label };
-    let answer = crate::backend::backend()?.invite(invitation).await;
-    native::land(answer.map(native::show_link), |()| crate::path::organization(consortium, organization), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::invitation::create(request.ctx(), request.actor()?, &invitation).await }.await;
+    reply::land(answer.map(message::show_link), |()| crate::path::organization(consortium, organization), None)
 }
 
 /// Makes an enrolment token for a worker.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "enrol")]
 pub async fn enrol(consortium: ConsortiumId, organization: OrganizationId, name: String) -> Result<(), Fault> {
     let worker = undertone_api::worker::NewEnrolment { name: name.clone() };
-    let answer = crate::backend::backend()?.enrol(organization, worker).await;
-    let answer = answer.map(|enrolment| native::show_token(name, enrolment));
-    native::land(answer, |()| crate::path::organization(consortium, organization), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::worker::invite(request.ctx(), request.actor()?, organization, &worker).await }.await;
+    let answer = answer.map(|enrolment| message::show_token(name, enrolment));
+    reply::land(answer, |()| crate::path::organization(consortium, organization), None)
 }
 
 /// Sets or raises a lifetime limit.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "set-budget")]
 pub async fn set_budget(
     consortium: ConsortiumId,
@@ -213,35 +226,40 @@ pub async fn set_budget(
     epsilon: f64,
     delta: f64,
 ) -> Result<(), Fault> {
-    let backend = crate::backend::backend()?;
-    let answer = match native::budget(unit, epsilon, delta) {
-        Ok(budget) => backend.set_budget(dataset, budget).await,
-        Err(problem) => Err(problem),
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        let budget = form::budget(unit, epsilon, delta)?;
+        service::budget::set(request.ctx(), request.actor()?, dataset, budget).await
     };
+    let answer = answer.await;
     let notice = format!(
         "The lifetime limit for {} is now ε {} at δ {}.",
         crate::words::each(unit),
         crate::words::limit(epsilon),
         crate::words::delta(delta)
     );
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
+    reply::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }
 
 /// Clears a dataset that an audit has frozen.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "clear-freeze")]
 pub async fn clear_freeze(consortium: ConsortiumId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.clear_freeze(dataset, undertone_api::freeze::ClearFreeze { reason }).await;
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        service::freeze::clear(request.ctx(), request.actor()?, dataset, &freeze::ClearFreeze { reason }).await
+    }
+    .await;
     let notice = "The dataset may be used again in this consortium; its site clears a freeze of its own.".to_owned();
-    native::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
+    reply::land(answer, |_| crate::path::dataset(consortium, dataset), Some(notice))
 }
 
 /// Approves a job for a dataset.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "approve")]
 pub async fn approve(
     consortium: ConsortiumId,
@@ -250,50 +268,66 @@ pub async fn approve(
     #[server(default)] manifest: String,
     #[server(default)] signature: String,
 ) -> Result<(), Fault> {
-    let backend = crate::backend::backend()?;
-    let answer = match native::signed_approval(&signature) {
-        Err(problem) => Err(problem),
-        Ok(None) if manifest.is_empty() => backend.approve(job, dataset).await,
-        Ok(signature) => backend.approve_signed(job, dataset, &manifest, signature).await,
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        let signature = form::signed_approval(&signature)?;
+        let ctx = request.ctx();
+        let actor = request.actor()?;
+        if signature.is_none() && manifest.is_empty() {
+            return service::approval::approve(ctx, actor, job, dataset).await;
+        }
+        service::approval::approve_signed(ctx, actor, job, dataset, Some(&manifest), signature.as_ref()).await
     };
-    native::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
+    let answer = answer.await;
+    reply::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))
 }
 
 /// Refuses a job for a dataset.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "refuse")]
 pub async fn refuse(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.refuse(job, dataset, undertone_api::job::RefuseRequest { reason }).await;
-    native::land(answer, |_| crate::path::job(consortium, job), Some("You refused the job.".to_owned()))
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        service::approval::refuse(request.ctx(), request.actor()?, job, dataset, &RefuseRequest { reason }).await
+    }
+    .await;
+    reply::land(answer, |_| crate::path::job(consortium, job), Some("You refused the job.".to_owned()))
 }
 
 /// Ends a job.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "cancel")]
 pub async fn cancel(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.cancel(job).await;
-    native::land(answer, |_| crate::path::job(consortium, job), Some("The job is cancelled.".to_owned()))
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::job::cancel(request.ctx(), request.actor()?, job).await }.await;
+    reply::land(answer, |_| crate::path::job(consortium, job), Some("The job is cancelled.".to_owned()))
 }
 
 /// Proposes a job again, exactly as it was signed.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "propose-again")]
 pub async fn propose_again(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.propose_again(consortium, job).await;
+    let request = DashboardRequest::from_context()?;
+    let answer = async {
+        let actor = request.actor()?;
+        let report = service::report::get(request.ctx(), actor, job).await?;
+        service::report::again(request.ctx(), actor, consortium, &report).await
+    };
+    let answer = answer.await;
     let notice = "The same job is proposed again; its owners are asked.".to_owned();
-    native::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(notice))
+    reply::land(answer, |job| crate::path::job(consortium, job.summary.id), Some(notice))
 }
 
 /// Answers a question of a job, or undoes the last answer, and returns the next [`Turn`](crate::answer::Turn) as JSON.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "annotate")]
 pub async fn annotate(
     consortium: ConsortiumId,
@@ -303,27 +337,27 @@ pub async fn annotate(
     #[server(default)] typed: String,
     answer: String,
 ) -> Result<String, Fault> {
-    let backend = crate::backend::backend()?;
-    let at = crate::answer::part::AnnotatorPosition::new(consortium, job, &trail, question);
-    native::finish_annotation(native::annotate(backend.as_ref(), at, &answer, &typed).await).await
+    let request = DashboardRequest::from_context()?;
+    let position = AnnotatorPosition::new(consortium, job, &trail, question);
+    finish_annotation(&request, record_answer(&request, position, &answer, &typed).await).await
 }
 
 /// Returns the current question of a job: a [`Turn`](crate::answer::Turn) as JSON.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "turn", input = GetUrl)]
 pub async fn turn(consortium: ConsortiumId, job: JobId, #[server(default)] trail: String) -> Result<String, Fault> {
-    let backend = crate::backend::backend()?;
-    let at = crate::answer::part::AnnotatorPosition::new(consortium, job, &trail, None);
-    let queue = backend.queue(job).await?;
-    Ok(native::text(&native::turn(backend.as_ref(), &queue, &at, "").await?)?)
+    let request = DashboardRequest::from_context()?;
+    let position = AnnotatorPosition::new(consortium, job, &trail, None);
+    let queue = service::question::next(request.ctx(), request.actor()?, job).await?;
+    Ok(reply::text(&render_turn(&request, &queue, &position, "").await?)?)
 }
 
 /// Imports labels from elsewhere.
 ///
 /// # Errors
-/// The backend's [`Problem`].
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "import-labels")]
 pub async fn import_labels(
     consortium: ConsortiumId,
@@ -332,9 +366,10 @@ pub async fn import_labels(
     labels: String,
 ) -> Result<(), Fault> {
     let name = Some(name.trim()).filter(|name| !name.is_empty());
-    let answer = crate::backend::backend()?.import_labels(job, name, &labels).await;
-    let notice = answer.as_ref().ok().map(native::imported);
-    native::land(answer, |_| crate::path::annotate(consortium, job), notice)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::question::import(request.ctx(), request.actor()?, job, name, &labels).await }.await;
+    let notice = answer.as_ref().ok().map(form::imported);
+    reply::land(answer, |_| crate::path::annotate(consortium, job), notice)
 }
 
 /// Selects the light, dark or system theme.
@@ -343,5 +378,5 @@ pub async fn import_labels(
 /// None of its own.
 #[server(prefix = "/ui", endpoint = "theme")]
 pub async fn theme(theme: String) -> Result<(), Fault> {
-    native::land(native::keep_theme(&theme), |()| native::came_from(), None)
+    reply::land(reply::keep_theme(&theme), |()| reply::came_from(), None)
 }

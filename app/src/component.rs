@@ -1,4 +1,4 @@
-//! The components of pages. A component renders its arguments; none queries the backend.
+//! The components of pages. A component renders its arguments; none calls an operation.
 
 pub mod chart;
 pub mod gauge;
@@ -12,6 +12,8 @@ pub(crate) mod files;
 pub mod form;
 #[cfg(feature = "ssr")]
 pub mod frame;
+#[cfg(feature = "ssr")]
+pub(crate) mod log_lines;
 #[cfg(feature = "ssr")]
 pub(crate) mod passkey;
 #[cfg(feature = "ssr")]

@@ -16,6 +16,8 @@ mod submission;
 pub mod transcription;
 
 use leptos::prelude::*;
+#[cfg(feature = "ssr")]
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 #[cfg(feature = "ssr")]
 use undertone_api::id::ConsortiumId;
@@ -28,7 +30,8 @@ pub use crate::component::chart::ChartFigure;
 #[cfg(feature = "ssr")]
 use crate::component::chart::render_still;
 #[cfg(feature = "ssr")]
-use crate::standing::Standing;
+use crate::request::DashboardRequest;
+#[cfg(feature = "ssr")]
 #[cfg(feature = "ssr")]
 pub use draft::OpenedDraft;
 
@@ -36,14 +39,14 @@ pub use draft::OpenedDraft;
 #[cfg(feature = "ssr")]
 #[derive(Clone)]
 pub struct PlannerData {
-    /// The backend for further requests.
-    pub backend: std::sync::Arc<dyn crate::backend::Backend>,
+    /// The request, for further operations.
+    pub request: std::sync::Arc<DashboardRequest>,
     /// The consortium of the future job.
     pub consortium: ConsortiumId,
     /// The consortium's datasets.
     pub datasets: Vec<Dataset>,
     /// The balances of their accounts.
-    pub standings: Vec<(DatasetId, Vec<Standing>)>,
+    pub standings: Vec<(DatasetId, Vec<AccountStanding>)>,
     /// The query of the page: a saved plan, or empty.
     pub query: String,
     /// The draft to edit, if any.

@@ -1,12 +1,13 @@
 //! The dashboard: pages rendered on the server, with interactive islands in the browser.
 //!
 //! Every page works before (and without) wasm: it is plain HTML with plain forms. Islands add features that need a
-//! browser: the planner's live cost, a running job's charts. `Backend` lists the pages' requests; [`call`] the
-//! browser's direct requests. There are no rules here: pages show the service's decisions.
+//! browser: the planner's live cost, a running job's charts. Pages and the server functions of [`call`] call the
+//! operations of `undertone_server_core::service`, with the caller of a `DashboardRequest`. There are no rules here: pages show
+//! the decisions of these operations.
 //!
 //! With the feature `ssr` this is the server's half (pages, [`shell`](fn@shell), assets); with `hydrate` it is the
-//! browser's half: the islands and their components. To add a page: a function in `page`, a line in `shell`. To add the
-//! display of a job kind: [`kind`].
+//! browser's half: the islands and their components, without `undertone_server_core`. To add a page: a function in `page`, a line
+//! in `shell`. To add the display of a job kind: [`kind`].
 
 // Views have deep types.
 #![recursion_limit = "256"]
@@ -14,24 +15,32 @@
 pub mod answer;
 #[cfg(feature = "ssr")]
 pub mod asset;
-#[cfg(feature = "ssr")]
-pub mod backend;
 pub mod call;
 pub mod component;
-#[cfg(all(test, feature = "ssr"))]
-mod fixture;
+pub mod fault;
+mod fetch;
 pub mod kind;
 pub mod live;
 #[cfg(feature = "ssr")]
+mod message;
+#[cfg(feature = "ssr")]
 mod page;
+#[cfg(feature = "ssr")]
+mod page_context;
 pub mod path;
 #[cfg(feature = "ssr")]
 mod query;
+#[cfg(feature = "ssr")]
+mod reply;
+#[cfg(feature = "ssr")]
+mod request;
 #[cfg(feature = "ssr")]
 mod screen;
 #[cfg(feature = "ssr")]
 mod shell;
 pub mod standing;
+#[cfg(all(test, feature = "ssr"))]
+mod testing;
 #[cfg(feature = "ssr")]
 mod viewer;
 pub mod words;
@@ -39,15 +48,11 @@ pub mod words;
 #[cfg(feature = "ssr")]
 pub use asset::{Asset, assets};
 #[cfg(feature = "ssr")]
-pub use backend::{
-    Accounts, Answer, Backend, Cookies, Entered, Glance, Insight, Life, Newest, PasskeyCeremony, Passkeys,
-    RetirementSubject, Retirements, SignInProvider, Told, Waiting,
-};
-#[cfg(feature = "ssr")]
 pub use page::report_document;
 #[cfg(feature = "ssr")]
+pub use request::DashboardRequest;
+#[cfg(feature = "ssr")]
 pub use shell::{App, shell};
-pub use standing::Standing;
 
 /// Starts the bundle: hydrates the islands of the page.
 #[cfg(feature = "hydrate")]

@@ -13,6 +13,8 @@ pub mod follow;
 mod listen;
 #[cfg(feature = "ssr")]
 pub(crate) mod part;
+#[cfg(feature = "ssr")]
+pub(crate) mod state;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,8 +23,8 @@ use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 
-use crate::call::ask;
 use crate::component::chart::{Chart, ChartFigure};
+use crate::fetch;
 
 /// A job at one moment, as displayed: every part in HTML that the server rendered and escaped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,7 +133,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
 
 /// Fetches the job's state; returns whether it is final, `None` without an answer.
 async fn look(job: JobId, live: RwSignal<Live>) -> Option<bool> {
-    let text = ask::get(&format!("/ui/watch?job={job}")).await?;
+    let text = fetch::get(&format!("/ui/watch?job={job}")).await?;
     // The answer is a JSON string that contains the JSON of a [`Live`].
     let now: Live = serde_json::from_str(&serde_json::from_str::<String>(&text).ok()?).ok()?;
     let over = now.over;

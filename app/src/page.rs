@@ -1,4 +1,4 @@
-//! The pages. Each is a function that queries the desk's backend and renders the answers; none makes decisions.
+//! The pages. Each is a function that queries the server and renders the answers; none makes decisions.
 
 mod account;
 mod accounts;
@@ -12,7 +12,7 @@ mod draft;
 mod drafts;
 mod enter;
 mod job;
-pub(crate) mod job_log;
+mod job_log;
 mod jobs;
 mod keys;
 mod ledger;
@@ -32,6 +32,10 @@ mod thresholds;
 
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
+use undertone_api::id::ConsortiumId;
+use undertone_api::job::JobSummary;
+use undertone_api::page::PageQuery;
+use undertone_server_core::service;
 
 pub(crate) use account::{security, settings};
 pub(crate) use accounts::accounts;
@@ -59,7 +63,9 @@ pub(crate) use report::report;
 pub(crate) use review::review;
 pub(crate) use thresholds::thresholds;
 
-use crate::screen::{PageContent, PagePlace, render_page_with};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::request::Answer;
+use crate::screen::render_page_with;
 
 /// Renders the page for an unknown address.
 pub(crate) fn missing_page() -> AnyView {
@@ -67,6 +73,12 @@ pub(crate) fn missing_page() -> AnyView {
         use undertone_api::problem::{Code, Problem};
         Err::<PageContent, _>(Problem::new(Code::NotFound, "There is no page at this address."))
     })
+}
+
+/// Returns the newest jobs of a consortium, as many as one answer contains.
+async fn list_newest_jobs(context: &PageContext, consortium: ConsortiumId) -> Answer<Vec<JobSummary>> {
+    let page = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
+    Ok(service::job::list(context.ctx(), context.actor()?, consortium, &page).await?.items)
 }
 
 /// Renders an empty list: its purpose, and the next step.

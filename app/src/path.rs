@@ -1,6 +1,8 @@
-//! The addresses of the pages, each made in one place.
+//! The addresses of the pages, and those of files in REST that pages link to, each made in one place.
 
-use undertone_api::id::{AccountId, ConsortiumId, DatasetId, DraftId, JobId, OrganizationId};
+use undertone_api::audit_log::AuditPlace;
+use undertone_api::id::{AccountId, ArtifactId, ConsortiumId, DatasetId, DraftId, JobId, OrganizationId};
+use undertone_api::question::ExportFormat;
 
 /// The sign-in page.
 pub const SIGN_IN: &str = "/sign-in";
@@ -148,4 +150,63 @@ pub fn ledger_row(consortium: ConsortiumId, account: AccountId, sequence: u64) -
 /// Returns the ledger of all of a consortium's datasets.
 pub fn ledger(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/ledger")
+}
+
+/// Returns the file of a job's certificate with its evidence.
+pub fn certificate_file(job: JobId) -> String {
+    format!("/api/v1/jobs/{job}/certificate")
+}
+
+/// Returns the file of a job's report, for programs.
+pub fn report_file(job: JobId) -> String {
+    format!("/api/v1/jobs/{job}/report")
+}
+
+/// Returns a job's report as a self-contained page.
+pub fn report_document(job: JobId) -> String {
+    format!("/api/v1/jobs/{job}/report.html")
+}
+
+/// Returns the file of a job's review for a dataset.
+pub fn review_file(job: JobId, dataset: DatasetId) -> String {
+    format!("/api/v1/jobs/{job}/datasets/{dataset}/review")
+}
+
+/// Returns the file of a job's whole log.
+pub fn job_log_file(job: JobId) -> String {
+    format!("/api/v1/jobs/{job}/log/export")
+}
+
+/// Returns the file of a job's questions with their answers.
+pub fn question_file(job: JobId, format: ExportFormat) -> String {
+    let format = match format {
+        ExportFormat::Jsonl => "jsonl",
+        ExportFormat::Csv => "csv",
+        ExportFormat::LabelStudio => "label_studio",
+    };
+    format!("/api/v1/jobs/{job}/questions/export?format={format}")
+}
+
+/// Returns the content of a job's file.
+pub fn artifact_file(artifact: ArtifactId) -> String {
+    format!("/api/v1/artifacts/{artifact}/content")
+}
+
+/// Returns the file of one row of an account with its proofs.
+pub fn entry_file(account: AccountId, sequence: u64) -> String {
+    format!("/api/v1/accounts/{account}/entries/{sequence}")
+}
+
+/// Returns the file of a consortium's ledgers.
+pub fn ledger_file(consortium: ConsortiumId) -> String {
+    format!("/api/v1/consortia/{consortium}/ledger/bundle")
+}
+
+/// Returns the file of a place's whole audit log.
+pub fn audit_log_file(place: AuditPlace) -> String {
+    match place {
+        AuditPlace::Server => "/api/v1/audit-log/export".to_owned(),
+        AuditPlace::Consortium(id) => format!("/api/v1/consortia/{id}/audit-log/export"),
+        AuditPlace::Organization(id) => format!("/api/v1/organizations/{id}/audit-log/export"),
+    }
 }

@@ -9,103 +9,15 @@ use leptos::prelude::*;
 use leptos_axum::ResponseOptions;
 use leptos_router::hooks::use_params_map;
 use leptos_router::params::ParamsMap;
-use time::OffsetDateTime;
-use undertone_api::consortium::Consortium;
-use undertone_api::member::Member;
 use undertone_api::problem::{Code, Problem};
+use undertone_server_core::error::Error;
+use undertone_server_core::service;
 
-use crate::backend::{Answer, Backend, backend};
-use crate::call::native;
 use crate::component::frame::{bare, framed};
 use crate::component::said::ProblemBox;
-use crate::path;
-
-/// The place of a page in the navigation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PagePlace {
-    /// Before sign-in: no navigation.
-    Outside,
-    /// Not in any consortium.
-    Nowhere,
-    /// Overview.
-    Overview,
-    /// Jobs.
-    Jobs,
-    /// Datasets.
-    Datasets,
-    /// Organizations.
-    Organizations,
-    /// Questions.
-    Questions,
-    /// Models.
-    Models,
-    /// Ledger.
-    Ledger,
-    /// Audit log.
-    AuditLog,
-    /// Notifications.
-    Notifications,
-    /// Settings.
-    Settings,
-}
-
-/// The context of a page.
-pub(crate) struct PageContext {
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) now: OffsetDateTime,
-    member: Option<Member>,
-    pub(crate) consortia: Vec<Consortium>,
-    consortium: Option<Consortium>,
-    params: ParamsMap,
-    pub(crate) query: String,
-    /// The number of the member's unread notifications.
-    pub(crate) unread: u64,
-}
-
-impl PageContext {
-    /// Returns the signed-in member.
-    pub(crate) fn member(&self) -> Answer<&Member> {
-        self.member.as_ref().ok_or_else(|| Problem::new(Code::Unauthenticated, "Sign in to see this page."))
-    }
-
-    /// Returns the consortium in the address.
-    pub(crate) fn consortium(&self) -> Answer<&Consortium> {
-        self.consortium.as_ref().ok_or_else(missing)
-    }
-
-    /// Returns an id in the address.
-    pub(crate) fn id<T: std::str::FromStr>(&self, name: &str) -> Answer<T> {
-        self.params.get(name).and_then(|text| text.parse().ok()).ok_or_else(missing)
-    }
-
-    /// Returns a text in the address.
-    pub(crate) fn text(&self, name: &str) -> String {
-        self.params.get(name).unwrap_or_default()
-    }
-}
-
-fn missing() -> Problem {
-    Problem::new(Code::NotFound, "The address may be mistyped, or what it named is not yours to see.")
-}
-
-/// A page: its title and its content.
-pub(crate) struct PageContent {
-    pub(crate) title: String,
-    pub(crate) body: AnyView,
-    /// Keys of this page alone, with their actions.
-    pub(crate) keys: Vec<(String, String)>,
-}
-
-impl PageContent {
-    pub(crate) fn new(title: impl Into<String>, body: impl IntoAny) -> Self {
-        Self { title: title.into(), body: body.into_any(), keys: Vec::new() }
-    }
-
-    /// Adds keys of its own to the list of keys.
-    pub(crate) fn with_keys(self, keys: &[(&str, &str)]) -> Self {
-        Self { keys: keys.iter().map(|(key, what)| ((*key).to_owned(), (*what).to_owned())).collect(), ..self }
-    }
-}
+use crate::page_context::{PageContent, PageContext, PagePlace, missing};
+use crate::request::{Answer, DashboardRequest};
+use crate::{message, path, reply};
 
 /// Renders a page: resolves the caller, redirects to the sign-in if required, frames the content, and shows problems
 /// with their status.
@@ -126,41 +38,40 @@ where
     let (address, query) = use_context::<Parts>().map_or_else(Default::default, |parts| {
         (parts.uri.to_string(), parts.uri.query().unwrap_or_default().to_owned())
     });
-    let word = native::take();
+    let message = message::take();
     Suspend::new(async move {
-        let desk = match desk(place, params, query).await {
-            Ok(desk) => Arc::new(desk),
+        let context = match load_context(place, params, query).await {
+            Ok(context) => Arc::new(context),
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
             Err(problem) if problem.code == Code::SecondFactorMissing => return to_security(),
-            Err(problem) => return bare(problem.title.clone(), word, problem_view(problem)),
+            Err(problem) => return bare(problem.title.clone(), message, problem_view(problem)),
         };
-        let sheet = match build(Arc::clone(&desk)).await {
-            Ok(sheet) => sheet,
+        let content = match build(Arc::clone(&context)).await {
+            Ok(content) => content,
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
             Err(problem) => PageContent::new(problem.title.clone(), problem_view(problem)),
         };
-        match &desk.member {
-            Some(member) if place != PagePlace::Outside => framed(sheet, place, &desk, member, word),
-            _ => bare(sheet.title, word, sheet.body),
+        match &context.member {
+            Some(member) if place != PagePlace::Outside => framed(content, place, &context, member, message),
+            _ => bare(content.title, message, content.body),
         }
     })
     .into_any()
 }
 
-async fn desk(place: PagePlace, params: ParamsMap, query: String) -> Answer<PageContext> {
-    let backend = backend()?;
-    let now = backend.now();
-    let member = backend.me().await?;
+async fn load_context(place: PagePlace, params: ParamsMap, query: String) -> Answer<PageContext> {
+    let request = DashboardRequest::from_context()?;
+    let member = request.signed_in().map(service::member::me).transpose()?;
     if place != PagePlace::Outside && member.is_none() {
         return Err(Problem::new(Code::Unauthenticated, "Sign in to see this page."));
     }
-    let consortia = match member.as_ref() {
+    let consortia = match request.signed_in() {
         None => Vec::new(),
-        Some(_) => match backend.consortia().await {
+        Some(actor) => match service::consortium::list(request.ctx(), actor).await {
             // A member who has yet to set up a second factor may open that page, and those without a sign-in; every
             // other redirects there.
-            Err(problem)
-                if problem.code == Code::SecondFactorMissing
+            Err(error)
+                if error.code() == Code::SecondFactorMissing
                     && matches!(place, PagePlace::Settings | PagePlace::Outside) =>
             {
                 Vec::new()
@@ -173,8 +84,20 @@ async fn desk(place: PagePlace, params: ParamsMap, query: String) -> Answer<Page
         None => None,
     };
     // The page works without this number.
-    let unread = if member.is_some() { backend.unread().await.unwrap_or_default() } else { 0 };
-    Ok(PageContext { backend, now, member, consortia, consortium, params, query, unread })
+    let unread = match request.signed_in() {
+        Some(actor) => service::notification::unread(request.ctx(), actor).await.map_err(Error::into_problem),
+        None => Ok(0),
+    };
+    Ok(PageContext {
+        now: request.now(),
+        request,
+        member,
+        consortia,
+        consortium,
+        params,
+        query,
+        unread: unread.unwrap_or_default(),
+    })
 }
 
 /// Renders a problem on a page, and sets its status on the response.
@@ -191,7 +114,7 @@ fn to_security() -> AnyView {
 }
 
 fn to_sign_in(address: &str) -> AnyView {
-    let to = native::own_address(address);
+    let to = reply::own_address(address);
     let encoded: String = to
         .bytes()
         .map(|b| if b.is_ascii_alphanumeric() { char::from(b).to_string() } else { format!("%{b:02X}") })

@@ -9,15 +9,14 @@ use leptos_meta::{MetaTags, provide_meta_context};
 use leptos_router::components::{Route, Router, Routes};
 use leptos_router::{SsrMode, path};
 
-use crate::call::native;
-use crate::{asset, page};
+use crate::{asset, page, reply};
 
 /// Renders the whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`.
 pub fn shell(options: LeptosOptions) -> impl IntoView {
     guard();
     view! {
         <!DOCTYPE html>
-        <html lang="en" data-theme=native::theme()>
+        <html lang="en" data-theme=reply::theme()>
             <head>
                 <meta charset="utf-8"/>
                 <meta name="viewport" content="width=device-width, initial-scale=1"/>

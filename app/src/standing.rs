@@ -1,28 +1,15 @@
-//! The full balance of an account, with which the browser evaluates a plan by the same rules, and to the same bits, as
-//! the server and the site.
+//! What a charge does to an account, computed from its full balance: in the browser by the same rules, and to the same
+//! bits, as on the server and at the site.
 
-use serde::{Deserialize, Serialize};
-use undertone_api::budget::Account;
+use undertone_api::budget::{Account, AccountStanding};
 use undertone_api::dataset::Dataset;
 use undertone_api::job::Charge;
 use undertone_api::plan::{AccountBalances, AccountKey, AccountQuote, PlanAccount, ProjectedAccount, epsilon_alone};
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::Event;
 use undertone_privacy::mechanism::PriceError;
-use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::component::gauge::{GaugeReading, PlanGhost};
 use crate::words;
-
-/// One account of a dataset's lineage with its balance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    /// The protected unit.
-    pub unit: PrivacyUnit,
-    /// The adjacency.
-    pub adjacency: Adjacency,
-    /// The budget, the spent and the reserved loss, at every order.
-    pub balance: Balance,
-}
 
 /// Returns whether an account has a budget. One without only records releases in the clear.
 pub fn budgeted(account: &Account) -> bool {
@@ -31,9 +18,9 @@ pub fn budgeted(account: &Account) -> bool {
 
 /// Returns the effect of a charge on every other limited account of a dataset, in a sentence each, and whether that
 /// account admits it: each limit bounds the releases of all jobs, whichever unit they protect.
-pub fn others(dataset: &Dataset, charge: &Charge, standings: &[Standing]) -> Vec<(String, bool)> {
+pub fn others(dataset: &Dataset, charge: &Charge, standings: &[AccountStanding]) -> Vec<(String, bool)> {
     let mut balances = AccountBalances::default();
-    for Standing { unit, adjacency, balance } in standings {
+    for AccountStanding { unit, adjacency, balance } in standings {
         balances.add(AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
     }
     PlanAccount::list_others(dataset, charge, &balances)
@@ -77,26 +64,27 @@ pub enum NoPayment {
     Unpriced(String),
 }
 
-impl Standing {
-    /// Computes the payment of this account for `charge`: the ledger's own rules, on a copy of the balance.
+impl Payment {
+    /// Computes the payment of an account for `charge`: the ledger's own rules, on a copy of the balance.
     ///
     /// # Errors
     /// [`NoPayment`] if there is no budget or no price.
-    pub fn payment(&self, charge: &Charge) -> Result<Payment, NoPayment> {
-        self.share(&AccountQuote::paying(&self.balance, charge), charge)
+    pub fn for_charge(standing: &AccountStanding, charge: &Charge) -> Result<Self, NoPayment> {
+        Self::for_share(standing, &AccountQuote::paying(&standing.balance, charge), charge)
     }
 
     /// Computes the payment of one charge among all charges of a plan to the account.
     ///
     /// # Errors
     /// [`NoPayment`] if there is no budget or no price.
-    pub fn share(&self, quote: &AccountQuote, charge: &Charge) -> Result<Payment, NoPayment> {
-        let reading = GaugeReading::from_summary(&self.balance.summary(), self.unit).ok_or(NoPayment::NoBudget)?;
-        let budget = self.balance.budget().ok_or(NoPayment::NoBudget)?;
+    pub fn for_share(standing: &AccountStanding, quote: &AccountQuote, charge: &Charge) -> Result<Self, NoPayment> {
+        let AccountStanding { unit, balance, .. } = standing;
+        let reading = GaugeReading::from_summary(&balance.summary(), *unit).ok_or(NoPayment::NoBudget)?;
+        let budget = balance.budget().ok_or(NoPayment::NoBudget)?;
         let unpriced = |error: PriceError| NoPayment::Unpriced(error.to_string());
-        self.balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
+        balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
         let ProjectedAccount { epsilon, fraction, fits } = quote.project(0);
-        Ok(Payment {
+        Ok(Self {
             reading,
             ghost: PlanGhost { committed: epsilon, fraction, fits },
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
@@ -112,19 +100,20 @@ impl Standing {
 
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
+    use undertone_api::budget::AccountStanding;
     use undertone_api::job::Charge;
     use undertone_privacy::{Epsilon, Event, PrivacyUnit};
 
-    use super::{Standing, others};
-    use crate::fixture;
+    use super::others;
+    use crate::testing::example;
 
     #[test]
     fn other_limits_are_listed_and_say_no_where_a_job_has_no_price() {
-        let datasets = fixture::datasets();
-        let (id, standings) = fixture::standings().into_iter().next().expect("somebody has a budget");
+        let datasets = example::datasets();
+        let (id, standings) = example::standings().into_iter().next().expect("somebody has a budget");
         let dataset = datasets.iter().find(|dataset| dataset.id == id).expect("it is there");
         let speaker = standings.into_iter().next().expect("it has a budget");
-        let record = Standing { unit: PrivacyUnit::Record, ..speaker.clone() };
+        let record = AccountStanding { unit: PrivacyUnit::Record, ..speaker.clone() };
         let event = Event::Pure { epsilon: Epsilon::new(0.01).expect("in range") };
         let charge = |unit| Charge { unit, adjacency: speaker.adjacency, event: event.clone(), releases: 1 };
         let sentences = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()]);

@@ -1,19 +1,14 @@
 //! The dashboard: pages, server functions under `/ui`, and files. This is the only module of the server that depends on
-//! leptos. Every request gets its own `Desk`, which knows the caller and calls the service in process.
+//! leptos. Every request gets its own [`DashboardRequest`], with which pages call the operations in process.
 
-mod desk;
 mod events;
 mod files;
-mod glance;
-mod insight;
-mod life;
-mod passkey;
+#[cfg(test)]
+mod load_tests;
 #[cfg(test)]
 mod plan_tests;
-mod retirement;
 #[cfg(test)]
 mod tests;
-mod told;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,14 +21,13 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
 use leptos::config::LeptosOptions;
-use leptos::prelude::provide_context;
-use undertone_app::{Backend, shell};
+use undertone_app::{DashboardRequest, shell};
 
+use crate::rest::cookie::identify;
+use crate::rest::extract;
 use crate::rest::problem::Rejection;
-use crate::rest::{cookie, extract};
-use desk::Desk;
 use files::AssetFiles;
-use undertone_server_core::auth::Actor;
+use undertone_server_core::auth::{Actor, cookie};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::nul_bytes;
 
@@ -57,7 +51,7 @@ pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
         .layer(DefaultBodyLimit::max(LARGEST_FORM))
         .layer(from_fn(without_nul))
         .layer(tower_http::limit::RequestBodyLimitLayer::new(LARGEST_FORM))
-        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .layer(from_fn_with_state(ctx.clone(), identify))
         .with_state(ctx.clone());
     // Files need no session: with so many concurrent requests, the session would be renewed many times.
     let files = Router::new()
@@ -69,12 +63,13 @@ pub fn router(ctx: &Ctx, dist: Option<&Path>) -> std::io::Result<Router> {
 
 async fn page(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
     let options = LeptosOptions::builder().output_name("undertone").site_pkg_dir("pkg").build();
-    let render = leptos_axum::render_app_async_with_context(desk(&ctx, &request), move || shell(options.clone()));
+    let render =
+        leptos_axum::render_app_async_with_context(provide_request(&ctx, &request), move || shell(options.clone()));
     private(render(request).await)
 }
 
 async fn function(State(ctx): State<Ctx>, request: Request<Body>) -> Response {
-    let context = desk(&ctx, &request);
+    let context = provide_request(&ctx, &request);
     private(leptos_axum::handle_server_fns_with_context(context, request).await.into_response())
 }
 
@@ -90,15 +85,13 @@ pub(crate) fn pages() -> std::collections::BTreeSet<String> {
     leptos_axum::generate_route_list(undertone_app::App).iter().map(|route| route.path().to_owned()).collect()
 }
 
-/// Returns a function that provides a request's `Desk`.
-fn desk(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
-    let ctx = ctx.clone();
+/// Returns a function that provides the pages with a request.
+fn provide_request(ctx: &Ctx, request: &Request<Body>) -> impl Fn() + Clone + Send + Sync + 'static {
     let actor = request.extensions().get::<Actor>().cloned();
-    let from = extract::origin(&ctx, request.headers(), request.extensions());
-    let half = cookie::half(&ctx, request.headers());
-    let from = from.with_device(cookie::device(&ctx, request.headers()));
-    let desk: Arc<dyn Backend> = Arc::new(Desk::new(ctx, actor, from, half));
-    move || provide_context(Arc::clone(&desk))
+    let origin = extract::origin(ctx, request.headers(), request.extensions());
+    let origin = origin.with_device(cookie::read_device(ctx, request.headers()));
+    let half_token = cookie::read_half_session(ctx, request.headers());
+    DashboardRequest::new(ctx.clone(), actor, origin, half_token).into_context()
 }
 
 /// Refuses U+0000 in addresses and forms, like the other interfaces; it cannot be typed.

@@ -21,7 +21,8 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
     ("undertone-api", &["undertone-privacy", "undertone-fuzz"]),
     ("undertone-proto", &["undertone-api", "undertone-fuzz"]),
     ("undertone-migrations", &[]),
-    ("undertone-app", &["undertone-api", "undertone-privacy"]),
+    // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
+    ("undertone-app", &["undertone-server-core", "undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
     // Founds a consortium through the server's rules.
     ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
@@ -195,6 +196,24 @@ fn a_crate_names_only_what_the_plan_allows() {
     }
     assert_eq!(items(&metadata["packages"]).len(), plan.len(), "a crate of the plan is missing");
     assert_eq!(broken, [""; 0]);
+}
+
+/// Checks that the part of the dashboard that is compiled for browsers does not contain the server's rules.
+#[test]
+fn only_feature_ssr_of_the_dashboard_names_the_server() {
+    let metadata = metadata(&["--no-deps"]);
+    let packages = items(&metadata["packages"]);
+    let dashboard = packages.iter().find(|package| package["name"] == "undertone-app").expect("a crate of the plan");
+    let is_compiled =
+        |dependency: &&Value| dependency["name"] == "undertone-server-core" && dependency["kind"].is_null();
+    let compiled: Vec<&Value> = items(&dashboard["dependencies"]).iter().filter(is_compiled).collect();
+    assert!(!compiled.is_empty() && compiled.iter().all(|dependency| dependency["optional"] == true));
+    let features = dashboard["features"].as_object().expect("a table").iter();
+    let is_enabled =
+        |enables: &Value| items(enables).iter().any(|enabled| text(enabled).contains("undertone-server-core"));
+    let enabling: Vec<&str> =
+        features.filter(|(_, enables)| is_enabled(enables)).map(|(feature, _)| feature.as_str()).collect();
+    assert_eq!(enabling, ["ssr"]);
 }
 
 /// Checks that no package has failpoints, or constructors of proofs and permissions for tests.

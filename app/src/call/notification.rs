@@ -6,39 +6,46 @@ use leptos::prelude::*;
 use undertone_api::id::NotificationId;
 use undertone_api::notification::NotificationKind;
 
-use super::Fault;
+use crate::fault::Fault;
 #[cfg(feature = "ssr")]
-use super::native;
+use crate::reply;
+#[cfg(feature = "ssr")]
+use crate::request::DashboardRequest;
+#[cfg(feature = "ssr")]
+use undertone_server_core::service;
 
 /// Marks one notification as read.
 ///
 /// # Errors
-/// The backend's problem.
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "read-notification")]
 pub async fn read_notification(notification: NotificationId) -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.read_notification(notification).await;
-    native::land(answer, |_| native::came_from(), None)
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::notification::read(request.ctx(), request.actor()?, notification).await }.await;
+    reply::land(answer, |_| reply::came_from(), None)
 }
 
 /// Marks all notifications as read.
 ///
 /// # Errors
-/// The backend's problem.
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "read-all-notifications")]
 pub async fn read_all_notifications() -> Result<(), Fault> {
-    let answer = crate::backend::backend()?.read_all_notifications().await;
-    native::land(answer, |_| native::came_from(), Some("All are marked as read.".to_owned()))
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::notification::read_all(request.ctx(), request.actor()?).await }.await;
+    reply::land(answer, |_| reply::came_from(), Some("All are marked as read.".to_owned()))
 }
 
 /// Sets the member's notifications: the ticked kinds.
 ///
 /// # Errors
-/// The backend's problem.
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "set-notifications")]
 pub async fn set_notifications(#[server(default)] on: Vec<NotificationKind>) -> Result<(), Fault> {
     let off = NotificationKind::ALL.iter().copied().filter(|kind| !on.contains(kind)).collect();
     let switches = undertone_api::notification::NotificationSwitches { off };
-    let answer = crate::backend::backend()?.set_notification_switches(switches).await;
+    let request = DashboardRequest::from_context()?;
+    let answer = async { service::notification::set_switches(request.ctx(), request.actor()?, &switches).await }.await;
     let notice = "You are told of these from now on.".to_owned();
-    native::land(answer, |_| crate::path::NOTIFICATIONS.to_owned(), Some(notice))
+    reply::land(answer, |_| crate::path::NOTIFICATIONS.to_owned(), Some(notice))
 }

@@ -1,9 +1,19 @@
 //! The files of a job, by name, size and digest.
 
 use leptos::prelude::*;
+use undertone_api::model::Artifact;
 use undertone_api::signed::certificate::ArtifactNamed;
 
 use crate::words;
+
+/// The file of a job's model.
+const MODEL: &str = "model.safetensors";
+
+/// Sorts a job's files, the model first.
+pub(crate) fn sort_job_files(mut files: Vec<Artifact>) -> Vec<Artifact> {
+    files.sort_by(|a, b| (a.name != MODEL, &a.name).cmp(&(b.name != MODEL, &b.name)));
+    files
+}
 
 /// Renders a table of them under a title; empty without files.
 pub(crate) fn render_files(title: &'static str, files: &[ArtifactNamed]) -> AnyView {

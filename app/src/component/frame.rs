@@ -10,19 +10,19 @@ use super::keys::Keys;
 use super::said::ProblemBox;
 use super::secret;
 use crate::asset;
-use crate::call::native::Word;
-use crate::screen::{PageContent, PageContext, PagePlace};
+use crate::message::PageMessage;
+use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::{path, viewer, words};
 
 /// Renders a page without navigation: sign-in, acceptance of a link.
-pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView {
+pub(crate) fn bare(title: String, message: Option<PageMessage>, body: AnyView) -> AnyView {
     view! {
         <Title text=format!("{title} · Undertone")/>
         <Hatching/>
         <main id="main" class="bare">
             <p class="brand"><img src=asset::MARK alt="" width="28" height="28"/>"Undertone"</p>
             <h1>{title}</h1>
-            {render_message(word)}
+            {render_message(message)}
             {body}
         </main>
         <Keys places=Vec::new() own=Vec::new()/>
@@ -33,16 +33,16 @@ pub(crate) fn bare(title: String, word: Option<Word>, body: AnyView) -> AnyView 
 /// Renders a page in its frame: its place, the signed-in member, the consortia to choose from and the page's
 /// consortium.
 pub(crate) fn framed(
-    sheet: PageContent,
+    content: PageContent,
     place: PagePlace,
-    desk: &PageContext,
+    context: &PageContext,
     member: &Member,
-    word: Option<Word>,
+    message: Option<PageMessage>,
 ) -> AnyView {
-    let PageContent { title, body, keys: own } = sheet;
-    let consortia = &desk.consortia;
-    let unread = desk.unread;
-    let consortium = desk.consortium().ok();
+    let PageContent { title, body, keys: own } = content;
+    let consortia = &context.consortia;
+    let unread = context.unread;
+    let consortium = context.consortium().ok();
     let home = consortium.or(if consortia.len() == 1 { consortia.first() } else { None }).cloned();
     let places = home.as_ref().map(|home| {
         let questions = (PagePlace::Questions, "q", "Questions", path::questions(home.id));
@@ -100,7 +100,7 @@ pub(crate) fn framed(
             </header>
             <main id="main" tabindex="-1">
                 <h1>{title}</h1>
-                {render_message(word)}
+                {render_message(message)}
                 {body}
             </main>
         </div>
@@ -110,13 +110,13 @@ pub(crate) fn framed(
 }
 
 /// Renders the message that the previous request left.
-fn render_message(word: Option<Word>) -> AnyView {
+fn render_message(message: Option<PageMessage>) -> AnyView {
     let expiry = |at| format!("It works once, until {}. It is shown only once.", words::exact(at));
-    match word {
+    match message {
         None => ().into_any(),
-        Some(Word::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
-        Some(Word::Problem(problem)) => view! { <ProblemBox problem/> }.into_any(),
-        Some(Word::Link { label, link, expires_at }) => view! {
+        Some(PageMessage::Done(text)) => view! { <p class="notice good" role="status">{text}</p> }.into_any(),
+        Some(PageMessage::Problem(problem)) => view! { <ProblemBox problem/> }.into_any(),
+        Some(PageMessage::Link { label, link, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Link for {label}")}</p>
                 <CopyField text=link label="Link".to_owned()/>
@@ -124,7 +124,7 @@ fn render_message(word: Option<Word>) -> AnyView {
             </div>
         }
         .into_any(),
-        Some(Word::Key { name, key, expires_at }) => view! {
+        Some(PageMessage::Key { name, key, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Key for {name}")}</p>
                 <CopyField text=key label="Key".to_owned()/>
@@ -132,9 +132,9 @@ fn render_message(word: Option<Word>) -> AnyView {
             </div>
         }
         .into_any(),
-        Some(Word::Factor { secret, uri }) => secret::render_secret(&secret, uri),
-        Some(Word::Codes { codes }) => secret::render_recovery_codes(codes),
-        Some(Word::Token { name, token, expires_at }) => view! {
+        Some(PageMessage::Factor { secret, uri }) => secret::render_secret(&secret, uri),
+        Some(PageMessage::Codes { codes }) => secret::render_recovery_codes(codes),
+        Some(PageMessage::Token { name, token, expires_at }) => view! {
             <div class="notice good" role="status">
                 <p class="notice-title">{format!("Enrol {name}: run this command at the site, on the machine with the data")}</p>
                 <CopyField text=format!("undertone-worker enroll {token}") label="Command".to_owned()/>

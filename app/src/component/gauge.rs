@@ -42,17 +42,7 @@ impl From<&Account> for GaugeReading {
     }
 }
 
-/// The name by which the in-memory consortium of the tests uses a reading.
-#[cfg(all(test, feature = "ssr"))]
-pub(crate) use self::GaugeReading as Reading;
-
 impl GaugeReading {
-    /// The name by which the in-memory consortium of the tests makes a reading.
-    #[cfg(all(test, feature = "ssr"))]
-    pub(crate) fn of(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
-        Self::from_summary(summary, unit)
-    }
-
     /// Returns the gauge of a balance; `None` without a budget.
     pub fn from_summary(summary: &Summary, unit: PrivacyUnit) -> Option<Self> {
         Some(Self {

@@ -4,7 +4,39 @@
 use leptos::prelude::*;
 
 use crate::asset;
-use crate::backend::PasskeyCeremony;
+
+/// A use of a passkey in the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PasskeyCeremony {
+    /// Sign-in by a passkey alone.
+    SignIn,
+    /// Second step of a sign-in after the right password.
+    SecondStep,
+    /// Registration of a new passkey.
+    Register,
+    /// Repeated proof of identity.
+    Prove,
+}
+
+impl PasskeyCeremony {
+    /// Every ceremony.
+    const ALL: [Self; 4] = [Self::SignIn, Self::SecondStep, Self::Register, Self::Prove];
+
+    /// Returns the word in forms.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign_in",
+            Self::SecondStep => "second_step",
+            Self::Register => "register",
+            Self::Prove => "prove",
+        }
+    }
+
+    /// Returns the ceremony of a word.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ceremony| ceremony.word() == word)
+    }
+}
 
 /// Renders a form that posts a passkey's response in a ceremony to the server function `call`.
 pub(crate) fn render_passkey_form(

@@ -22,9 +22,6 @@ use super::{Card, KindTerms};
 use crate::component::chart::ChartFigure;
 use crate::words;
 
-/// The name by which the in-memory consortium of the tests uses a plan.
-#[cfg(all(test, feature = "ssr"))]
-pub(crate) use plan::TrainingPlan as Plan;
 pub use plan::{
     DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
 };
@@ -66,7 +63,7 @@ impl Card for Spec {
 
     #[cfg(feature = "ssr")]
     async fn form(ground: PlannerData) -> AnyView {
-        let PlannerData { backend, consortium, datasets, standings, query, opened } = ground;
+        let PlannerData { request, consortium, datasets, standings, query, opened } = ground;
         let Some(first) = TrainingPlan::first(&datasets, &standings) else {
             return ().into_any();
         };
@@ -75,7 +72,7 @@ impl Card for Spec {
             (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TrainingPlan::from_query(&query).unwrap_or(plan);
-        let tight = planner::tight::fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await;
+        let tight = planner::tight::fetch_tight_numbers(&request, consortium, &plan, &datasets).await;
         view! { {notice}<Planner consortium datasets standings plan tight/> }.into_any()
     }
 

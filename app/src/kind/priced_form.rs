@@ -12,7 +12,7 @@ use leptos::html::Form;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use crate::call::ask::{self, ServerReply};
+use crate::fetch::{self, ServerReply};
 
 /// The notice if the server is unreachable.
 const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
@@ -52,7 +52,7 @@ pub fn PricedForm(
         let weigh = move || {
             let Some(form) = form.get_untracked().filter(|_| still()) else { return };
             spawn_local(async move {
-                let answer = ask::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
+                let answer = fetch::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
                 if still() {
                     cost.set(answer.map_or_else(|| UNREACHED.to_owned(), |answer| answer.text));
                     stale.set(false);
@@ -70,7 +70,7 @@ pub fn PricedForm(
         let (Some(form), false) = (form.get_untracked(), busy.get_untracked()) else { return };
         busy.set(true);
         spawn_local(async move {
-            match ask::post(&endpoint("propose"), &form).await {
+            match fetch::post(&endpoint("propose"), &form).await {
                 // Leaving fails only while the browser is already leaving.
                 Some(ServerReply { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),

@@ -5,12 +5,18 @@
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DraftId};
 use undertone_api::job::{Job, NewDraft, NewJob, Spec};
+use undertone_api::plan::NewPlan;
 use undertone_api::problem::{Code, Problem, Violation};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::ctx::Ctx;
+use undertone_server_core::service;
+use undertone_server_core::service::version::ExpectedVersion;
 
-use crate::backend::{Answer, Backend};
-use crate::call::Fault;
-use crate::call::native::{self, Word};
+use crate::fault::Fault;
+use crate::message::{PageMessage, leave};
 use crate::path;
+use crate::reply;
+use crate::request::{Answer, DashboardRequest};
 
 /// The longest address with a plan for the way back, bytes: proxies commonly accept at most 8 KiB of a request's first
 /// line.
@@ -46,30 +52,32 @@ impl PlanSubmission {
     /// Proposes the plan; returns the new job's address. An island receives a problem as HTML, with its status.
     ///
     /// # Errors
-    /// The backend's problem, to a browser that posts the form itself.
+    /// The problem, to a browser that posts the form itself.
     pub(super) async fn propose(
         self,
         spec: impl FnOnce(&[Dataset]) -> Result<Spec, Vec<Violation>> + Send,
     ) -> Result<String, Fault> {
-        let backend = crate::backend::backend()?;
+        let request = DashboardRequest::from_context()?;
         let proposal = async {
-            let datasets = backend.datasets(self.consortium).await?;
+            let ctx = request.ctx();
+            let actor = request.actor()?;
+            let datasets = service::dataset::list(ctx, actor, self.consortium).await?;
             let spec = spec(&datasets).map_err(Problem::validation)?;
             let job = NewJob { title: self.title.clone(), spec };
             match self.draft {
-                Some(draft) => propose_draft(backend.as_ref(), self.consortium, draft, job).await,
-                None => backend.propose(self.consortium, job).await,
+                Some(draft) => propose_draft(ctx, actor, self.consortium, draft, job).await,
+                None => Ok(service::job::propose(ctx, actor, self.consortium, job).await?),
             }
         };
         let address = proposal.await.map(|job| path::job(self.consortium, job.summary.id));
-        if !native::wants_html() {
-            return Ok(address.unwrap_or_else(native::problem_html));
+        if !reply::wants_html() {
+            return Ok(address.unwrap_or_else(reply::problem_html));
         }
         match address {
             Err(problem) if self.draft.is_some() => self.redirect_back(problem).map(|()| String::new()),
             address => {
                 let message = Some("The job was proposed to the owners of its data.".to_owned());
-                native::land(address.clone(), Clone::clone, message)?;
+                reply::land(address.clone(), Clone::clone, message)?;
                 Ok(address.unwrap_or_default())
             }
         }
@@ -79,34 +87,43 @@ impl PlanSubmission {
     /// any.
     ///
     /// # Errors
-    /// The backend's problem, to a program.
+    /// The problem, to a program.
     pub(super) async fn save(
         self,
         spec: impl FnOnce(&[Dataset]) -> Result<Spec, Vec<Violation>> + Send,
     ) -> Result<(), Fault> {
-        let backend = crate::backend::backend()?;
-        let read = async {
-            let datasets = backend.datasets(self.consortium).await?;
+        let request = DashboardRequest::from_context()?;
+        let draft = async {
+            let datasets = service::dataset::list(request.ctx(), request.actor()?, self.consortium).await?;
             new_draft(&self.title, &spec(&datasets).map_err(Problem::validation)?)
         };
-        let new = match read.await {
+        let new = match draft.await {
             Ok(new) => new,
             Err(problem) => return self.redirect_back(problem),
         };
+        let ctx = request.ctx();
+        let actor = request.actor()?;
         let (answer, message) = match self.draft {
-            Some((id, version)) => (backend.write_draft(id, new.clone(), version).await, "The draft was saved."),
-            None => (backend.begin_draft(self.consortium, new.clone()).await, "The plan was saved as a draft."),
+            Some((id, version)) => {
+                let expected = ExpectedVersion::Anything;
+                let answer = service::job::draft_update(ctx, actor, id, &new, Some(version), &expected).await;
+                (answer, "The draft was saved.")
+            }
+            None => {
+                let answer = service::job::draft_create(ctx, actor, self.consortium, &new).await;
+                (answer, "The plan was saved as a draft.")
+            }
         };
         let consortium = self.consortium;
         let to = move |draft: &undertone_api::job::JobDraft| path::draft(consortium, draft.id);
         match answer {
-            Err(problem) if problem.code == Code::PreconditionFailed && self.return_address().is_none() => {
-                let copy = backend.begin_draft(consortium, new).await;
+            Err(error) if error.code() == Code::PreconditionFailed && self.return_address().is_none() => {
+                let copy = service::job::draft_create(ctx, actor, consortium, &new).await;
                 let message = "The draft was changed in the meantime. Your version was saved as a separate draft.";
-                native::land(copy, to, Some(message.to_owned()))
+                reply::land(copy, to, Some(message.to_owned()))
             }
-            Err(problem) => self.redirect_back(problem),
-            saved => native::land(saved, to, Some(message.to_owned())),
+            Err(error) => self.redirect_back(error.into_problem()),
+            saved => reply::land(saved, to, Some(message.to_owned())),
         }
     }
 
@@ -120,12 +137,12 @@ impl PlanSubmission {
     /// Shows a problem above the planner with all input.
     fn redirect_back(&self, problem: Problem) -> Result<(), Fault> {
         match self.return_address() {
-            Some(address) if native::wants_html() => {
-                native::leave(&Word::Problem(problem));
+            Some(address) if reply::wants_html() => {
+                leave(&PageMessage::Problem(problem));
                 leptos_axum::redirect(&address);
                 Ok(())
             }
-            _ => native::land(Err::<(), _>(problem), |()| String::new(), None),
+            _ => reply::land(Err::<(), _>(problem), |()| String::new(), None),
         }
     }
 }
@@ -133,12 +150,13 @@ impl PlanSubmission {
 /// Replaces a draft and proposes it. Checks the plan first, so that a refused draft is not written and the form still
 /// names the present version.
 async fn propose_draft(
-    backend: &dyn Backend,
+    ctx: &Ctx,
+    actor: &Actor,
     consortium: ConsortiumId,
     (draft, version): (DraftId, u64),
     job: NewJob,
 ) -> Answer<Job> {
-    let plan = backend.plan(consortium, job.clone()).await?;
+    let plan = service::plan::plan(ctx, actor, &NewPlan { consortium, job: job.clone() }).await?;
     if !plan.violations.is_empty() {
         return Err(Problem::validation(plan.violations));
     }
@@ -151,8 +169,9 @@ async fn propose_draft(
         };
         return Err(Problem { refusals: plan.refusals, ..Problem::new(code, detail) });
     }
-    backend.write_draft(draft, new_draft(&job.title, &job.spec)?, version).await?;
-    backend.propose_draft(draft).await
+    let new = new_draft(&job.title, &job.spec)?;
+    service::job::draft_update(ctx, actor, draft, &new, Some(version), &ExpectedVersion::Anything).await?;
+    Ok(service::job::draft_propose(ctx, actor, draft).await?)
 }
 
 fn new_draft(title: &str, spec: &Spec) -> Answer<NewDraft> {

@@ -14,7 +14,7 @@ use leptos::web_sys::{Document, Element, HtmlElement};
 use web_sys::{DomParser, SupportedType};
 
 use super::listen;
-use crate::call::ask;
+use crate::fetch;
 
 /// The delay of a page after a change event: the page is fetched as a whole.
 const REST: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub fn Follow(
 
 /// Fetches the displayed page, and replaces its parts.
 async fn look() -> Option<bool> {
-    let text = ask::get(&window().location().href().ok()?).await?;
+    let text = fetch::get(&window().location().href().ok()?).await?;
     let fetched = DomParser::new().ok()?.parse_from_string(&text, SupportedType::TextHtml).ok()?;
     let parts = document().query_selector_all("[data-live]").ok()?;
     for index in 0..parts.length() {

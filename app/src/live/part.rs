@@ -15,6 +15,7 @@ use undertone_privacy::Event;
 
 use super::Live;
 use crate::component::gauge::{Gauge, GaugeReading};
+use crate::component::log_lines::render_log_lines;
 use crate::component::said::{Digest, RelativeTime, StateMark, VisibilityMark};
 use crate::{kind, words};
 
@@ -96,7 +97,7 @@ fn log_panel(job: &Job, log: &[LogLine], now: OffsetDateTime) -> String {
     let all = crate::path::job_log(job.summary.consortium, job.summary.id);
     view! {
         <div class="panel-head"><h2>"Log"</h2><a href=all>"Full log"</a></div>
-        {crate::page::job_log::render_table(log, now)}
+        {render_log_lines(log, now)}
     }
     .to_html()
 }

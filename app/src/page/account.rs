@@ -7,11 +7,13 @@ mod tests;
 use leptos::prelude::*;
 use undertone_api::member::RoleScope;
 use undertone_api::organization::Organization;
+use undertone_server_core::service;
 
-use crate::backend::Answer;
-use crate::call::native;
 use crate::component::form::{Field, post};
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::reply;
+use crate::request::Answer;
+use crate::screen::render_page;
 use crate::{path, words};
 
 pub(crate) use security::security;
@@ -32,8 +34,11 @@ pub(crate) fn render_tabs(here: &str) -> AnyView {
 
 /// Returns the organizations that the member may see: none for a member who only annotates, or has yet to set up a
 /// second factor.
-pub(super) async fn list_organizations(desk: &PageContext) -> Answer<Vec<Organization>> {
-    if desk.consortia.is_empty() { Ok(Vec::new()) } else { desk.backend.known_organizations().await }
+pub(super) async fn list_organizations(context: &PageContext) -> Answer<Vec<Organization>> {
+    if context.consortia.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(service::organization::list(context.ctx(), context.actor()?).await?)
 }
 
 /// Renders an operator's form to reset a forgotten password.
@@ -62,10 +67,11 @@ fn render_reset_form() -> AnyView {
 
 /// Renders account and appearance.
 pub(crate) fn settings() -> AnyView {
-    render_page(PagePlace::Settings, async |desk| {
-        let member = desk.member()?;
-        let mut names: Vec<_> = desk.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
-        names.extend(list_organizations(&desk).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
+    render_page(PagePlace::Settings, async |context| {
+        let member = context.member()?;
+        let mut names: Vec<_> =
+            context.consortia.iter().map(|known| (known.id.to_string(), known.name.clone())).collect();
+        names.extend(list_organizations(&context).await?.into_iter().map(|known| (known.id.to_string(), known.name)));
         let name = |id: String| names.iter().find(|(known, _)| *known == id).map_or(id, |(_, name)| name.clone());
         let roles = member.grants.iter().map(|grant| {
             let place = match grant.scope {
@@ -74,7 +80,7 @@ pub(crate) fn settings() -> AnyView {
             };
             view! { <li>{words::role(grant.role)}" · "{place}</li> }
         });
-        let current = native::theme().unwrap_or("system");
+        let current = reply::theme().unwrap_or("system");
         let theme = post(
             "theme",
             Vec::new(),

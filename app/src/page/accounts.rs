@@ -7,13 +7,15 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::organization::InvitationPurpose;
 use undertone_api::retirement::AccountState;
+use undertone_server_core::service;
 
 use super::account::render_tabs;
 use super::organization::people;
 use crate::component::form::{Field, post};
 use crate::component::retire::{render_restore_form, render_retire_form, render_retirement};
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Consequences of retiring an account.
 const CONSEQUENCES: &[&str] = &[
@@ -24,11 +26,11 @@ const CONSEQUENCES: &[&str] = &[
 
 /// Renders the page.
 pub(crate) fn accounts() -> AnyView {
-    render_page(PagePlace::Settings, async |desk| {
-        let own = desk.member()?.id;
-        let accounts = desk.backend.accounts().await?;
-        let links = desk.backend.invitations(InvitationPurpose::Operator).await?;
-        let rows = accounts.iter().map(|account| render_row(account, account.member.id != own, desk.now));
+    render_page(PagePlace::Settings, async |context| {
+        let own = context.member()?.id;
+        let accounts = service::retirement::list_accounts(context.ctx(), context.actor()?).await?;
+        let links = service::invitation::list(context.ctx(), context.actor()?, &InvitationPurpose::Operator).await?;
+        let rows = accounts.iter().map(|account| render_row(account, account.member.id != own, context.now));
         let invite = post(
             "invite-operator",
             Vec::new(),
@@ -53,7 +55,7 @@ pub(crate) fn accounts() -> AnyView {
                 </section>
                 <section class="panel"><h2>"Operators"</h2>
                     <details class="more"><summary>"Invite an operator"</summary>{invite}</details>
-                    {people::render_links(&links, "withdraw-operator", &[], desk.now)}
+                    {people::render_links(&links, "withdraw-operator", &[], context.now)}
                 </section>
             },
         ))

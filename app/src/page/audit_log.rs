@@ -7,11 +7,13 @@ use undertone_api::audit_log::{ActorKind, AuditAction, AuditCheck, AuditEntry, A
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
+use undertone_server_core::service;
 
 use super::period::parse_period;
 use super::render_empty;
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 /// The most characters of a detail in a row; the file has all of it.
@@ -84,54 +86,59 @@ impl LogForm {
 
 /// Renders the log of a consortium.
 pub(crate) fn consortium_log() -> AnyView {
-    render_page(PagePlace::AuditLog, async |desk| {
-        let consortium = desk.consortium()?;
+    render_page(PagePlace::AuditLog, async |context| {
+        let consortium = context.consortium()?;
         let lead = format!("Actions in {}: jobs, agreements, questions and downloads.", consortium.name);
-        build_sheet(&desk, AuditPlace::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
+        build_sheet(&context, AuditPlace::Consortium(consortium.id), path::audit_log(consortium.id), lead).await
     })
 }
 
 /// Renders the log of an organization.
 pub(crate) fn organization_log() -> AnyView {
-    render_page(PagePlace::Organizations, async |desk| {
-        let consortium: ConsortiumId = desk.consortium()?.id;
-        let id: OrganizationId = desk.id("organization")?;
-        let organization = desk.backend.organizations(consortium).await?.into_iter().find(|known| known.id == id);
+    render_page(PagePlace::Organizations, async |context| {
+        let consortium: ConsortiumId = context.consortium()?.id;
+        let id: OrganizationId = context.id("organization")?;
+        let organizations = service::organization::in_consortium(context.ctx(), context.actor()?, consortium).await?;
+        let organization = organizations.into_iter().find(|known| known.id == id);
         let name = organization.map_or_else(|| "this organization".to_owned(), |known| known.name);
         let lead = format!("Actions in {name}: people, workers, datasets and budgets.");
-        build_sheet(&desk, AuditPlace::Organization(id), path::organization_log(consortium, id), lead).await
+        build_sheet(&context, AuditPlace::Organization(id), path::organization_log(consortium, id), lead).await
     })
 }
 
 /// Renders the log of the server.
 pub(crate) fn server_log() -> AnyView {
-    render_page(PagePlace::Settings, async |desk| {
+    render_page(PagePlace::Settings, async |context| {
         let lead = "What was done on this server as such: signing in, accounts, operation.".to_owned();
-        build_sheet(&desk, AuditPlace::Server, path::SERVER_LOG.to_owned(), lead).await
+        build_sheet(&context, AuditPlace::Server, path::SERVER_LOG.to_owned(), lead).await
     })
 }
 
 async fn build_sheet(
-    desk: &PageContext,
+    context: &PageContext,
     place: AuditPlace,
     here: String,
     lead: String,
 ) -> Result<PageContent, Problem> {
-    desk.member()?;
-    let form = crate::query::parse::<LogForm>(&desk.query).unwrap_or_default();
+    context.member()?;
+    let form = crate::query::parse::<LogForm>(&context.query).unwrap_or_default();
     let filter = form.to_query()?;
     let page = PageQuery { cursor: form.cursor.clone(), limit: Some(50) };
-    let entries = desk.backend.audit_log(place, filter.clone(), page).await?;
-    let checked = if form.check == "1" { Some(desk.backend.check_audit_log(place).await?) } else { None };
+    let entries = service::audit_log::list(context.ctx(), context.actor()?, place, &filter, &page).await?;
+    let checked = if form.check == "1" {
+        Some(service::audit_log::check(context.ctx(), context.actor()?, place).await?)
+    } else {
+        None
+    };
     let suffix = filter_query(&form);
-    let file = desk.backend.audit_log_file(place);
-    let consortium = desk.consortium().ok().map(|consortium| consortium.id);
+    let file = path::audit_log_file(place);
+    let consortium = context.consortium().ok().map(|consortium| consortium.id);
     let filtered = filter != AuditQuery::default();
     let list = if entries.items.is_empty() {
         let text = if filtered { "No matching entries. Change the filter." } else { "No entries yet." };
         render_empty(text, ())
     } else {
-        render_rows(&entries.items, consortium, &here, desk.now)
+        render_rows(&entries.items, consortium, &here, context.now)
     };
     let files = render_downloads(&file, &filter);
     let check = format!("{here}?check=1");

@@ -8,20 +8,22 @@ use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId, OrganizationId};
 use undertone_api::signed::certificate::CombinedFigure;
 use undertone_api::signed::{Certificate, LogHead};
+use undertone_server_core::service;
 
 use super::overlap;
 use crate::component::files::render_files;
 use crate::component::said::StateMark;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 /// Renders the page.
 pub(crate) fn certificate() -> AnyView {
-    render_page(PagePlace::Models, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: JobId = desk.id("job")?;
-        let certificate = desk.backend.certificate(id).await?;
-        let file = desk.backend.certificate_file(id);
+    render_page(PagePlace::Models, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: JobId = context.id("job")?;
+        let certificate = service::certificate::get(context.ctx(), context.actor()?, id).await?;
+        let file = path::certificate_file(id);
         Ok(PageContent::new("Certificate", render_certificate(&certificate, consortium, &file)))
     })
 }

@@ -6,13 +6,14 @@ use leptos::prelude::*;
 use serde_json::Value;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{JobState, JobSummary};
-use undertone_api::page::PageQuery;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::report::{LevelDerivation, ReportFile};
+use undertone_server_core::service;
 
-use super::render_empty;
+use super::{list_newest_jobs, render_empty};
 use crate::component::drawing::{ForestPlot, IntervalEstimate};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 /// The fewest jobs in a comparison.
@@ -22,11 +23,11 @@ const MOST: usize = 6;
 
 /// Renders the page.
 pub(crate) fn compare() -> AnyView {
-    render_page(PagePlace::Models, async |desk| {
-        let consortium = desk.consortium()?.id;
-        desk.member()?;
-        let selection = parse_jobs(&desk.query)?;
-        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+    render_page(PagePlace::Models, async |context| {
+        let consortium = context.consortium()?.id;
+        context.member()?;
+        let selection = parse_jobs(&context.query)?;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let finished: Vec<_> = jobs.into_iter().filter(|job| job.state == JobState::Finished).collect();
         let mut reports = Vec::new();
         for job in &selection {
@@ -34,7 +35,7 @@ pub(crate) fn compare() -> AnyView {
                 let message = format!("no finished job of this consortium has the id {job}");
                 return Err(Problem::validation(vec![Violation::new("job", message)]));
             }
-            reports.push((*job, desk.backend.report(*job).await?));
+            reports.push((*job, service::report::get(context.ctx(), context.actor()?, *job).await?));
         }
         let body = if reports.len() < FEWEST {
             render_empty("Choose two to six finished jobs to compare accuracy, privacy cost and spec.", ())
@@ -258,7 +259,7 @@ mod tests {
     use serde_json::json;
 
     use super::{MOST, flatten, parse_jobs};
-    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, render};
+    use crate::testing::TestDashboard;
 
     #[test]
     fn compared_jobs_are_parsed_once_each() {
@@ -277,11 +278,16 @@ mod tests {
         assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn comparison_needs_finished_jobs() {
-        let page = render(&format!("/c/{CONSORTIUM}/models/compare"), true, "").await;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let page = dashboard.render(&format!("/c/{consortium}/models/compare"), true, "").await;
         assert!(page.status.is_success() && page.body.contains("type=\"checkbox\""), "{}", page.body);
-        let page = render(&format!("/c/{CONSORTIUM}/models/compare?job={RUNNING}&job={FINISHED}"), true, "").await;
+        let page =
+            dashboard.render(&format!("/c/{consortium}/models/compare?job={running}&job={finished}"), true, "").await;
         assert_eq!(page.status.as_u16(), 422, "{}", page.body);
     }
 }

@@ -12,13 +12,16 @@ use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
+use undertone_server_core::error::Error;
+use undertone_server_core::service;
 
 use super::certificate::{describe_adjacency, render_promises};
 use super::ledger::{describe_event, render_rows};
-use super::{overlap, render_empty};
+use super::{list_newest_jobs, overlap, render_empty};
 use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::RelativeTime;
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
 use crate::{path, standing, viewer, words};
 
 /// The most pages of the ledger that are read for the composition by job.
@@ -26,28 +29,35 @@ const PAGES: usize = 25;
 
 /// Renders the page.
 pub(crate) fn dataset() -> AnyView {
-    render_page(PagePlace::Datasets, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let rule = desk.consortium()?.overlap.overlap;
-        let member = desk.member()?;
-        let id: DatasetId = desk.id("dataset")?;
-        let datasets = desk.backend.datasets(consortium).await?;
+    render_page(PagePlace::Datasets, async |context| {
+        let consortium = context.consortium()?.id;
+        let rule = context.consortium()?.overlap.overlap;
+        let member = context.member()?;
+        let id: DatasetId = context.id("dataset")?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let datasets = service::dataset::list(ctx, actor, consortium).await?;
         let dataset = datasets.iter().find(|dataset| dataset.id == id).cloned();
         let dataset = dataset.ok_or_else(|| {
             Problem::new(Code::NotFound, "There is no such dataset in this consortium, or you have no access to it.")
         })?;
         let shared = describe_shared_accounts(&dataset, &datasets);
         let public = dataset.visibility == Visibility::Public;
-        let read = if public { Some((Vec::new(), true)) } else { read_entries(&desk, id).await? };
+        let read = if public { Some((Vec::new(), true)) } else { read_entries(&context, id).await? };
         // A viewer without access to the rows sees the rest.
         let closed = read.is_none();
         let (entries, whole) = read.unwrap_or_default();
-        let history = if public || closed { Vec::new() } else { desk.backend.history(id).await.unwrap_or_default() };
-        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let history = if public || closed {
+            Vec::new()
+        } else {
+            let history = service::ledger::history(ctx, actor, id).await;
+            history.map_err(Error::into_problem).unwrap_or_default()
+        };
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let steward = viewer::stewards(member, dataset.organization);
-        let freezes = desk.backend.freezes(id).await?;
-        let freeze = super::audit::render_freeze(consortium, &dataset, &freezes, steward, desk.now);
+        let freezes = service::freeze::list(ctx, actor, id).await?;
+        let freeze = super::audit::render_freeze(consortium, &dataset, &freezes, steward, context.now);
 
         let gauges = if public {
             view! { <p class="headline">"Public: no budget is needed"</p> }.into_any()
@@ -71,14 +81,14 @@ pub(crate) fn dataset() -> AnyView {
         };
         let latest: Vec<_> = entries.iter().take(20).cloned().map(|entry| (dataset.name.clone(), entry)).collect();
         let job_title = |job: JobId| title(job).unwrap_or_else(|| format!("job {}", words::short(&job.to_string())));
-        let over_time = history::render_section(&history, &dataset.name, &job_title, desk.now);
+        let over_time = history::render_section(&history, &dataset.name, &job_title, context.now);
         let limits = if !public && (steward || viewer::runs(member, dataset.organization)) {
-            let limits = desk.backend.approval_limits(id).await?;
-            limit::render_section(consortium, &dataset, &limits, steward, desk.now)
+            let limits = service::approval::limits(ctx, actor, id).await?;
+            limit::render_section(consortium, &dataset, &limits, steward, context.now)
         } else {
             ().into_any()
         };
-        let about = render_facts(&dataset, desk.now);
+        let about = render_facts(&dataset, context.now);
         Ok(PageContent::new(
             dataset.name.clone(),
             view! {
@@ -93,7 +103,7 @@ pub(crate) fn dataset() -> AnyView {
                     <section class="panel"><h2>"Cost by job"</h2>{render_composition(&entries, whole, consortium, title)}</section>
                     <section class="panel">
                         <div class="panel-head"><h2>"Ledger"</h2><a href=format!("{}?dataset={id}", path::ledger(consortium))>"All rows"</a></div>
-                        {if latest.is_empty() { render_empty("No ledger rows yet.", ()) } else { render_rows(&latest, consortium, &title, desk.now) }}
+                        {if latest.is_empty() { render_empty("No ledger rows yet.", ()) } else { render_rows(&latest, consortium, &title, context.now) }}
                     </section>
                 })}
             },
@@ -142,12 +152,12 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
 }
 
 /// Returns the dataset's rows, newest first, and whether these are all; `None` without access to them.
-async fn read_entries(desk: &PageContext, id: DatasetId) -> Result<Option<(Vec<LedgerEntry>, bool)>, Problem> {
+async fn read_entries(context: &PageContext, id: DatasetId) -> Result<Option<(Vec<LedgerEntry>, bool)>, Problem> {
     let mut all = Vec::new();
     let mut query = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
     for _ in 0..PAGES {
-        let page = match desk.backend.entries(id, query.clone()).await {
-            Err(problem) if problem.code == Code::Forbidden => return Ok(None),
+        let page = match service::ledger::entries(context.ctx(), context.actor()?, id, &query).await {
+            Err(error) if error.code() == Code::Forbidden => return Ok(None),
             page => page?,
         };
         all.extend(page.items);
@@ -240,7 +250,7 @@ fn render_composition(
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::describe_shared_accounts;
-    use crate::fixture::datasets;
+    use crate::testing::example::datasets;
 
     #[test]
     fn datasets_of_one_lineage_name_each_other() {

@@ -1,16 +1,18 @@
 //! The datasets of a consortium with their budgets.
 
 use leptos::prelude::*;
+use undertone_server_core::service;
 
 use super::overview::render_budgets;
 use super::render_empty;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 
 /// Renders the list.
 pub(crate) fn datasets() -> AnyView {
-    render_page(PagePlace::Datasets, async |desk| {
-        let consortium = desk.consortium()?;
-        let datasets = desk.backend.datasets(consortium.id).await?;
+    render_page(PagePlace::Datasets, async |context| {
+        let consortium = context.consortium()?;
+        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium.id).await?;
         let list = if datasets.is_empty() {
             render_empty(
                 "No dataset is registered. A worker prepares a dataset at its site and registers its size class.",

@@ -3,31 +3,33 @@
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
 use undertone_api::job::{JobDraft, NewJob};
-use undertone_api::plan::Plan;
+use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::problem::Problem;
+use undertone_server_core::service;
 
 use crate::component::form::post;
 use crate::component::said::{ProblemBox, RelativeTime};
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
 use crate::{kind, path, words};
 
 /// Renders the page.
 pub(crate) fn draft() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: DraftId = desk.id("draft")?;
-        let draft = desk.backend.draft(id).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: DraftId = context.id("draft")?;
+        let draft = service::job::draft_get(context.ctx(), context.actor()?, id).await?;
         let about = match draft.content.parsed() {
             Ok(spec) => {
                 let job = NewJob { title: draft.content.title.clone(), spec };
                 let facts = kind::facts(&job.spec);
-                let plan = desk.backend.plan(consortium, job).await?;
+                let plan = service::plan::plan(context.ctx(), context.actor()?, &NewPlan { consortium, job }).await?;
                 view! { {render_costs(plan)}{render_facts(facts)} }.into_any()
             }
             Err(_) => ().into_any(),
         };
         let title = if draft.content.title.is_empty() { "Draft" } else { &draft.content.title }.to_owned();
-        let standing = render_standing(&desk, &draft);
+        let standing = render_standing(&context, &draft);
         let actions = render_actions(consortium, &draft);
         let lacks = (!draft.violations.is_empty()).then(|| {
             let problem = Problem {
@@ -40,10 +42,10 @@ pub(crate) fn draft() -> AnyView {
     })
 }
 
-fn render_standing(desk: &PageContext, draft: &JobDraft) -> AnyView {
+fn render_standing(context: &PageContext, draft: &JobDraft) -> AnyView {
     let headline = if draft.violations.is_empty() { "Ready to propose" } else { "Not ready to propose" };
     let consortium = draft.consortium;
-    let now = desk.now;
+    let now = context.now;
     view! {
         <p class="headline">{headline}</p>
         <p>{format!("Created by {} ", draft.author)}<RelativeTime at=draft.created_at now/>", changed "<RelativeTime at=draft.updated_at now/>

@@ -7,12 +7,13 @@ mod reset;
 use leptos::prelude::*;
 use undertone_api::member::RoleScope;
 use undertone_api::organization::Organization;
+use undertone_server_core::service;
 
 use super::{provider, render_empty};
-use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{render_passkey_form, render_passkey_script};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::component::passkey::{PasskeyCeremony, render_passkey_form, render_passkey_script};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, viewer};
 
 pub(crate) use accept::accept;
@@ -21,16 +22,19 @@ pub(crate) use reset::reset;
 
 /// Redirects to the member's most likely destination.
 pub(crate) fn home() -> AnyView {
-    render_page(PagePlace::Nowhere, async |desk| {
-        if let [only] = desk.consortia.as_slice() {
-            let to =
-                if viewer::only_annotates(desk.member()?) { path::questions(only.id) } else { path::overview(only.id) };
+    render_page(PagePlace::Nowhere, async |context| {
+        if let [only] = context.consortia.as_slice() {
+            let to = if viewer::only_annotates(context.member()?) {
+                path::questions(only.id)
+            } else {
+                path::overview(only.id)
+            };
             leptos_axum::redirect(&to);
         }
-        let operator = desk.member()?.operator;
+        let operator = context.member()?.operator;
         let begin =
             operator.then(|| view! { <p><a class="button primary" href=path::FOUND>"Create a consortium"</a></p> });
-        if desk.consortia.is_empty() {
+        if context.consortia.is_empty() {
             let text = if operator {
                 "This server has no consortium yet. Organizations run joint jobs in a consortium."
             } else {
@@ -38,7 +42,7 @@ pub(crate) fn home() -> AnyView {
             };
             return Ok(PageContent::new("Welcome", render_empty(text, begin)));
         }
-        let list = desk.consortia.iter().map(|consortium| {
+        let list = context.consortia.iter().map(|consortium| {
             view! {
                 <li><a href=path::overview(consortium.id)><strong>{consortium.name.clone()}</strong></a>
                     <p class="hint">{consortium.description.clone()}</p></li>
@@ -64,9 +68,9 @@ fn home_address() -> String {
 
 /// Renders the sign-in.
 pub(crate) fn sign_in() -> AnyView {
-    render_page(PagePlace::Outside, async |desk| {
-        let to = parse_destination(&desk.query);
-        let provider = provider::render_sign_in(&desk, &to);
+    render_page(PagePlace::Outside, async |context| {
+        let to = parse_destination(&context.query);
+        let provider = provider::render_sign_in(&context, &to);
         let button = view! { <button type="submit">"Sign in with a passkey"</button> };
         let passkey = render_passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
         let passkey = view! { {passkey}{render_passkey_script()} };
@@ -82,7 +86,7 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(PageContent::new(
             "Sign in",
             view! {
-                {provider::render_failure(&desk)}{form}{passkey}{provider}
+                {provider::render_failure(&context)}{form}{passkey}{provider}
                 <p class="hint">"There is no open registration: members join by invitation link. A new server prints its operator's link at its first start."</p>
             },
         ))
@@ -91,12 +95,13 @@ pub(crate) fn sign_in() -> AnyView {
 
 /// Renders the form to found a consortium.
 pub(crate) fn new_consortium() -> AnyView {
-    render_page(PagePlace::Nowhere, async |desk| {
-        let member = desk.member()?;
+    render_page(PagePlace::Nowhere, async |context| {
+        let member = context.member()?;
         let mine = |organization: &Organization| {
             member.grants.iter().any(|grant| grant.scope == RoleScope::Organization(organization.id))
         };
-        let own: Vec<_> = desk.backend.known_organizations().await?.into_iter().filter(mine).collect();
+        let own: Vec<_> =
+            service::organization::list(context.ctx(), context.actor()?).await?.into_iter().filter(mine).collect();
         let organization = if own.is_empty() {
             view! { <Field name="organization" label="Organization name" help="The first member of the consortium. You become its admin, data steward and researcher."/> }.into_any()
         } else {

@@ -6,6 +6,7 @@ mod rounds;
 mod sign;
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Approval, Job, JobParticipant, JobState};
@@ -13,28 +14,32 @@ use undertone_api::member::Member;
 use undertone_api::problem::Problem;
 use undertone_api::signed::SiteApproval;
 use undertone_privacy::Event;
+use undertone_server_core::service;
 
-use crate::call::native;
 use crate::component::form::post;
 use crate::component::gauge::Gauge;
 use crate::component::said::{Digest, ProblemBox, RelativeTime};
 use crate::live::LiveJob;
 use crate::live::part::in_the_clear;
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
-use crate::standing::{Payment, Standing};
-use crate::{kind, viewer, words};
+use crate::live::state::load_live;
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
+use crate::standing::Payment;
+use crate::{kind, reply, viewer, words};
 
 /// Renders the page.
 pub(crate) fn job() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let member = desk.member()?;
-        let id: JobId = desk.id("job")?;
-        let job = desk.backend.job(id).await?;
-        let first = native::text(&native::live(desk.backend.as_ref(), &job).await?)?;
-        let datasets = desk.backend.datasets(consortium).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let member = context.member()?;
+        let id: JobId = context.id("job")?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let job = service::job::get(ctx, actor, id).await?;
+        let first = reply::text(&load_live(&context.request, &job).await?)?;
+        let datasets = service::dataset::list(ctx, actor, consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
-        let decisions = render_decisions(&desk, member, consortium, &job, &datasets, &in_the_clear).await?;
+        let decisions = render_decisions(&context, member, consortium, &job, &datasets, &in_the_clear).await?;
         let refusal = (!job.refusals.is_empty()).then(|| {
             let problem = Problem {
                 refusals: job.refusals.clone(),
@@ -42,9 +47,9 @@ pub(crate) fn job() -> AnyView {
             };
             view! { <ProblemBox problem/> }
         });
-        let timeline = rounds::render_section(&job, desk.backend.progress(id).await?, desk.now);
-        let audits = desk.backend.audits(id).await?;
-        let audit = super::audit::render_section(&job, &datasets, &audits, desk.now);
+        let timeline = rounds::render_section(&job, service::job::progress(ctx, actor, id).await?, context.now);
+        let audits = service::audit::list(ctx, actor, id).await?;
+        let audit = super::audit::render_section(&job, &datasets, &audits, context.now);
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = render_certificate_link(consortium, &job);
@@ -61,7 +66,7 @@ pub(crate) fn job() -> AnyView {
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
-                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=desk.now/></dd></div>
+                        <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=context.now/></dd></div>
                         {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer or download"</a></dd></div> })}
                         <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"Full results"</a></dd></div>
                         <div><dt>"Certificate"</dt><dd>{certified}</dd></div>
@@ -87,7 +92,7 @@ fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
 
 /// Renders the viewer's pending decisions.
 async fn render_decisions(
-    desk: &PageContext,
+    context: &PageContext,
     member: &Member,
     consortium: ConsortiumId,
     job: &Job,
@@ -102,33 +107,34 @@ async fn render_decisions(
     };
     let mine: Vec<_> = job.participants.iter().filter(is_awaited).collect();
     if !mine.is_empty() {
-        let standings = desk.backend.standings(consortium, mine.iter().map(|party| party.dataset).collect()).await?;
-        let sites = desk.backend.site_approvals(job.summary.id).await?;
+        let ids: Vec<_> = mine.iter().map(|party| party.dataset).collect();
+        let standings = service::budget::standings(context.ctx(), context.actor()?, consortium, &ids).await?;
+        let sites = service::approval::site_approvals(context.ctx(), context.actor()?, job.summary.id).await?;
         for party in mine {
             let speakers = datasets.iter().find(|d| d.id == party.dataset).map_or(0, |d| d.speakers.0);
             let exact = in_the_clear.iter().find(|(id, _)| *id == party.dataset).map_or(0, |(_, exact)| *exact);
             let own = standings.iter().filter(|(id, _)| *id == party.dataset).flat_map(|(_, own)| own);
             let site = sites.iter().find(|(dataset, _)| *dataset == party.dataset).map(|(_, site)| site);
-            parts.push(render_approval(desk, consortium, job, party, own, (speakers, exact), site));
+            parts.push(render_approval(context, consortium, job, party, own, (speakers, exact), site));
         }
     }
-    parts.push(life::render_actions(member, consortium, job, desk.now));
+    parts.push(life::render_actions(member, consortium, job, context.now));
     Ok(parts.collect_view().into_any())
 }
 
 fn render_approval<'a>(
-    desk: &PageContext,
+    context: &PageContext,
     consortium: ConsortiumId,
     job: &Job,
     party: &JobParticipant,
-    mut standings: impl Iterator<Item = &'a Standing>,
+    mut standings: impl Iterator<Item = &'a AccountStanding>,
     (speakers, exact): (u64, u64),
     site: Option<&SiteApproval>,
 ) -> AnyView {
     let payment = party.charge.as_ref().and_then(|charge| {
         standings
             .find(|standing| charge.is_on(standing.unit, standing.adjacency))
-            .map(|standing| standing.payment(charge))
+            .map(|standing| Payment::for_charge(standing, charge))
     });
     let hidden = || {
         vec![
@@ -187,10 +193,10 @@ fn render_approval<'a>(
                 {effects.into_iter().map(|line| view! { <li>{line}</li> }).collect_view()}
                 <li>{format!("The releases are visible to {audience}. {retention} {}.", party.organization_name)}</li>
                 <li>"The site's own ledger and policy must also admit the job."</li>
-                {job.answer_by.map(|by| view! { <li>"Without a decision the job is refused "<RelativeTime at=by now=desk.now/>"."</li> })}
+                {job.answer_by.map(|by| view! { <li>"Without a decision the job is refused "<RelativeTime at=by now=context.now/>"."</li> })}
             </ul>
             <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Review the manifest and the disclosures"</a></p>
-            {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), desk.backend.review_file(job.summary.id, party.dataset), label)}
+            {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), crate::path::review_file(job.summary.id, party.dataset), label)}
             <details class="more"><summary>"Refuse"</summary>
                 {post("refuse", hidden(), view! {
                     <p class="hint">"The job ends for every participant, and nothing is charged. This cannot be undone; a changed job can be proposed."</p>

@@ -2,25 +2,26 @@
 
 use leptos::prelude::*;
 use serde::Deserialize;
-use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
-use undertone_api::job::log::{LogLevel, LogLine, LogQuery};
+use undertone_api::job::log::{LogLevel, LogQuery};
+use undertone_server_core::service;
 
 use super::render_empty;
-use crate::component::said::RelativeTime;
+use crate::component::log_lines::render_log_lines;
 use crate::live::follow::Follow;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn job_log() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: JobId = desk.id("job")?;
-        let job = desk.backend.job(id).await?;
-        let query = parse_query(&desk.query);
-        let page = desk.backend.job_log(id, query.clone()).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: JobId = context.id("job")?;
+        let job = service::job::get(context.ctx(), context.actor()?, id).await?;
+        let query = parse_query(&context.query);
+        let page = service::job_log::list(context.ctx(), context.actor()?, id, &query).await?;
         let newest = query.cursor.is_none();
         let next = page.next.map(
             |next| view! { <p><a rel="next" href=page_address(consortium, id, &query, &next)>"Older lines"</a></p> },
@@ -31,14 +32,14 @@ pub(crate) fn job_log() -> AnyView {
                 (),
             )
         } else {
-            render_table(&page.items, desk.now)
+            render_log_lines(&page.items, context.now)
         };
         let live =
             (newest && !job.summary.state.is_over()).then(|| view! { <Follow events=format!("/ui/events?job={id}")/> });
         Ok(PageContent::new(
             format!("Log of {}", job.summary.title),
             view! {
-                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=desk.backend.job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
+                <p><a href=path::job(consortium, id)>"The job"</a>" · "<a href=path::job_log_file(id) download="">"Download the full log (JSON Lines)"</a></p>
                 <p class="hint">"The log contains only numbers and words from a fixed list, and never a site's own text, such as file names, results or error messages."</p>
                 {live}
                 {render_filters(consortium, id, &job, &query)}
@@ -105,86 +106,68 @@ fn render_filters(consortium: ConsortiumId, id: JobId, job: &Job, query: &LogQue
     .into_any()
 }
 
-/// Renders lines as a table, newest first.
-pub(crate) fn render_table(lines: &[LogLine], now: OffsetDateTime) -> AnyView {
-    let rows = lines.iter().map(|line| {
-        let source = match (&line.dataset_name, &line.organization_name) {
-            (Some(dataset), Some(owner)) => format!("{dataset}, {owner}"),
-            _ => "the job".to_owned(),
-        };
-        let (class, mark) = match line.level {
-            LogLevel::Info => ("state", "info"),
-            LogLevel::Warning => ("state waiting", "◌ warning"),
-            LogLevel::Error => ("state bad", "✕ error"),
-        };
-        view! {
-            <tr>
-                <td data-label="when"><RelativeTime at=line.at now/></td>
-                <th scope="row">{source}</th>
-                <td data-label="level"><span class=class>{mark}</span></td>
-                <td data-label="what">{line.text.clone()}</td>
-            </tr>
-        }
-    });
-    view! {
-        <table class="cards dense">
-            <thead><tr><th scope="col">"When"</th><th scope="col">"Participant"</th><th scope="col">"Level"</th><th scope="col">"Event"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
-    }
-    .into_any()
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{CONSORTIUM, FINISHED, RUNNING, dataset, render};
     use crate::path;
+    use crate::testing::TestDashboard;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn job_log_filters_by_participant_and_level() {
-        let log = path::job_log(CONSORTIUM, RUNNING);
-        let page = render(&log, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let log = path::job_log(consortium, running);
+        let page = dashboard.render(&log, true, "").await.body;
         for said in [
             "began its part",
-            "sent its vector of round 17, private",
+            "sent its vector of round 4, private",
             "waits for another run of the site to end",
             "/log/export",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         assert!(page.contains("/ui/events?job="), "it is live");
-        let warnings = render(&format!("{log}?level=warning&dataset="), true, "").await.body;
-        assert!(warnings.contains("with 2 of 3 vectors") && !warnings.contains("began its part"), "{warnings}");
-        let own = render(&format!("{log}?dataset={}", dataset(1)), true, "").await.body;
+        let warnings = dashboard.render(&format!("{log}?level=warning&dataset="), true, "").await.body;
+        assert!(warnings.contains("with 3 of 4 vectors") && !warnings.contains("began its part"), "{warnings}");
+        let own = dashboard.render(&format!("{log}?dataset={}", dashboard.dataset(1)), true, "").await.body;
         assert!(own.contains("began its part") && !own.contains("waits for another run"), "{own}");
-        let finished = render(&path::job_log(CONSORTIUM, FINISHED), true, "").await.body;
-        assert!(finished.contains("No log lines") && !finished.contains("/ui/events"), "{finished}");
+        let over = dashboard.render(&path::job_log(consortium, finished), true, "").await.body;
+        assert!(over.contains("with 3 of 3 vectors") && !over.contains("/ui/events"), "{over}");
+        let proposed = dashboard.render(&path::job_log(consortium, dashboard.proposed), true, "").await.body;
+        assert!(proposed.contains("No log lines"), "{proposed}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn waiting_job_names_reasons_and_remedies() {
-        let page = render(&path::job(CONSORTIUM, RUNNING), true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let running = dashboard.running;
+        let finished = dashboard.finished;
+        let page = dashboard.render(&path::job(consortium, running), true, "").await.body;
         for said in [
             "Waiting for",
             "its worker has not been heard of",
-            "Somebody at the site looks whether it runs.",
+            "Somebody at the site looks whether it runs",
             "Full log",
         ] {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
-        let over = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
+        let over = dashboard.render(&path::job(consortium, finished), true, "").await.body;
         assert!(!over.contains("Waiting for"), "{over}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn following_pages_mark_their_live_parts() {
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
         for (address, part) in [
-            (path::overview(CONSORTIUM), "jobs"),
-            (path::overview(CONSORTIUM), "now"),
-            (path::jobs(CONSORTIUM), "jobs"),
-            (path::questions(CONSORTIUM), "questions"),
+            (path::overview(consortium), "jobs"),
+            (path::overview(consortium), "now"),
+            (path::jobs(consortium), "jobs"),
+            (path::questions(consortium), "questions"),
         ] {
-            let page = render(&address, true, "").await.body;
+            let page = dashboard.render(&address, true, "").await.body;
             let (head, tail) = page.split_once(&format!("data-live=\"{part}\"")).expect("the part is marked");
             assert!(head.contains("/ui/events?") || tail.contains("/ui/events?"), "{address} does not listen");
             // Replaced parts must be plain HTML: an island in them would not be hydrated.

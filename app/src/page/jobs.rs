@@ -4,30 +4,36 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::job::JobSummary;
 use undertone_api::page::PageQuery;
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::component::said::{RelativeTime, StateMark};
 use crate::live::follow::Follow;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, viewer};
 
 /// Renders the list.
 pub(crate) fn jobs() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?;
-        let member = desk.member()?;
-        let query = crate::query::parse::<PageQuery>(&desk.query).unwrap_or_default();
-        let page = desk.backend.jobs(consortium.id, query).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?;
+        let member = context.member()?;
+        let query = crate::query::parse::<PageQuery>(&context.query).unwrap_or_default();
+        let page = service::job::list(context.ctx(), context.actor()?, consortium.id, &query).await?;
         let plan = viewer::researches(member)
             .then(|| view! { <p><a class="button primary" href=path::plan(consortium.id)>"Plan a job"</a></p> });
         let next = page.next.map(|next| view! { <p><a rel="next" href=format!("{}?cursor={next}", path::jobs(consortium.id))>"Older jobs"</a></p> });
         let list = if page.items.is_empty() {
             render_empty("Plan a job within the remaining budgets, then propose it to the owners of its data.", ())
         } else {
-            render_table(&page.items, desk.now)
+            render_table(&page.items, context.now)
         };
         let drafts = if viewer::researches(member) {
-            super::drafts::render_section(consortium.id, &desk.backend.drafts(consortium.id).await?, desk.now)
+            super::drafts::render_section(
+                consortium.id,
+                &service::job::draft_list(context.ctx(), context.actor()?, consortium.id).await?,
+                context.now,
+            )
         } else {
             ().into_any()
         };

@@ -4,30 +4,36 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::api_key::{ApiKey, KeyScope, MOST_DAYS};
 use undertone_api::session::LinkedIdentity;
+use undertone_server_core::auth::Provider;
+use undertone_server_core::service;
 
 use super::account::render_tabs;
 use super::{provider, render_empty};
-use crate::backend::SignInProvider;
 use crate::component::form::{Field, post};
 use crate::component::said::{Day, RelativeTime};
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn keys() -> AnyView {
-    render_page(PagePlace::Settings, async |desk| {
-        let keys = desk.backend.api_keys().await?;
-        let providers = desk.backend.providers();
-        let linked = if providers.is_empty() { Vec::new() } else { desk.backend.identities().await? };
+    render_page(PagePlace::Settings, async |context| {
+        let keys = service::api_key::list(context.ctx(), context.actor()?).await?;
+        let providers = &context.ctx().providers;
+        let linked = if providers.is_empty() {
+            Vec::new()
+        } else {
+            service::oidc::list(context.ctx(), context.actor()?).await?
+        };
         let identities = providers.iter().map(|provider| render_identities(provider, &linked)).collect_view();
         Ok(PageContent::new(
             "API keys",
             view! {
                 {render_tabs(path::KEYS)}
-                {provider::render_failure(&desk)}
+                {provider::render_failure(&context)}
                 <p class="lead">"A key lets a program act for you by REST or gRPC, with your current permissions within the key's scopes. No scope includes accounts, roles, invitations, other keys or your second factor."</p>
                 <section class="panel"><h2>"Your keys"</h2>
-                    {render_keys(&keys, desk.now)}
+                    {render_keys(&keys, context.now)}
                     <details class="more" open=keys.is_empty()><summary>"Create a key"</summary>{render_form()}</details>
                 </section>
                 {identities}
@@ -121,11 +127,11 @@ fn shorten_id(key: &ApiKey) -> String {
     key.id.0.simple().to_string().chars().take(12).collect()
 }
 
-fn render_identities(provider: &SignInProvider, linked: &[LinkedIdentity]) -> AnyView {
-    let called = &provider.name;
+fn render_identities(provider: &Provider, linked: &[LinkedIdentity]) -> AnyView {
+    let called = provider.name();
     let rows: Vec<_> = linked
         .iter()
-        .filter(|identity| identity.issuer == provider.issuer)
+        .filter(|identity| identity.issuer == provider.issuer())
         .map(|identity| {
             let button = view! { <button type="submit" class="quiet">"Unlink"</button> };
             let unlink = post("unlink-identity", vec![("identity", identity.id.to_string())], button);

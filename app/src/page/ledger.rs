@@ -14,32 +14,34 @@ use undertone_api::ledger::EntryFilter;
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Event;
+use undertone_server_core::service;
 
 use super::period::parse_period;
-use super::render_empty;
+use super::{list_newest_jobs, render_empty};
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 pub(crate) use row::row as ledger_row;
 
 /// Renders the rows of one dataset, or the newest of all.
 pub(crate) fn ledger() -> AnyView {
-    render_page(PagePlace::Ledger, async |desk| {
-        let consortium = desk.consortium()?.id;
-        desk.member()?;
-        let query = crate::query::parse::<LedgerQuery>(&desk.query).unwrap_or_default();
+    render_page(PagePlace::Ledger, async |context| {
+        let consortium = context.consortium()?.id;
+        context.member()?;
+        let query = crate::query::parse::<LedgerQuery>(&context.query).unwrap_or_default();
         let (dataset, filter) = query.parse()?;
-        let all = desk.backend.datasets(consortium).await?;
+        let all = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
         let datasets: Vec<_> = all.iter().filter(|d| d.visibility != Visibility::Public).cloned().collect();
-        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let title = |job: JobId| jobs.iter().find(|known| known.id == job).map(|known| known.title.clone());
         let LedgerRows { rows: entries, closed, next } = match dataset {
-            Some(dataset) => read_dataset_rows(&desk, &datasets, dataset, filter, query.cursor.clone()).await?,
-            None => read_newest_rows(&desk, consortium, &all, filter).await?,
+            Some(dataset) => read_dataset_rows(&context, &datasets, dataset, filter, query.cursor.clone()).await?,
+            None => read_newest_rows(&context, consortium, &all, filter).await?,
         };
         let here = path::ledger(consortium);
-        let bundle = desk.backend.ledger_file(consortium);
+        let bundle = path::ledger_file(consortium);
         let filter_form = render_filters(&query, &datasets, &jobs, &here);
         let rest = query.to_suffix();
         let list = if entries.is_empty() {
@@ -52,7 +54,7 @@ pub(crate) fn ledger() -> AnyView {
                 (),
             )
         } else {
-            render_rows(&entries, consortium, &title, desk.now)
+            render_rows(&entries, consortium, &title, context.now)
         };
         Ok(PageContent::new(
             "Ledger",
@@ -72,6 +74,9 @@ pub(crate) fn ledger() -> AnyView {
     })
 }
 
+/// The number of rows of all datasets together.
+const NEWEST_ROWS: u64 = 50;
+
 /// Rows with the names of their datasets, the number of datasets hidden from the viewer, and the cursor of older rows.
 struct LedgerRows {
     rows: Vec<(String, LedgerEntry)>,
@@ -81,7 +86,7 @@ struct LedgerRows {
 
 /// Returns the rows of one dataset, from a cursor on.
 async fn read_dataset_rows(
-    desk: &PageContext,
+    context: &PageContext,
     datasets: &[Dataset],
     chosen: DatasetId,
     wanted: EntryFilter,
@@ -89,26 +94,27 @@ async fn read_dataset_rows(
 ) -> Result<LedgerRows, Problem> {
     let none = |closed| LedgerRows { rows: Vec::new(), closed, next: None };
     let Some(dataset) = datasets.iter().find(|dataset| dataset.id == chosen) else { return Ok(none(0)) };
-    match desk.backend.search_entries(chosen, wanted, PageQuery { cursor, limit: Some(50) }).await {
+    let page = PageQuery { cursor, limit: Some(50) };
+    match service::ledger::search(context.ctx(), context.actor()?, chosen, &wanted, &page).await {
         Ok(page) => Ok(LedgerRows {
             rows: page.items.into_iter().map(|entry| (dataset.name.clone(), entry)).collect(),
             closed: 0,
             next: page.next.map(|cursor| (chosen, cursor)),
         }),
         // Another organization's rows may be hidden from the viewer.
-        Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => Ok(none(1)),
-        Err(problem) => Err(problem),
+        Err(error) if matches!(error.code(), Code::Forbidden | Code::NotFound) => Ok(none(1)),
+        Err(error) => Err(error.into_problem()),
     }
 }
 
 /// Returns the newest rows of all datasets.
 async fn read_newest_rows(
-    desk: &PageContext,
+    context: &PageContext,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     wanted: EntryFilter,
 ) -> Result<LedgerRows, Problem> {
-    let newest = desk.backend.newest_entries(consortium, wanted).await?;
+    let newest = service::ledger::newest(context.ctx(), context.actor()?, consortium, &wanted, NEWEST_ROWS).await?;
     let name = |id| datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
     Ok(LedgerRows {
         rows: newest.rows.into_iter().map(|(id, entry)| (name(id).unwrap_or_default(), entry)).collect(),

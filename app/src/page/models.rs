@@ -3,29 +3,34 @@
 use leptos::prelude::*;
 use undertone_api::model::JobModel;
 use undertone_api::page::PageQuery;
+use undertone_server_core::service;
+use undertone_server_core::service::job::JobFilter;
 
 use super::render_empty;
-use crate::call::native;
+use crate::component::files::sort_job_files;
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 /// Renders the list.
 pub(crate) fn models() -> AnyView {
-    render_page(PagePlace::Models, async |desk| {
-        let consortium = desk.consortium()?.id;
+    render_page(PagePlace::Models, async |context| {
+        let consortium = context.consortium()?.id;
         let page = PageQuery { cursor: None, limit: Some(PageQuery::MAX) };
         let mut rows = Vec::new();
-        for JobModel { job, files } in desk.backend.models(consortium, page).await?.items {
-            for file in native::ordered(files) {
-                let href = desk.backend.download(&file);
+        let filter = JobFilter::default();
+        let models = service::model::in_consortium(context.ctx(), context.actor()?, consortium, &filter, &page).await?;
+        for JobModel { job, files } in models.items {
+            for file in sort_job_files(files) {
+                let href = path::artifact_file(file.id);
                 rows.push(view! {
                     <tr>
                         <th scope="row"><a href=href download=file.name.clone()>{file.name.clone()}</a></th>
                         <td data-label="job"><a href=path::job(consortium, job.id)>{job.title.clone()}</a></td>
                         <td data-label="size" class="number">{words::bytes(file.size)}</td>
                         <td data-label="SHA-256"><Digest digest=file.digest/></td>
-                        <td data-label="made"><RelativeTime at=file.created_at now=desk.now/></td>
+                        <td data-label="made"><RelativeTime at=file.created_at now=context.now/></td>
                         <td data-label="cost"><a href=path::certificate(consortium, job.id)>"Certificate"</a></td>
                     </tr>
                 });

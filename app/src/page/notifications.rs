@@ -4,20 +4,24 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::notification::{Notification, NotificationKind, NotificationQuery, NotificationSwitches};
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::component::form::post;
 use crate::component::said::RelativeTime;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn notifications() -> AnyView {
-    render_page(PagePlace::Notifications, async |desk| {
-        let query = parse_query(&desk.query);
-        let page = desk.backend.notifications(query.clone()).await?;
-        let unread = desk.backend.unread().await?;
-        let switches = desk.backend.notification_switches().await?;
+    render_page(PagePlace::Notifications, async |context| {
+        let query = parse_query(&context.query);
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let page = service::notification::list(ctx, actor, &query).await?;
+        let unread = service::notification::unread(ctx, actor).await?;
+        let switches = service::notification::switches(ctx, actor).await?;
         let headline = match unread {
             0 => "No new notifications".to_owned(),
             n => format!("{n} new"),
@@ -31,7 +35,7 @@ pub(crate) fn notifications() -> AnyView {
         let list = if page.items.is_empty() {
             render_empty("No notifications. Pending decisions and changes of your jobs and budgets appear here.", ())
         } else {
-            render_items(&page.items, desk.now)
+            render_items(&page.items, context.now)
         };
         Ok(PageContent::new(
             "Notifications",
@@ -175,7 +179,7 @@ mod tests {
     use undertone_api::notification::{NotificationKind, NotificationQuery};
 
     use super::{kind_word, page_address, parse_query};
-    use crate::fixture::{render, send};
+    use crate::testing::{TestDashboard, hidden_value};
 
     #[test]
     fn notification_filters_round_trip() {
@@ -191,11 +195,12 @@ mod tests {
         assert_eq!(kind_word(NotificationKind::BudgetLow), "budget_low");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn member_reads_and_configures_notifications() {
-        let page = render(crate::path::NOTIFICATIONS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render(crate::path::NOTIFICATIONS, true, "").await.body;
         for said in [
-            "2 new",
+            "3 new",
             "waits for your decision about ward-a",
             "Mark all as read",
             "Notify me when",
@@ -204,13 +209,14 @@ mod tests {
             assert!(page.contains(said), "{said:?} is missing: {page}");
         }
         let bell = page.split("data-live=\"bell\"").nth(1).and_then(|rest| rest.split("</a>").next()).expect("a bell");
-        assert!(bell.contains("Notifications") && bell.contains(">2<"), "{bell}");
-        assert_eq!(page.matches("Mark as read").count(), 2, "what was read is not marked again");
-        let filtered = render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
+        assert!(bell.contains("Notifications") && bell.contains(">3<"), "{bell}");
+        assert_eq!(page.matches("Mark as read").count(), 3, "what was read is not marked again");
+        let filtered = dashboard.render("/notifications?unread=true&kind=worker_silent", true, "").await.body;
         assert!(filtered.contains("has fallen silent") && !filtered.contains("ward-a"), "{filtered}");
-        let response = send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
+        let response = dashboard.send("set-notifications", "on%5B%5D=job_waits&on%5B%5D=budget_low", true).await;
         assert_eq!((response.status.as_u16(), response.location()), (302, "/notifications"));
-        let marked = send("read-notification", "notification=00000000-0000-0000-0000-000000000c01", true).await;
+        let notification = format!("notification={}", hidden_value(&page, "read-notification", "notification"));
+        let marked = dashboard.send("read-notification", &notification, true).await;
         assert_eq!((marked.status.as_u16(), marked.location()), (302, "/from?x=1"));
     }
 }

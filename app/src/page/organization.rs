@@ -10,6 +10,7 @@ use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::organization::{InvitationPurpose, Organization};
 use undertone_api::problem::{Code, Problem};
 use undertone_api::worker::Worker;
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::component::form::{Field, post};
@@ -17,29 +18,33 @@ use crate::component::retire::{
     render_reconciliation, render_restore_form, render_retire_form, render_retirement, render_write_off_form,
 };
 use crate::component::said::{Digest, RelativeTime};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, viewer, words};
 
 /// Renders the page.
 pub(crate) fn organization() -> AnyView {
-    render_page(PagePlace::Organizations, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let member = desk.member()?;
-        let id: OrganizationId = desk.id("organization")?;
-        let organization =
-            desk.backend.organizations(consortium).await?.into_iter().find(|organization| organization.id == id);
+    render_page(PagePlace::Organizations, async |context| {
+        let consortium = context.consortium()?.id;
+        let member = context.member()?;
+        let id: OrganizationId = context.id("organization")?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium).await?;
+        let organization = organizations.into_iter().find(|organization| organization.id == id);
         let organization = organization
             .ok_or_else(|| Problem::new(Code::NotFound, "There is no such organization in this consortium."))?;
-        let members = match desk.backend.members(id).await {
+        let members = match service::member::list(ctx, actor, id).await {
             Ok(members) => Some(members),
-            Err(problem) if matches!(problem.code, Code::Forbidden | Code::NotFound) => None,
-            Err(problem) => return Err(problem),
+            Err(error) if matches!(error.code(), Code::Forbidden | Code::NotFound) => None,
+            Err(error) => return Err(error.into_problem()),
         };
         let runs = viewer::runs(member, id);
         let retires = runs || viewer::admits(member, consortium);
-        let retired_members = if runs { desk.backend.retired_members(id).await? } else { Vec::new() };
+        let retired_members =
+            if runs { service::retirement::list_retired_members(ctx, actor, id).await? } else { Vec::new() };
         let purpose = InvitationPurpose::Member { organization: id, roles: Vec::new() };
-        let links = if runs { desk.backend.invitations(purpose).await? } else { Vec::new() };
+        let links = if runs { service::invitation::list(ctx, actor, &purpose).await? } else { Vec::new() };
         let hidden = || vec![("consortium", consortium.to_string()), ("organization", id.to_string())];
         let enrol = runs.then(|| {
             post(
@@ -58,25 +63,25 @@ pub(crate) fn organization() -> AnyView {
             <button type="submit" class="primary">"Create a link"</button>
         }));
         let standing = viewer::admits(member, consortium).then(|| render_standing(&organization, consortium));
-        let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now));
+        let state = organization.retirement.as_ref().map(|retirement| render_retirement(retirement, context.now));
         Ok(PageContent::new(
             organization.name.clone(),
             view! {
                 {state}
                 {viewer::reads_log_of(member, id).then(|| view! { <p><a href=path::organization_log(consortium, id)>"Audit log of this organization"</a></p> })}
                 <section class="panel"><h2>"Workers"</h2>
-                    {render_workers(&organization.workers, consortium, retires.then_some(runs), desk.now)}
-                    {render_key_changes(&organization.workers, desk.now)}
+                    {render_workers(&organization.workers, consortium, retires.then_some(runs), context.now)}
+                    {render_key_changes(&organization.workers, context.now)}
                     {enrol.map(|form| view! { <details class="more" open=organization.workers.is_empty()><summary>"Enrol a worker"</summary>{form}</details> })}
                 </section>
                 <section class="panel"><h2>"Members"</h2>
                     {members.map_or_else(
                         || view! { <p class="hint">{format!("{}. Their names are visible within the organization.", words::plural(organization.members.into(), "member"))}</p> }.into_any(),
-                        |members| people::render_members(&members, consortium, id, runs, desk.now),
+                        |members| people::render_members(&members, consortium, id, runs, context.now),
                     )}
                     {invite.map(|form| view! { <details class="more"><summary>"Invite a member"</summary>{form}</details> })}
-                    {people::render_retired(&retired_members, &hidden(), desk.now)}
-                    {people::render_links(&links, "withdraw-member", &hidden(), desk.now)}
+                    {people::render_retired(&retired_members, &hidden(), context.now)}
+                    {people::render_links(&links, "withdraw-member", &hidden(), context.now)}
                 </section>
                 {standing}
             },

@@ -4,19 +4,23 @@ mod roles;
 
 use leptos::prelude::*;
 use undertone_api::organization::InvitationPurpose;
+use undertone_server_core::service;
 
 use super::organization::people;
 use crate::component::form::{Field, post};
 use crate::component::retire::render_retirement;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, viewer, words};
 
 /// Renders the list.
 pub(crate) fn organizations() -> AnyView {
-    render_page(PagePlace::Organizations, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let member = desk.member()?;
-        let organizations = desk.backend.organizations(consortium).await?;
+    render_page(PagePlace::Organizations, async |context| {
+        let consortium = context.consortium()?.id;
+        let member = context.member()?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium).await?;
         let rows = organizations.iter().map(|organization| {
             let online = organization.workers.iter().filter(|worker| worker.online).count();
             let workers = match (organization.workers.len(), online) {
@@ -27,7 +31,7 @@ pub(crate) fn organizations() -> AnyView {
             view! {
                 <tr>
                     <th scope="row"><a href=path::organization(consortium, organization.id)>{organization.name.clone()}</a>
-                        {organization.retirement.as_ref().map(|retirement| render_retirement(retirement, desk.now))}</th>
+                        {organization.retirement.as_ref().map(|retirement| render_retirement(retirement, context.now))}</th>
                     <td data-label="workers">{workers}</td>
                     <td data-label="datasets" class="number">{words::count(organization.datasets.into())}</td>
                     <td data-label="members" class="number">{words::count(organization.members.into())}</td>
@@ -54,9 +58,12 @@ pub(crate) fn organizations() -> AnyView {
         let mut links = Vec::new();
         let mut roles = None;
         if admin {
-            links.extend(desk.backend.invitations(InvitationPurpose::Organization { consortium }).await?);
-            links.extend(desk.backend.invitations(InvitationPurpose::Annotator { consortium }).await?);
-            roles = Some(roles::render_section(&desk.backend.consortium_members(consortium).await?, consortium));
+            links.extend(service::invitation::list(ctx, actor, &InvitationPurpose::Organization { consortium }).await?);
+            links.extend(service::invitation::list(ctx, actor, &InvitationPurpose::Annotator { consortium }).await?);
+            roles = Some(roles::render_section(
+                &service::role::list_consortium_members(ctx, actor, consortium).await?,
+                consortium,
+            ));
         }
         let hidden = [("consortium", consortium.to_string())];
         Ok(PageContent::new(
@@ -67,7 +74,7 @@ pub(crate) fn organizations() -> AnyView {
                     <tbody>{rows.collect_view()}</tbody>
                 </table>
                 {invite}
-                {people::render_links(&links, "withdraw-organization", &hidden, desk.now)}
+                {people::render_links(&links, "withdraw-organization", &hidden, context.now)}
                 {roles}
             },
         ))

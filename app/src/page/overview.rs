@@ -6,6 +6,7 @@ use undertone_api::id::ConsortiumId;
 use undertone_api::job::{JobState, JobSummary};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::Problem;
+use undertone_server_core::service;
 
 use super::dataset::history::render_burn_down;
 use super::jobs::render_table;
@@ -13,7 +14,8 @@ use super::{overlap, render_empty};
 use crate::component::gauge::{Gauge, GaugeReading};
 use crate::component::said::VisibilityMark;
 use crate::live::follow::Follow;
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::screen::render_page;
 use crate::{path, standing, viewer, words};
 
 /// The most datasets with drawings of their budgets over time.
@@ -21,20 +23,22 @@ const MULTIPLES: usize = 12;
 
 /// Renders the overview.
 pub(crate) fn overview() -> AnyView {
-    render_page(PagePlace::Overview, async |desk| {
-        let consortium = desk.consortium()?;
-        let member = desk.member()?;
+    render_page(PagePlace::Overview, async |context| {
+        let consortium = context.consortium()?;
+        let member = context.member()?;
         if viewer::only_annotates(member) {
             leptos_axum::redirect(&path::questions(consortium.id));
             return Ok(PageContent::new(consortium.name.clone(), ()));
         }
-        let datasets = desk.backend.datasets(consortium.id).await?;
-        let jobs = desk.backend.jobs(consortium.id, PageQuery::default()).await?.items;
-        let organizations = desk.backend.organizations(consortium.id).await?;
-        let history = desk.backend.overlap(consortium.id).await?;
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let datasets = service::dataset::list(ctx, actor, consortium.id).await?;
+        let jobs = service::job::list(ctx, actor, consortium.id, &PageQuery::default()).await?.items;
+        let organizations = service::organization::in_consortium(ctx, actor, consortium.id).await?;
+        let history = service::consortium::history(ctx, actor, consortium.id).await?;
 
         let mut waits = Vec::new();
-        for waiting in desk.backend.waiting(consortium.id).await? {
+        for waiting in service::approval::waiting(ctx, actor, consortium.id).await? {
             let ask = format!("Approve or refuse “{}”", waiting.title);
             waits.push((path::job(consortium.id, waiting.job), ask, format!(", for {}", waiting.dataset_name)));
         }
@@ -51,11 +55,11 @@ pub(crate) fn overview() -> AnyView {
             }
         }
         let mut freezes = Vec::new();
-        for (id, freeze) in desk.backend.frozen(consortium.id).await? {
+        for (id, freeze) in service::freeze::standing(ctx, actor, consortium.id).await? {
             let name = datasets.iter().find(|dataset| dataset.id == id).map(|dataset| dataset.name.clone());
             freezes.push((path::dataset(consortium.id, id), name.unwrap_or_default(), freeze.reason));
         }
-        let over_time = render_histories(&desk, consortium.id, &datasets, &jobs).await?;
+        let over_time = render_histories(&context, consortium.id, &datasets, &jobs).await?;
         let running = jobs.iter().filter(|job| matches!(job.state, JobState::Running | JobState::Queued)).count();
         let headline = match (running, waits.len()) {
             (0, 0) => "No running jobs, no pending actions".to_owned(),
@@ -79,7 +83,7 @@ pub(crate) fn overview() -> AnyView {
             &consortium.overlap,
             &history,
             viewer::attests(member, consortium.id),
-            desk.now,
+            context.now,
         );
         Ok(PageContent::new(
             consortium.name.clone(),
@@ -114,7 +118,7 @@ pub(crate) fn overview() -> AnyView {
                     {if recent.is_empty() {
                         render_empty("No jobs yet.", ())
                     } else {
-                        render_table(&recent, desk.now)
+                        render_table(&recent, context.now)
                     }}
                     </div>
                 </section>
@@ -126,7 +130,7 @@ pub(crate) fn overview() -> AnyView {
 
 /// Renders the budgets over time, side by side, for the datasets with rows that the viewer may read.
 async fn render_histories(
-    desk: &PageContext,
+    context: &PageContext,
     consortium: ConsortiumId,
     datasets: &[Dataset],
     jobs: &[JobSummary],
@@ -139,11 +143,13 @@ async fn render_histories(
         dataset.visibility != Visibility::Public && dataset.accounts.iter().any(standing::budgeted)
     };
     let first: Vec<_> = datasets.iter().filter(has_budget).take(MULTIPLES).collect();
-    let histories = desk.backend.histories(consortium, first.iter().map(|dataset| dataset.id).collect()).await?;
+    let ids: Vec<_> = first.iter().map(|dataset| dataset.id).collect();
+    let histories = service::ledger::histories(context.ctx(), context.actor()?, consortium, &ids).await?;
     let mut charts = Vec::new();
     for (id, history) in &histories {
         let Some(dataset) = first.iter().find(|dataset| dataset.id == *id) else { continue };
-        charts.extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, desk.now)));
+        charts
+            .extend(history.iter().filter_map(|account| render_burn_down(account, &dataset.name, &title, context.now)));
     }
     if charts.is_empty() {
         return Ok(().into_any());

@@ -3,19 +3,21 @@
 use leptos::prelude::*;
 use undertone_api::dataset::Visibility;
 use undertone_api::problem::{Problem, Violation};
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::kind::{OpenedDraft, PlannerData, can_begin, render_forms};
+use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the planner.
 pub(crate) fn plan() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        desk.member()?;
-        let draft = find_draft(&desk).await?;
-        let datasets = desk.backend.datasets(consortium).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        context.member()?;
+        let draft = find_draft(&context).await?;
+        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
         if !can_begin(&datasets) {
             let link = view! { <p><a href=path::datasets(consortium)>"See the datasets"</a></p> };
             return Ok(PageContent::new(
@@ -27,11 +29,12 @@ pub(crate) fn plan() -> AnyView {
             ));
         }
         let private = datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
-        let standings = desk.backend.standings(consortium, private.map(|dataset| dataset.id).collect()).await?;
-        let backend = std::sync::Arc::clone(&desk.backend);
-        let query = desk.query.clone();
+        let ids: Vec<_> = private.map(|dataset| dataset.id).collect();
+        let standings = service::budget::standings(context.ctx(), context.actor()?, consortium, &ids).await?;
+        let request = std::sync::Arc::clone(&context.request);
+        let query = context.query.clone();
         let draft_page = draft.as_ref().map(|draft| path::draft(consortium, draft.draft.id));
-        let ground = PlannerData { backend, consortium, datasets, standings, query, opened: draft };
+        let ground = PlannerData { request, consortium, datasets, standings, query, opened: draft };
         let forms: Vec<_> = render_forms(ground)
             .await
             .into_iter()
@@ -53,19 +56,19 @@ pub(crate) fn plan() -> AnyView {
 }
 
 /// Returns the draft in the address, and the version that its reader has seen.
-async fn find_draft(desk: &PageContext) -> Result<Option<OpenedDraft>, Problem> {
+async fn find_draft(context: &PageContext) -> Result<Option<OpenedDraft>, Problem> {
     #[derive(Default, serde::Deserialize)]
     struct DraftQuery {
         draft: Option<String>,
         version: Option<String>,
     }
-    let query = crate::query::parse::<DraftQuery>(&desk.query).unwrap_or_default();
+    let query = crate::query::parse::<DraftQuery>(&context.query).unwrap_or_default();
     let Some(id) = query.draft else { return Ok(None) };
     let wrong = |field: &str| Problem::validation(vec![Violation::new(field, "follow the link on the draft's page")]);
     let id = id.parse().map_err(|_| wrong("draft"))?;
     let version: Option<u64> =
         query.version.map(|version| version.parse()).transpose().map_err(|_| wrong("version"))?;
-    let draft = desk.backend.draft(id).await?;
+    let draft = service::job::draft_get(context.ctx(), context.actor()?, id).await?;
     Ok(Some(OpenedDraft { seen: version.unwrap_or(draft.version), draft }))
 }
 

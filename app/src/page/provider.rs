@@ -5,45 +5,45 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use undertone_api::problem::{Code, Problem};
+use undertone_server_core::auth::Provider;
 
-use crate::backend::SignInProvider;
 use crate::component::said::ProblemBox;
+use crate::page_context::PageContext;
 use crate::path;
-use crate::screen::PageContext;
 
 /// Renders the buttons that sign in at a provider and redirect to `to`, one for each provider.
-pub(super) fn render_sign_in(desk: &PageContext, to: &str) -> Option<AnyView> {
-    render_buttons(desk, "to", to, "Sign in with")
+pub(super) fn render_sign_in(context: &PageContext, to: &str) -> Option<AnyView> {
+    render_buttons(context, "to", to, "Sign in with")
 }
 
 /// Renders the buttons with which the bearer of a link joins at a provider, if there is no sign-in.
-pub(super) fn render_acceptance(desk: &PageContext, secret: &str) -> Option<AnyView> {
-    if desk.member().is_ok() {
+pub(super) fn render_acceptance(context: &PageContext, secret: &str) -> Option<AnyView> {
+    if context.member().is_ok() {
         return None;
     }
-    render_buttons(desk, "invitation", secret, "Continue with")
+    render_buttons(context, "invitation", secret, "Continue with")
 }
 
 /// Renders the button with which a member links an identity at the provider; it leads back to the page of API keys.
-pub(super) fn render_link(provider: &SignInProvider) -> AnyView {
-    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name))
+pub(super) fn render_link(provider: &Provider) -> AnyView {
+    render_button(provider, "link", "true", format!("Link an identity of {}", provider.name()))
 }
 
-fn render_buttons(desk: &PageContext, name: &str, value: &str, says: &str) -> Option<AnyView> {
-    let providers = desk.backend.providers();
+fn render_buttons(context: &PageContext, name: &str, value: &str, says: &str) -> Option<AnyView> {
+    let providers = &context.ctx().providers;
     if providers.is_empty() {
         return None;
     }
     let buttons =
-        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name)));
+        providers.iter().map(|provider| render_button(provider, name, value, format!("{says} {}", provider.name())));
     Some(view! { <div class="provider"><p class="hint">"or"</p>{buttons.collect_view()}</div> }.into_any())
 }
 
 /// Renders a link instead of a form: the content security policy restricts forms to this site.
-fn render_button(provider: &SignInProvider, name: &str, value: &str, says: String) -> AnyView {
+fn render_button(provider: &Provider, name: &str, value: &str, says: String) -> AnyView {
     let mut query = BTreeMap::from([(name, value)]);
-    if !provider.id.is_empty() {
-        query.insert("provider", &provider.id);
+    if !provider.id().is_empty() {
+        query.insert("provider", provider.id());
     }
     let query = serde_qs::to_string(&query).unwrap_or_default();
     let href = format!("{}?{query}", path::PROVIDER);
@@ -51,12 +51,12 @@ fn render_button(provider: &SignInProvider, name: &str, value: &str, says: Strin
 }
 
 /// Renders the reason for a return without a session, by the word in the address.
-pub(super) fn render_failure(desk: &PageContext) -> Option<AnyView> {
+pub(super) fn render_failure(context: &PageContext) -> Option<AnyView> {
     #[derive(serde::Deserialize)]
     struct ProviderQuery {
         provider: String,
     }
-    let ProviderQuery { provider: word } = crate::query::parse(&desk.query)?;
+    let ProviderQuery { provider: word } = crate::query::parse(&context.query)?;
     let (code, detail) = explain_failure(&word)?;
     Some(view! { <ProblemBox problem=Problem::new(code, detail)/> }.into_any())
 }
@@ -116,12 +116,16 @@ fn explain_failure(word: &str) -> Option<(Code, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::explain_failure;
-    use crate::fixture::{render, send};
     use crate::path;
+    use undertone_api::organization::InvitationPurpose;
+    use undertone_server_core::service::api_key;
 
-    #[tokio::test]
+    use crate::testing::{TestDashboard, hidden_value};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn sign_in_page_links_providers_and_explains_failures() {
-        let page = render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render("/sign-in?to=%2Fc%2F1%3Fx%3D2", false, "").await.body;
         assert!(page.contains("href=\"/oidc/start?to=%2Fc%2F1%3Fx%3D2\""), "{page}");
         assert!(page.contains("Sign in with Clinic login"), "{page}");
         let second = "/oidc/start?provider=university&amp;to=%2Fc%2F1%3Fx%3D2";
@@ -140,23 +144,26 @@ mod tests {
             "stale",
             "limited",
         ] {
-            let page = render(&format!("/sign-in?provider={word}"), false, "").await.body;
+            let page = dashboard.render(&format!("/sign-in?provider={word}"), false, "").await.body;
             let (_, detail) = explain_failure(word).expect("a word of the server's");
             assert!(page.contains(detail), "{word}: {page}");
         }
-        let strange = render("/sign-in?provider=%3Cb%3E", false, "").await.body;
+        let strange = dashboard.render("/sign-in?provider=%3Cb%3E", false, "").await.body;
         assert!(!strange.contains("<b>"), "{strange}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn invitation_can_be_accepted_at_the_provider() {
-        let page = render("/accept/abc", false, "").await.body;
-        assert!(page.contains("href=\"/oidc/start?invitation=abc\""), "{page}");
+        let dashboard = TestDashboard::open().await;
+        let secret = dashboard.make_link(InvitationPurpose::Annotator { consortium: dashboard.consortium }).await;
+        let page = dashboard.render(&format!("/accept/{secret}"), false, "").await.body;
+        assert!(page.contains(&format!("href=\"/oidc/start?invitation={secret}\"")), "{page}");
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn api_key_is_made_shown_once_and_revoked() {
-        let page = render(path::KEYS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render(path::KEYS, true, "").await.body;
         for said in [
             "nightly export",
             "revoked",
@@ -168,27 +175,31 @@ mod tests {
             assert!(page.contains(said), "{said}: {page}");
         }
         assert_eq!(page.matches("action=\"/ui/revoke-key\"").count(), 1, "only a living key can be revoked");
-        let came = send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
+        let came =
+            dashboard.send("create-key", "name=export&days=90&scopes%5B%5D=read&scopes%5B%5D=ledger", true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
-        let cookies = came.cookies();
-        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
-        assert!(cookies.iter().all(|cookie| cookie.contains("HttpOnly")), "{cookies:?}");
-        let page = render(path::KEYS, true, word).await.body;
-        assert!(page.contains("udk_00000000000000000000000000000904_secret"), "{page}");
-        assert!(!render(path::KEYS, true, "").await.body.contains("_secret"), "it is shown once");
-        let none = send("create-key", "name=export&days=90", true).await;
+        assert!(came.cookies().iter().all(|cookie| cookie.contains("HttpOnly")), "{:?}", came.cookies());
+        let next = dashboard.render(path::KEYS, true, came.message_cookie()).await.body;
+        let rest = next.split("udk_").nth(1).expect("the key is shown");
+        let secret: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let actor = api_key::authenticate(dashboard.ctx(), &format!("udk_{secret}")).await.expect("the key works");
+        assert_eq!(actor.id(), dashboard.steward);
+        assert!(!dashboard.render(path::KEYS, true, "").await.body.contains(&secret), "it is shown once");
+        let none = dashboard.send("create-key", "name=export&days=90", true).await;
         assert_eq!(none.location(), "/from?x=1", "a key that reaches nothing goes back");
-        let revoked = send("revoke-key", "key=00000000-0000-0000-0000-000000000901", true).await;
+        let key = format!("key={}", hidden_value(&page, "revoke-key", "key"));
+        let revoked = dashboard.send("revoke-key", &key, true).await;
         assert_eq!(revoked.location(), path::KEYS, "{}", revoked.body);
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unlinking_an_identity_names_the_other_sign_in() {
-        let came = send("unlink-identity", "identity=00000000-0000-0000-0000-000000000a01", true).await;
+        let dashboard = TestDashboard::open().await;
+        let page = dashboard.render(path::KEYS, true, "").await.body;
+        let identity = format!("identity={}", hidden_value(&page, "unlink-identity", "identity"));
+        let came = dashboard.send("unlink-identity", &identity, true).await;
         assert_eq!((came.status.as_u16(), came.location()), (302, path::KEYS), "{}", came.body);
-        let cookies = came.cookies();
-        let word = cookies.first().and_then(|cookie| cookie.split(';').next()).expect("word is left for the next page");
-        let page = render(path::KEYS, true, word).await.body;
+        let page = dashboard.render(path::KEYS, true, came.message_cookie()).await.body;
         assert!(page.contains("It signs you in no longer. You sign in with e-mail and password."), "{page}");
     }
 }

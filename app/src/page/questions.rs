@@ -12,20 +12,22 @@ use undertone_api::member::Member;
 use undertone_api::question::QuestionProgress;
 
 pub(crate) use answer::annotate;
+use undertone_server_core::service;
 
 use super::render_empty;
 use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
 use crate::live::follow::Follow;
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, viewer, words};
 
 /// Renders the list.
 pub(crate) fn questions() -> AnyView {
-    render_page(PagePlace::Questions, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let member = desk.member()?;
-        let asking = desk.backend.asking(consortium).await?;
+    render_page(PagePlace::Questions, async |context| {
+        let consortium = context.consortium()?.id;
+        let member = context.member()?;
+        let asking = service::question::asking(context.ctx(), context.actor()?, consortium).await?;
         let invite = viewer::attests(member, consortium).then(|| exchange::render_invitation(consortium));
         let list = if asking.is_empty() {
             let plan = viewer::researches(member)
@@ -34,14 +36,14 @@ pub(crate) fn questions() -> AnyView {
                         reach this page, each once, after their release was charged.";
             render_empty(text, plan)
         } else {
-            render_table(&desk, member, consortium, &asking)
+            render_table(member, consortium, &asking)
         };
         let events = format!("/ui/events?questions={consortium}");
         Ok(PageContent::new("Questions", view! { <Follow events/><div data-live="questions">{list}</div>{invite} }))
     })
 }
 
-fn render_table(desk: &PageContext, member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
+fn render_table(member: &Member, consortium: ConsortiumId, asking: &[AskingJob]) -> AnyView {
     let answers = viewer::answers(member);
     let reads = viewer::reads_questions(member);
     let rows = asking.iter().map(|AskingJob { summary: job, asking }| {
@@ -50,7 +52,7 @@ fn render_table(desk: &PageContext, member: &Member, consortium: ConsortiumId, a
         let more = reads.then(|| {
             view! {
                 <br/><small>{answers.then(|| view! { <a href=path::job(consortium, job.id)>"Job"</a>" · " })}
-                    {exchange::render_files(desk.backend.as_ref(), job.id, "file")}</small>
+                    {exchange::render_files(job.id, "file")}</small>
             }
         });
         view! {

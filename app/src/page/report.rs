@@ -6,21 +6,22 @@ mod facts;
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::report::ReportFile;
+use undertone_server_core::service;
 
 use super::audit;
 use crate::component::form::post;
 use crate::component::said::StateMark;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{asset, kind, path, words};
 
 /// Renders the page.
 pub(crate) fn report() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: JobId = desk.id("job")?;
-        let report = desk.backend.report(id).await?;
-        let links =
-            ReportLinks { consortium, file: desk.backend.report_file(id), document: desk.backend.report_document(id) };
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: JobId = context.id("job")?;
+        let report = service::report::get(context.ctx(), context.actor()?, id).await?;
+        let links = ReportLinks { consortium, file: path::report_file(id), document: crate::path::report_document(id) };
         Ok(PageContent::new("Report", render_report(&report, Some(&links))))
     })
 }

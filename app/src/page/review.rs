@@ -4,21 +4,23 @@ use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::{Disclosure, DisclosureForm, JobReview};
 use undertone_api::problem::{Code, Problem};
+use undertone_server_core::service;
 
 use crate::component::said::{Day, Digest};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{kind, path, words};
 
 /// Renders the page.
 pub(crate) fn review() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let id: JobId = desk.id("job")?;
-        let dataset: DatasetId = desk.id("dataset")?;
-        let job = desk.backend.job(id).await?;
+    render_page(PagePlace::Jobs, async |context| {
+        let consortium = context.consortium()?.id;
+        let id: JobId = context.id("job")?;
+        let dataset: DatasetId = context.id("dataset")?;
+        let job = service::job::get(context.ctx(), context.actor()?, id).await?;
         let party = job.participants.iter().find(|party| party.dataset == dataset);
         let party = party.ok_or_else(|| Problem::new(Code::NotFound, "The job has no such dataset."))?;
-        let review = desk.backend.review(id, dataset).await?;
+        let review = service::approval::review(context.ctx(), context.actor()?, id, dataset).await?;
         let facts = kind::facts(&job.spec);
         let consent = kind::consent(&job.spec, dataset, party.charge.as_ref());
         let title = format!("Requested from {}", party.dataset_name);

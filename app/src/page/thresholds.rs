@@ -6,8 +6,9 @@ use serde::Deserialize;
 use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
 use crate::component::chart::percent_encode;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 use crate::words;
 
 /// The fields of the page's own form in its address.
@@ -23,9 +24,9 @@ struct ThresholdQuery {
 
 /// Renders the table.
 pub(crate) fn thresholds() -> AnyView {
-    render_page(PagePlace::Jobs, async |desk| {
-        desk.member()?;
-        let query: ThresholdQuery = crate::query::parse(&desk.query).unwrap_or_default();
+    render_page(PagePlace::Jobs, async |context| {
+        context.member()?;
+        let query: ThresholdQuery = crate::query::parse(&context.query).unwrap_or_default();
         let request = ThresholdRequest::parse(&query.epsilon, &query.delta, &query.rate);
         let result = request.and_then(|request| request.lines().map(|lines| (request, lines)));
         let body = match result {
@@ -130,16 +131,18 @@ fn render_explanation() -> AnyView {
 
 #[cfg(test)]
 mod tests {
-    use crate::{fixture, path};
+    use crate::path;
+    use crate::testing::TestDashboard;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn threshold_table_has_a_file_and_takes_other_numbers() {
-        let usual = fixture::render(path::THRESHOLDS, true, "").await.body;
+        let dashboard = TestDashboard::open().await;
+        let usual = dashboard.render(path::THRESHOLDS, true, "").await.body;
         assert!(usual.contains("13 / 10") && usual.contains("117 / 98"), "{usual}");
         assert!(usual.contains("download=\"thresholds.csv\"") && usual.contains("data:text/csv"));
-        let other = fixture::render("/thresholds?epsilon=0.25&delta=1e-6&rate=0.2", true, "").await.body;
+        let other = dashboard.render("/thresholds?epsilon=0.25&delta=1e-6&rate=0.2", true, "").await.body;
         assert!(other.contains("52 / 35") && !other.contains("13 / 10"), "{other}");
-        let wrong = fixture::render("/thresholds?rate=most", true, "").await.body;
+        let wrong = dashboard.render("/thresholds?rate=most", true, "").await.body;
         assert!(wrong.contains("No table: `most` is not a number") && wrong.contains("value=\"most\""), "{wrong}");
     }
 }

@@ -2,6 +2,7 @@
 //! no database table.
 
 mod actor;
+pub mod cookie;
 mod device;
 pub mod factor;
 mod origin;

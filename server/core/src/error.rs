@@ -101,6 +101,12 @@ impl From<Problem> for Error {
     }
 }
 
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        error.into_problem()
+    }
+}
+
 /// Returns whether PostgreSQL refused a text with a zero byte (22021, and 22P05 inside JSON): the caller's input, not a
 /// defect.
 fn holds_nul(error: &DbErr) -> bool {

@@ -4,13 +4,17 @@
 //! database there, which is always dropped at the end.
 
 mod authenticator;
+mod passkey;
 mod people;
 pub mod provider;
 pub mod signer;
 mod tamper;
+mod template;
+mod worker;
 
 use sea_orm::{ConnectionTrait as _, Database};
 use tempfile::TempDir;
+use time::OffsetDateTime;
 use time::macros::datetime;
 use uuid::Uuid;
 
@@ -51,7 +55,20 @@ impl TestApp {
         Some(Self::on(Some((server, name)), |_| ()).await)
     }
 
+    /// Starts a server on SQLite with a changed configuration, at another time.
+    pub async fn sqlite_at(start: OffsetDateTime, change: impl FnOnce(&mut Config)) -> Self {
+        Self::on_at(None, start, change).await
+    }
+
     async fn on(database: Option<(String, String)>, change: impl FnOnce(&mut Config)) -> Self {
+        Self::on_at(database, datetime!(2026-11-20 12:00 UTC), change).await
+    }
+
+    async fn on_at(
+        database: Option<(String, String)>,
+        start: OffsetDateTime,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut config = Config {
             http: ([127, 0, 0, 1], 0).into(),
@@ -61,7 +78,7 @@ impl TestApp {
             ..Config::default()
         };
         change(&mut config);
-        let clock = ManualClock::starting_at(datetime!(2026-11-20 12:00 UTC));
+        let clock = ManualClock::starting_at(start);
         let ctx = open_for_tests(config, &clock, 1).await.expect("the consortium opens");
         Self { ctx, clock, dir, database }
     }
@@ -163,6 +180,10 @@ macro_rules! on_both {
 #[cfg(test)]
 pub(crate) use on_both;
 
+pub use crate::service::world::freeze_dataset;
 pub use authenticator::code;
+pub use passkey::SoftwarePasskey;
 pub use people::{FoundedConsortium, HERE, PASSWORD, Person, newcomer};
 pub use tamper::{refuse_entries, tamper};
+pub use template::AppTemplate;
+pub use worker::{TestPart, TestWorker};

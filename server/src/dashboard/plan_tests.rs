@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+use undertone_api::budget::AccountStanding;
 use undertone_api::id::DatasetId;
 use undertone_api::job::{NewJob, Spec, dp_sgd};
 use undertone_api::plan::{NewPlan, Plan, PlanParameter};
 use undertone_api::problem::Code;
-use undertone_app::Standing;
 use undertone_app::kind::dp_sgd::{PartyVerdict, price_plan};
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
@@ -109,15 +109,13 @@ on_both! {
     async fn the_browsers_planner_and_the_server_agree_to_the_bit(app: &TestApp) {
         let world = world(&app.ctx).await;
         let datasets = dataset::list(&app.ctx, &world.sites[0].steward, world.consortium).await.unwrap();
-        let mut standings: Vec<(DatasetId, Vec<Standing>)> = Vec::new();
+        let mut standings: Vec<(DatasetId, Vec<AccountStanding>)> = Vec::new();
         for site in &world.sites[1..] {
-            let balances = budget::balances(&app.ctx, &site.steward, site.dataset).await.unwrap();
-            let standing = |(unit, adjacency, balance)| Standing { unit, adjacency, balance };
-            standings.push((site.dataset, balances.into_iter().map(standing).collect()));
+            standings.push((site.dataset, budget::balances(&app.ctx, &site.steward, site.dataset).await.unwrap()));
         }
         // The browser's input has been through JSON.
         let text = serde_json::to_string(&standings).unwrap();
-        let standings: Vec<(DatasetId, Vec<Standing>)> = serde_json::from_str(&text).unwrap();
+        let standings: Vec<(DatasetId, Vec<AccountStanding>)> = serde_json::from_str(&text).unwrap();
         for (rounds, rate, noise) in [(7, 0.125, 1.0), (300, 0.031, 0.77), (2000, 0.4, 1.9), (1, 1.0, 0.3)] {
             let mut spec = world.spec(rounds);
             for party in &mut spec.participants[1..] {

@@ -7,8 +7,8 @@ use undertone_api::member::JoinRequest;
 use undertone_api::organization::InvitationPurpose;
 use undertone_api::session::{SignIn, TokenPair};
 
-use crate::rest::cookie;
 use crate::testing::{HERE, PASSWORD, newcomer, on_both};
+use undertone_server_core::auth::cookie;
 use undertone_server_core::service::session::SignInResult;
 use undertone_server_core::service::{consortium, invitation, session};
 
@@ -25,7 +25,7 @@ on_both! {
 
     async fn a_member_sees_the_consortium(app: &TestApp) {
         let founded = app.founded().await;
-        let set = cookie::set(&app.ctx, &founded.north.1.session.tokens);
+        let set = cookie::store_session(&app.ctx, &founded.north.1.session.tokens);
         let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
         let address = format!("/c/{}/organizations", founded.consortium);
         let page = app.server.get(&address).add_header(header::COOKIE, jar.join("; ")).await;
@@ -41,7 +41,7 @@ on_both! {
         let purpose = InvitationPurpose::Annotator { consortium: founded.consortium };
         let link = app.link(&founded.operator, purpose).await;
         let annotator = app.accept(&link, newcomer("Annotator", None)).await;
-        let set = cookie::set(&app.ctx, &annotator.session.tokens);
+        let set = cookie::store_session(&app.ctx, &annotator.session.tokens);
         let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
         let get = async |address: &str| {
             let request = app.server.get(address).add_header(header::COOKIE, jar.join("; "));
@@ -81,7 +81,7 @@ on_both! {
         let secret = link.rsplit('/').next().expect("a link has parts");
         let own = JoinRequest { organization: Some(founded.north.0), organization_name: None };
         invitation::join(&app.ctx, &founded.north.1.actor(app).await, secret, &own).await.expect("joined");
-        let set = cookie::set(&app.ctx, &founded.north.1.session.tokens);
+        let set = cookie::store_session(&app.ctx, &founded.north.1.session.tokens);
         let jar: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
         let get = async |address: String| app.server.get(&address).add_header(header::COOKIE, jar.join("; ")).await.text();
         let home = get("/".to_owned()).await;
@@ -122,7 +122,7 @@ on_both! {
     async fn secret_for_next_page_is_sealed_for_its_session(app: &TestApp) {
         let person = app.operator().await;
         let jar = |tokens: &TokenPair, word: &str| {
-            let set = cookie::set(&app.ctx, tokens);
+            let set = cookie::store_session(&app.ctx, tokens);
             let pairs: Vec<&str> = set.iter().filter_map(|cookie| cookie.split(';').next()).collect();
             format!("{}; {word}", pairs.join("; "))
         };

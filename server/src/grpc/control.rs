@@ -14,6 +14,7 @@ use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
 use undertone_api::job::{NewDraft, NewJob, PauseRequest, RefuseRequest};
+use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
@@ -165,7 +166,7 @@ impl control_server::Control for ControlService {
     ) -> Result<Response<v1::ListEntriesReply>, Status> {
         let actor = self.caller(&request).await?;
         let v1::ListEntriesRequest { dataset, page: part, kind, job, since } = request.into_inner();
-        let filter = ledger::EntryFilter {
+        let filter = EntryFilter {
             kind: Some(kind).filter(|kind| !kind.is_empty()).map(|kind| field(&kind, "kind")).transpose()?,
             job: optional(&job, "job")?,
             since: since.map(message::moment).transpose()?,

@@ -1,31 +1,15 @@
 //! `/datasets/{id}/budgets`: lifetime limits, and the balances of their accounts.
 
 use axum::extract::State;
-use undertone_api::budget::{Account, NewBudget};
+use undertone_api::budget::{Account, AccountStanding, NewBudget};
 use undertone_api::id::DatasetId;
 use undertone_api::problem::Problem;
-use undertone_privacy::ledger::Balance;
-use undertone_privacy::{Adjacency, PrivacyUnit};
 
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{budget, dataset};
-
-/// An account with its full balance, from which the ledger decides.
-#[derive(Debug, serde::Serialize, utoipa::ToSchema)]
-pub(super) struct Standing {
-    /// The protected unit.
-    #[schema(schema_with = undertone_api::schema::unit)]
-    unit: PrivacyUnit,
-    /// The adjacency, the change that the guarantee covers.
-    #[schema(schema_with = undertone_api::schema::adjacency)]
-    adjacency: Adjacency,
-    /// The limit and, at every order, the spent and reserved loss, in the ledger's fixed-point numbers.
-    #[schema(value_type = Object)]
-    balance: Balance,
-}
 
 /// List a dataset's accounts with their lifetime limits
 ///
@@ -42,14 +26,13 @@ pub(super) async fn list(
 
 /// List the full balances of a dataset's accounts, for planning without the server
 #[utoipa::path(get, path = "/datasets/{id}/balances", tag = "datasets", operation_id = "list_balances", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<Standing>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<AccountStanding>), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn balances(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path(id): Path<DatasetId>,
-) -> Result<Json<Vec<Standing>>, Rejection> {
-    let all = budget::balances(&ctx, &actor, id).await?;
-    Ok(Json(all.into_iter().map(|(unit, adjacency, balance)| Standing { unit, adjacency, balance }).collect()))
+) -> Result<Json<Vec<AccountStanding>>, Rejection> {
+    Ok(Json(budget::balances(&ctx, &actor, id).await?))
 }
 
 /// Set or raise a dataset's lifetime limit for one unit

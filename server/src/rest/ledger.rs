@@ -9,6 +9,7 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
+use undertone_api::ledger::EntryFilter;
 use undertone_api::log::bundle::BundleLine;
 use undertone_api::log::view::{ConsistencyProof, ConsistencyQuery, SignedHead};
 use undertone_api::page::{Page, PageQuery};
@@ -50,7 +51,7 @@ pub(super) async fn entries(
     Query(query): Query<EntryQuery>,
 ) -> Result<Json<Page<LedgerEntry>>, Rejection> {
     let EntryQuery { cursor, limit, kind, job, since, until } = query;
-    let filter = ledger::EntryFilter { kind, job, since, until };
+    let filter = EntryFilter { kind, job, since, until };
     Ok(Json(ledger::search(&ctx, &actor, id, &filter, &PageQuery { cursor, limit }).await?))
 }
 

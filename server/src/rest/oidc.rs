@@ -23,11 +23,11 @@ use time::Duration;
 use undertone_api::id::SessionId;
 use undertone_api::problem::Code;
 
-use super::cookie;
+use super::cookie::identify;
 use super::extract::{CallerOrigin, Path, Query, SignedIn};
 use super::problem::Rejection;
 use undertone_server_core::auth::provider::{ProviderError, SignInAttempt};
-use undertone_server_core::auth::{Actor, Origin, Provider};
+use undertone_server_core::auth::{Actor, Origin, Provider, cookie};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ring::RingKey;
 use undertone_server_core::service::oidc;
@@ -88,7 +88,7 @@ pub(super) fn router(ctx: &Ctx) -> Router {
         .route(START, get(start))
         .route(CALLBACK, get(callback))
         .route(OWN_CALLBACK, get(own_callback))
-        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .layer(from_fn_with_state(ctx.clone(), identify))
         .with_state(ctx.clone())
 }
 
@@ -197,9 +197,9 @@ async fn finish(
         };
     }
     match oidc::enter(ctx, origin, &identity, pending.invitation.as_deref()).await {
-        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::set(ctx, &session.tokens), &pending.to),
+        Ok(Ok(SignInResult::Whole(session))) => leave(ctx, &cookie::store_session(ctx, &session.tokens), &pending.to),
         Ok(Ok(SignInResult::Half(half))) => {
-            leave(ctx, &[cookie::set_half(ctx, &half)], &undertone_app::path::second_factor(&pending.to))
+            leave(ctx, &[cookie::store_half_session(ctx, &half)], &undertone_app::path::second_factor(&pending.to))
         }
         Ok(Err(refusal)) => back(ctx, refusal.word()),
         Err(error) if error.code() == Code::RateLimited => back(ctx, "limited"),
@@ -270,7 +270,7 @@ fn key(own: &RingKey) -> Key {
 }
 
 fn name(ctx: &Ctx) -> &'static str {
-    if cookie::secure(ctx) { "__Host-undertone-provider" } else { "undertone-provider" }
+    if cookie::is_secure(ctx) { "__Host-undertone-provider" } else { "undertone-provider" }
 }
 
 fn sealed(ctx: &Ctx, value: String, age: Duration) -> Cookie<'static> {
@@ -278,7 +278,7 @@ fn sealed(ctx: &Ctx, value: String, age: Duration) -> Cookie<'static> {
         .http_only(true)
         // The provider's redirect comes from another site; `Lax` permits the cookie in it.
         .same_site(SameSite::Lax)
-        .secure(cookie::secure(ctx))
+        .secure(cookie::is_secure(ctx))
         .path("/")
         .max_age(age)
         .build()

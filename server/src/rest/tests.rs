@@ -172,7 +172,7 @@ on_both! {
 
     async fn cookies_sign_in_and_are_renewed_without_a_word(app: &TestApp) {
         let tokens = app.operator().await.session.tokens;
-        let jar = super::jar(&crate::rest::cookie::set(&app.ctx, &tokens));
+        let jar = super::jar(&undertone_server_core::auth::cookie::store_session(&app.ctx, &tokens));
         let me = app.server.get("/api/v1/me").add_header(header::COOKIE, &jar).await;
         me.assert_status_ok();
         assert!(me.maybe_header(header::SET_COOKIE).is_none(), "nothing to renew");
@@ -204,7 +204,7 @@ on_both! {
 
     async fn cookies_of_a_renewal_and_of_the_handler_are_merged_by_name(app: &TestApp) {
         let tokens = app.operator().await.session.tokens;
-        let jar = super::jar(&crate::rest::cookie::set(&app.ctx, &tokens));
+        let jar = super::jar(&undertone_server_core::auth::cookie::store_session(&app.ctx, &tokens));
         let post = async |path: &str, form: &[(&str, &str)]| {
             let answer = app.server.post(path).add_header(header::COOKIE, &jar).form(&form).await;
             let mut pairs: Vec<String> = set_cookies(&answer);

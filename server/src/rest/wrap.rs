@@ -14,12 +14,14 @@ use tower_http::trace::{DefaultOnResponse, TraceLayer};
 use tracing::{Level, Span};
 use undertone_api::problem::Code;
 
+use super::cookie::identify;
 use super::problem::Rejection;
-use super::{cookie, etag, once, rate};
+use super::{etag, once, rate};
 use crate::metrics;
 use crate::rate::RateLimits;
 use crate::scope::scope_request;
 use crate::telemetry;
+use undertone_server_core::auth::cookie;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::metrics::{Limit, Metrics};
 
@@ -39,7 +41,7 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(etag::conditional))
         .layer(from_fn_with_state(ctx.clone(), once::once))
-        .layer(from_fn_with_state(ctx.clone(), cookie::identify))
+        .layer(from_fn_with_state(ctx.clone(), identify))
         .layer(map_response(as_problem))
 }
 
@@ -78,7 +80,7 @@ pub fn outside(ctx: &Ctx, router: Router) -> Router {
         .on_request(())
         .on_response(DefaultOnResponse::new().level(Level::DEBUG))
         .on_failure(());
-    let secure = cookie::secure(ctx);
+    let secure = cookie::is_secure(ctx);
     router.layer(
         ServiceBuilder::new()
             .layer(from_fn(replace_id))

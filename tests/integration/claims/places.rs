@@ -61,13 +61,13 @@ fn book_pages() -> Vec<String> {
     names
 }
 
-/// Returns every string literal of the dashboard with its file, without tests and fixtures.
+/// Returns every string literal of the dashboard with its file, without its tests.
 fn literals(root: &Path, folder: &Path) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
         let path = entry.expect("a readable folder").path();
         let name = path.strip_prefix(root).expect("a file below the root").to_string_lossy().into_owned();
-        if name.contains("test") || name.contains("fixture") {
+        if name.contains("test") {
             continue;
         }
         if path.is_dir() {

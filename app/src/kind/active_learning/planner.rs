@@ -9,9 +9,11 @@ mod form;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
+use undertone_server_core::service;
 
 use super::plan::QuestionPlan;
-use crate::call::Fault;
+use crate::fault::Fault;
+use crate::request::DashboardRequest;
 
 pub(super) use form::render_planner;
 
@@ -26,7 +28,7 @@ pub(super) const FORM: &str = "plan-active-learning";
 /// problem as HTML, with its status.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
+/// The operation's problem, to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-active-learning")]
 pub async fn propose_questions(
     consortium: ConsortiumId,
@@ -43,7 +45,7 @@ pub async fn propose_questions(
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "draft-active-learning")]
 pub async fn save_questions(
     consortium: ConsortiumId,
@@ -60,18 +62,18 @@ pub async fn save_questions(
 /// Returns the cost of a plan, or its violations, as HTML.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "weigh-active-learning")]
 pub async fn weigh_questions(consortium: ConsortiumId, ask: QuestionPlan) -> Result<String, Fault> {
-    let backend = crate::backend::backend()?;
-    let datasets = backend.datasets(consortium).await?;
+    let request = DashboardRequest::from_context()?;
+    let datasets = service::dataset::list(request.ctx(), request.actor()?, consortium).await?;
     let private = |id: &undertone_api::id::DatasetId| {
         let is_it = |dataset: &undertone_api::dataset::Dataset| {
             dataset.id == *id && dataset.visibility != undertone_api::dataset::Visibility::Public
         };
         datasets.iter().any(is_it)
     };
-    let private_logs = ask.participants().map(|part| part.dataset).filter(private).collect();
-    let standings = backend.standings(consortium, private_logs).await?;
+    let private_logs: Vec<_> = ask.participants().map(|part| part.dataset).filter(private).collect();
+    let standings = service::budget::standings(request.ctx(), request.actor()?, consortium, &private_logs).await?;
     Ok(cost::render_cost(&ask, &datasets, &standings, consortium))
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::Owner;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind as _;
@@ -13,14 +14,14 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 use super::description::{describe_consent, list_facts};
 use super::plan::QuestionPlan;
 use super::planner::cost;
-use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
-use crate::standing::Standing;
+use crate::testing::TestDashboard;
+use crate::testing::example::{self, CONSORTIUM};
 
 /// Returns a public labelled log that leads, and a private one with users.
 fn datasets() -> Vec<Dataset> {
-    let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(fixture::datasets()).unwrap();
+    let [mut lead, mut ours, ..] = <[Dataset; 4]>::try_from(example::datasets()).unwrap();
     for dataset in [&mut lead, &mut ours] {
         (dataset.content, dataset.inputs, dataset.speakers) = (DatasetContent::Queries, 0, SizeClass(1));
         dataset.units = vec![PrivacyUnit::Record, PrivacyUnit::User];
@@ -30,11 +31,11 @@ fn datasets() -> Vec<Dataset> {
     vec![lead, ours]
 }
 
-fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<AccountStanding>)> {
     let limit = Epsilon::new(epsilon).unwrap();
     let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let balance = Balance::new(Some(budget));
-    let standing = Standing { unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove, balance };
+    let standing = AccountStanding { unit: PrivacyUnit::User, adjacency: Adjacency::AddRemove, balance };
     vec![(datasets()[1].id, vec![standing])]
 }
 
@@ -97,38 +98,49 @@ fn plan_link_round_trips() {
     assert_eq!(QuestionPlan::from_query("plan%5Btitle%5D=of+another+kind"), None);
 }
 
-/// Returns the posted form of a valid plan with the consortium's own logs.
-fn posted_form(title: &str) -> String {
-    let mut plan = QuestionPlan::first(&fixture::logs(), &[]).unwrap();
+/// Returns the posted form of a valid plan with the consortium's own logs, and a change.
+async fn posted_form(dashboard: &TestDashboard, title: &str, change: impl FnOnce(&mut QuestionPlan)) -> String {
+    let mut plan = QuestionPlan::first(&dashboard.logs().await, &[]).unwrap();
     plan.labels = (0..40).map(|n| format!("label {n}")).collect::<Vec<_>>().join("\n");
     plan.unit = PrivacyUnit::User;
     title.clone_into(&mut plan.title);
-    let link = plan.link(CONSORTIUM);
-    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+    change(&mut plan);
+    let link = plan.link(dashboard.consortium);
+    format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_form_proposes_a_job() {
-    let came = fixture::send("propose-active-learning", &posted_form("what callers want"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
-    let rejection = fixture::send("propose-active-learning", &posted_form("too much"), true).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let body = posted_form(&dashboard, "what callers ask", |_| ()).await;
+    let came = dashboard.send("propose-active-learning", &body, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!(job.title, "what callers ask", "{}", came.body);
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
+    let dear = |plan: &mut QuestionPlan| plan.parts.iter_mut().for_each(|part| part.threshold = part.threshold.min(2));
+    let body = posted_form(&dashboard, "too much", dear).await;
+    let rejection = dashboard.send("propose-active-learning", &body, true).await;
     assert_eq!(rejection.location(), "/from?x=1", "a refusal goes back");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_plan_is_priced_by_the_server() {
-    let came = fixture::send("weigh-active-learning", &posted_form(""), false).await;
+    let dashboard = TestDashboard::open().await;
+    let body = posted_form(&dashboard, "", |_| ()).await;
+    let came = dashboard.send("weigh-active-learning", &body, false).await;
     let html: String = serde_json::from_str(&came.body).unwrap();
     assert!(html.contains("Fits every budget.") && html.contains("helpdesk-south"), "{html}");
-    let wrong =
-        posted_form("").replace("ask[golden]=100", "ask[golden]=0").replace("ask%5Bgolden%5D=100", "ask%5Bgolden%5D=0");
-    let html = fixture::send("weigh-active-learning", &wrong, false).await;
+    let wrong = posted_form(&dashboard, "", |plan| plan.golden = 0).await;
+    let html = dashboard.send("weigh-active-learning", &wrong, false).await;
     assert!(html.status == 200 && html.body.contains("golden"), "{}", html.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planner_shows_each_kind_its_own_data() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     for said in [
         "action=\"/ui/propose-dp-sgd\"",
         "action=\"/ui/propose-active-learning\"",

@@ -188,12 +188,12 @@ mod tests {
     use undertone_api::job::dp_sgd::{Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, Spec};
 
     use super::{describe_consent, describe_model, describe_releases, describe_rounds};
-    use crate::fixture;
     use crate::kind::dp_sgd::TrainingPlan;
+    use crate::testing::example;
 
     fn spec(change: impl FnOnce(&mut TrainingPlan)) -> Spec {
-        let datasets = fixture::datasets();
-        let standings = fixture::standings();
+        let datasets = example::datasets();
+        let standings = example::standings();
         let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("every number is in range");
@@ -224,7 +224,7 @@ mod tests {
         for noise in spec.participants.iter_mut().filter_map(|party| party.noise.as_mut()) {
             noise.clipping = Clipping::Automatic;
         }
-        let datasets = fixture::datasets();
+        let datasets = example::datasets();
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
         let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         for words in [

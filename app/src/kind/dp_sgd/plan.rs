@@ -8,6 +8,7 @@ mod steps;
 mod trials;
 
 use serde::{Deserialize, Serialize};
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
@@ -15,8 +16,6 @@ use undertone_api::job::dp_sgd::{
 };
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
-
-use crate::standing::Standing;
 
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
@@ -105,7 +104,7 @@ pub struct TrainingPlan {
 impl TrainingPlan {
     /// Makes an initial plan: every private dataset takes part, the largest public one leads, and the noise leaves room
     /// for twice as many releases, but is never less than one clip. `None` without datasets.
-    pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
+    pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> Option<Self> {
         let has_budget =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
         let unit = if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
@@ -287,7 +286,7 @@ fn default_audit(
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;
 /// `None` if no noise suffices.
-pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) -> Option<f64> {
+pub(super) fn find_least_noise(standing: &AccountStanding, rate: f64, releases: u64) -> Option<f64> {
     standing.balance.budget()?;
     let headroom = standing.balance.headroom();
     let rate = SamplingRate::new(rate).ok()?;
@@ -298,9 +297,9 @@ pub(super) fn find_least_noise(standing: &Standing, rate: f64, releases: u64) ->
 /// Returns a dataset's account for a unit.
 pub(super) fn find_account(
     dataset: DatasetId,
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     unit: PrivacyUnit,
-) -> Option<&Standing> {
+) -> Option<&AccountStanding> {
     let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
     all.iter().find(|standing| standing.unit == unit)
 }
@@ -313,12 +312,12 @@ mod tests {
     use undertone_api::job::dp_sgd::{Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell};
 
     use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
-    use crate::fixture;
+    use crate::testing::example;
 
     #[test]
     fn first_plan_is_valid() {
-        let datasets = fixture::datasets();
-        let standings = fixture::standings();
+        let datasets = example::datasets();
+        let standings = example::standings();
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         assert_eq!(spec.check(&datasets), Vec::new());
@@ -326,8 +325,8 @@ mod tests {
 
     #[test]
     fn first_plan_fits_every_budget() {
-        let datasets = fixture::datasets();
-        let standings = fixture::standings();
+        let datasets = example::datasets();
+        let standings = example::standings();
         let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
         for dataset in &datasets {
@@ -341,7 +340,7 @@ mod tests {
 
     #[test]
     fn plan_query_round_trips() {
-        let plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        let plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
         let text =
             serde_qs::to_string(&std::collections::BTreeMap::from([("plan", &plan)])).expect("a plan has a query");
         assert_eq!(TrainingPlan::from_query(&text), Some(plan.clone()));
@@ -351,8 +350,8 @@ mod tests {
 
     #[test]
     fn plan_with_audit_is_valid() {
-        let datasets = fixture::datasets();
-        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let datasets = example::datasets();
+        let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
         plan.audit = true;
         for hidden in [2, 8, 200] {
             plan.hidden = hidden;
@@ -366,8 +365,8 @@ mod tests {
 
     #[test]
     fn audit_never_has_more_canaries_than_trained_parameters() {
-        let datasets = fixture::datasets();
-        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let datasets = example::datasets();
+        let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
         plan.audit = true;
         // The gain and the bias of the layer norm are trained: two parameters for each hidden unit.
         plan.layers.normalize = true;
@@ -386,7 +385,7 @@ mod tests {
 
     /// Returns a plan in which no option has its default.
     fn elaborate() -> TrainingPlan {
-        let mut plan = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        let mut plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
         plan.layers =
             ModelLayers { cell: RecurrentCell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
         plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
@@ -408,7 +407,7 @@ mod tests {
 
     #[test]
     fn elaborate_plan_is_in_the_spec_and_valid() {
-        let mut datasets = fixture::datasets();
+        let mut datasets = example::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
         }
@@ -433,11 +432,11 @@ mod tests {
 
     #[test]
     fn planned_spec_opens_as_its_plan() {
-        let mut datasets = fixture::datasets();
+        let mut datasets = example::datasets();
         for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
             dataset.visibility = Visibility::Open;
         }
-        let first = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let first = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
         let mut absent = elaborate();
         absent.parts[1].joins = false;
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
@@ -456,7 +455,7 @@ mod tests {
         };
         let plan = elaborate();
         assert_eq!(TrainingPlan::from_query(&text(&plan)), Some(plan));
-        let plain = TrainingPlan::first(&fixture::datasets(), &fixture::standings()).expect("there are datasets");
+        let plain = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
         let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
         let old: Vec<_> =
             text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
@@ -465,8 +464,8 @@ mod tests {
 
     #[test]
     fn rate_out_of_range_is_named_by_path() {
-        let datasets = fixture::datasets();
-        let mut plan = TrainingPlan::first(&datasets, &fixture::standings()).expect("there are datasets");
+        let datasets = example::datasets();
+        let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
         for part in &mut plan.parts {
             part.rate = 1.5;
         }

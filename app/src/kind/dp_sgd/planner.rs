@@ -17,6 +17,7 @@ use leptos::ev::SubmitEvent;
 use leptos::html::{Form, Input};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::JobKind;
@@ -25,10 +26,9 @@ use undertone_privacy::PrivacyUnit;
 use super::description;
 use super::plan::TrainingPlan;
 use super::price::price_plan;
-use crate::call::Fault;
-use crate::call::ask::{self, ServerReply};
+use crate::fault::Fault;
+use crate::fetch::{self, ServerReply};
 use crate::path;
-use crate::standing::Standing;
 use cost::Costs;
 use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
 use party::render_party;
@@ -56,7 +56,7 @@ const STILL: Duration = Duration::from_millis(600);
 /// problem as HTML, with its status.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
+/// The operation's problem, to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-dp-sgd")]
 pub async fn propose_training(
     consortium: ConsortiumId,
@@ -73,7 +73,7 @@ pub async fn propose_training(
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "draft-dp-sgd")]
 pub async fn save_training(
     consortium: ConsortiumId,
@@ -95,7 +95,7 @@ pub fn Planner(
     /// The datasets that may take part.
     datasets: Vec<Dataset>,
     /// The balances of their accounts.
-    standings: Vec<(DatasetId, Vec<Standing>)>,
+    standings: Vec<(DatasetId, Vec<AccountStanding>)>,
     /// The initial plan.
     plan: TrainingPlan,
     /// The tight numbers of that plan, as HTML.
@@ -152,7 +152,7 @@ pub fn Planner(
         let Some(form) = form.get_untracked() else { return };
         busy.set(true);
         spawn_local(async move {
-            match ask::post(PROPOSE, &form).await {
+            match fetch::post(PROPOSE, &form).await {
                 // Leaving fails only while the browser is already leaving.
                 Some(ServerReply { done: true, text }) => return drop(window().location().assign(&text)),
                 Some(refused) => problem.set(refused.text),
@@ -272,7 +272,7 @@ fn schedule_pricing(plan: RwSignal<TrainingPlan>, form: NodeRef<Form>, tight: Rw
     let ask = move || {
         let Some(form) = form.get_untracked().filter(|_| still()) else { return };
         spawn_local(async move {
-            let answer = ask::post(tight::WEIGH, &form).await;
+            let answer = fetch::post(tight::WEIGH, &form).await;
             if still() {
                 tight.set(answer.filter(|answer| answer.done).map(|answer| answer.text).unwrap_or_default());
                 stale.set(false);

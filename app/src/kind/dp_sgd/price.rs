@@ -1,6 +1,7 @@
 //! The cost of a plan to each party: computed here by the same code, on the same balances, as at the server and the
 //! site.
 
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind;
@@ -11,7 +12,7 @@ use undertone_api::plan::{
 };
 use undertone_privacy::Event;
 
-use crate::standing::{NoPayment, Payment, Standing, others};
+use crate::standing::{NoPayment, Payment, others};
 
 /// The effect of a plan on one dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +59,7 @@ pub struct PlanPrices {
 }
 
 /// Prices a plan, on the balances from the time when the page was made.
-pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> PlanPrices {
+pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> PlanPrices {
     let balances = collect_balances(datasets, standings);
     let priced = PricedPlan::from_spec(spec, datasets, &balances);
     let verdicts = spec
@@ -80,11 +81,11 @@ pub(super) fn round_up_noise(noise: f64) -> f64 {
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
     let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for Standing { unit, adjacency, balance } in all {
+        for AccountStanding { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
             balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
@@ -93,7 +94,12 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
     balances
 }
 
-fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&PricedPlan>) -> PartyVerdict {
+fn price_party(
+    spec: &Spec,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    priced: Option<&PricedPlan>,
+) -> PartyVerdict {
     let Some(charge) = spec.cost(dataset) else {
         return if dataset.visibility == Visibility::Public { PartyVerdict::Public } else { PartyVerdict::Nothing };
     };
@@ -109,7 +115,7 @@ fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: O
     let (Some(standing), Some((priced, quote))) = (standing, quote) else { return PartyVerdict::NoBudget };
     let rounds_that_fit = priced.rounds_that_fit(quote);
     let rate = spec.value(PlanParameter::SamplingRate, dataset.id).unwrap_or_default();
-    match standing.share(quote, &charge) {
+    match Payment::for_share(standing, quote, &charge) {
         Ok(payment) => PartyVerdict::Pays {
             rounds_that_fit,
             epochs: (priced.epochs(priced.rounds, rate), priced.epochs(rounds_that_fit, rate)),
@@ -127,12 +133,12 @@ fn price_party(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: O
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use super::{PartyVerdict, price_plan};
-    use crate::fixture;
     use crate::kind::dp_sgd::TrainingPlan;
+    use crate::testing::example;
 
     fn verdicts(change: impl FnOnce(&mut TrainingPlan)) -> Vec<PartyVerdict> {
-        let datasets = fixture::datasets();
-        let standings = fixture::standings();
+        let datasets = example::datasets();
+        let standings = example::standings();
         let mut plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
         change(&mut plan);
         let spec = plan.spec(&datasets).expect("the plan's numbers are in range");

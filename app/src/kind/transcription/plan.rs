@@ -5,13 +5,12 @@ mod draft;
 mod spec;
 
 use serde::{Deserialize, Serialize};
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, ProviderProtocol, SiteRecognizer, Spec};
 use undertone_privacy::PrivacyUnit;
-
-use crate::standing::Standing;
 
 /// Rows for recognizers in the form; those without a name are ignored.
 pub(super) const ROWS: usize = 4;
@@ -105,7 +104,7 @@ const fn default_detail() -> u32 {
 
 impl TranscriptionPlan {
     /// Makes an initial plan: the first private recordings, a tenth of their account. `None` without recordings.
-    pub(super) fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> Option<Self> {
+    pub(super) fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> Option<Self> {
         let private = |dataset: &&Dataset| dataset.visibility != Visibility::Public;
         let dataset = datasets.iter().find(private).or_else(|| datasets.first())?;
         let budget = standings

@@ -10,10 +10,12 @@ mod variants;
 
 use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, DraftId};
+use undertone_server_core::service;
 
 use super::plan::TranscriptionPlan;
-use crate::call::Fault;
+use crate::fault::Fault;
 use crate::kind::submission::PlanSubmission;
+use crate::request::DashboardRequest;
 
 pub(super) use form::render_planner;
 
@@ -27,7 +29,7 @@ pub(super) const FORM: &str = "plan-transcription";
 /// Proposes a plan, and with it the draft from which it was opened; returns the new job's address.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem), to a browser that posts the form itself.
+/// The operation's problem, to a browser that posts the form itself.
 #[server(prefix = "/ui", endpoint = "propose-transcription")]
 pub async fn propose_transcription(
     consortium: ConsortiumId,
@@ -43,7 +45,7 @@ pub async fn propose_transcription(
 /// Saves a plan as a draft, without a request for approval; it replaces the draft from which it was opened, if any.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "draft-transcription")]
 pub async fn save_transcription(
     consortium: ConsortiumId,
@@ -59,15 +61,17 @@ pub async fn save_transcription(
 /// Returns the charge and the expected cost of a plan, or its violations, as HTML.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "weigh-transcription")]
 pub async fn weigh_transcription(consortium: ConsortiumId, hear: TranscriptionPlan) -> Result<String, Fault> {
     use undertone_api::dataset::Visibility;
-    let backend = crate::backend::backend()?;
-    let datasets = backend.datasets(consortium).await?;
+    let request = DashboardRequest::from_context()?;
+    let datasets = service::dataset::list(request.ctx(), request.actor()?, consortium).await?;
     let dataset = datasets.iter().find(|dataset| dataset.id == hear.dataset);
     let standings = match dataset.filter(|dataset| dataset.visibility != Visibility::Public) {
-        Some(dataset) => vec![(dataset.id, backend.standing(dataset.id).await?)],
+        Some(dataset) => {
+            vec![(dataset.id, service::budget::balances(request.ctx(), request.actor()?, dataset.id).await?)]
+        }
         None => Vec::new(),
     };
     Ok(cost::render_cost(&hear, &datasets, &standings, consortium))

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind as _;
@@ -15,25 +16,28 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit};
 use super::description::{describe_consent, list_facts};
 use super::plan::TranscriptionPlan;
 use super::planner::cost;
-use crate::fixture::{self, CONSORTIUM};
 use crate::kind::Card;
 use crate::path;
-use crate::standing::Standing;
+use crate::testing::TestDashboard;
+use crate::testing::example::{self, CONSORTIUM};
 
 /// Returns the recordings of a ward, about an hour and a half.
 fn datasets() -> Vec<Dataset> {
-    let mut ward = fixture::datasets().remove(1);
+    let mut ward = example::datasets().remove(1);
     (ward.content, ward.inputs, ward.classes, ward.speakers) = (DatasetContent::Recordings, 0, 0, SizeClass(1));
     (ward.visibility, ward.seconds) = (Visibility::Private, Some(SizeClass(5000)));
     ward.units = vec![PrivacyUnit::Words];
     vec![ward]
 }
 
-fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<Standing>)> {
+fn standings(epsilon: f64, delta: f64) -> Vec<(DatasetId, Vec<AccountStanding>)> {
     let limit = Epsilon::new(epsilon).unwrap();
     let budget = Budget::new(limit, Delta::new(delta).unwrap(), GridKind::for_epsilon(limit)).unwrap();
     let balance = Balance::new(Some(budget));
-    vec![(datasets()[0].id, vec![Standing { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }])]
+    vec![(
+        datasets()[0].id,
+        vec![AccountStanding { unit: PrivacyUnit::Words, adjacency: Adjacency::AddRemove, balance }],
+    )]
 }
 
 fn plan(change: impl FnOnce(&mut TranscriptionPlan)) -> TranscriptionPlan {
@@ -104,31 +108,33 @@ fn plan_link_round_trips_unless_too_long() {
     assert_eq!(long.link(CONSORTIUM), None);
 }
 
-/// Returns the posted form of a plan.
-fn posted_form(title: &str) -> String {
-    let link = plan(|plan| title.clone_into(&mut plan.title)).link(CONSORTIUM).unwrap();
-    format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
+/// Returns the posted form of a plan for the consortium's own private recordings, and a change.
+fn posted_form(dashboard: &TestDashboard, title: &str, change: fn(&mut TranscriptionPlan)) -> String {
+    let plan = plan(|plan| {
+        title.clone_into(&mut plan.title);
+        plan.dataset = dashboard.recordings_id(1);
+        change(plan);
+    });
+    let link = plan.link(dashboard.consortium).unwrap();
+    format!("consortium={}&{}", dashboard.consortium, link.split_once('?').unwrap().1)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_form_proposes_a_job() {
-    let came = fixture::send("propose-transcription", &posted_form("dictated letters"), true).await;
-    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(CONSORTIUM, fixture::PROPOSED).as_str()));
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let body = posted_form(&dashboard, "dictated letters", |_| ());
+    let came = dashboard.send("propose-transcription", &body, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!(job.title, "dictated letters", "{}", came.body);
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_plan_is_priced_by_the_server() {
-    let ours = fixture::recordings_id(1);
-    let form = |change: fn(&mut TranscriptionPlan)| {
-        let link = plan(|plan| {
-            plan.dataset = ours;
-            change(plan);
-        });
-        let link = link.link(CONSORTIUM).unwrap();
-        format!("consortium={CONSORTIUM}&{}", link.split_once('?').unwrap().1)
-    };
+    let dashboard = TestDashboard::open().await;
     let price = async |change: fn(&mut TranscriptionPlan)| {
-        let came = fixture::send("weigh-transcription", &form(change), false).await;
+        let came = dashboard.send("weigh-transcription", &posted_form(&dashboard, "", change), false).await;
         serde_json::from_str::<String>(&came.body).unwrap()
     };
     let html = price(|_| ()).await;
@@ -137,9 +143,11 @@ async fn changed_plan_is_priced_by_the_server() {
     assert!(wrong.contains("<code>participant.distance</code>"), "{wrong}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn form_has_every_field_without_a_script() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "id=\"plan-transcription\"",
@@ -161,9 +169,11 @@ async fn form_has_every_field_without_a_script() {
     assert!(!form.contains("ward-a") && !form.contains("helpdesk-south"), "each kind sees its own data");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_plan_explains_the_missing_words() {
-    let page = fixture::render(&path::plan(CONSORTIUM), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "The word list is empty",

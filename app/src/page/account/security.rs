@@ -7,31 +7,34 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::account::{FactorStatus, OpenSession};
 use undertone_api::api_key::ApiKey;
+use undertone_server_core::service;
 
 use super::render_tabs;
-use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{render_passkey_form, render_passkey_script};
+use crate::component::passkey::{PasskeyCeremony, render_passkey_form, render_passkey_script};
 use crate::component::said::{Day, RelativeTime};
 use crate::component::secret;
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn security() -> AnyView {
-    render_page(PagePlace::Settings, async |desk| {
-        let factor = desk.backend.factor().await?;
-        let sessions = desk.backend.sessions().await?;
+    render_page(PagePlace::Settings, async |context| {
+        let ctx = context.ctx();
+        let actor = context.actor()?;
+        let factor = service::factor::state(ctx, actor).await?;
+        let sessions = service::sessions::list(ctx, actor).await?;
         // Without a required second factor the member cannot reach their keys; nor does a key work before.
         let has_access = factor.password && !lacks_factor(&factor);
-        let keys = if has_access { desk.backend.api_keys().await? } else { Vec::new() };
-        let member = desk.member()?;
+        let keys = if has_access { service::api_key::list(ctx, actor).await? } else { Vec::new() };
+        let member = context.member()?;
         let approval = if has_access {
-            Some(approval::render_section(member, &desk.backend.approval_keys().await?, desk.now))
+            Some(approval::render_section(member, &service::approval_key::list(ctx, actor).await?, context.now))
         } else {
             None
         };
-        let passkeys = passkey::render_section(&desk.backend.passkeys().await?, desk.now);
+        let passkeys = passkey::render_section(&service::passkey::list(ctx, actor).await?, context.now);
         Ok(PageContent::new(
             "Security",
             view! {
@@ -41,8 +44,8 @@ pub(crate) fn security() -> AnyView {
                 {render_passkey_script()}
                 {approval}
                 {render_identity(&factor)}
-                <section class="panel"><h2>"Password"</h2>{if factor.password { render_password(&keys, desk.now) } else { render_no_password() }}</section>
-                <section class="panel"><h2>"Sessions"</h2>{render_sessions(&sessions, desk.now)}</section>
+                <section class="panel"><h2>"Password"</h2>{if factor.password { render_password(&keys, context.now) } else { render_no_password() }}</section>
+                <section class="panel"><h2>"Sessions"</h2>{render_sessions(&sessions, context.now)}</section>
             },
         ))
     })
@@ -211,7 +214,7 @@ mod tests {
     use undertone_api::account::FactorStatus;
 
     use super::render_two_factor;
-    use crate::fixture::NOW;
+    use crate::testing::example::NOW;
 
     fn shown(password: bool) -> String {
         let factor = FactorStatus {

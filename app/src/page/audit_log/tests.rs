@@ -1,32 +1,48 @@
 use super::{KINDS, LogForm, filter_query, format_detail, percent_encode};
-use crate::fixture::{CONSORTIUM, OWN, render};
+use crate::testing::TestDashboard;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_lists_actors_and_has_a_file() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log"), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let own = dashboard.own;
+    let page = dashboard.render(&format!("/c/{consortium}/organizations/{own}/audit-log"), true, "").await.body;
     for wanted in ["set a budget", "Steward of North", "the server itself", "dataset ward-a", "epsilon: 8.0"] {
         assert!(page.contains(wanted), "{wanted} is not on the page");
     }
-    assert!(page.contains("/api/v1/audit-log/export?format=csv\""), "the file has everything: {page}");
+    let file = format!("/api/v1/organizations/{own}/audit-log/export?format=csv\"");
+    assert!(page.contains(&file), "the file has everything: {page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filter_applies_to_page_and_file() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log?what=dataset_frozen&by=&since="), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let own = dashboard.own;
+    dashboard.freeze(dashboard.running, dashboard.dataset(2), "the audit's lower bound is above the claim").await;
+    let address = format!("/c/{consortium}/organizations/{own}/audit-log?what=dataset_frozen&by=&since=");
+    let page = dashboard.render(&address, true, "").await.body;
     let table = page.split("<tbody>").nth(1).expect("a table");
     assert!(table.contains("froze a dataset") && !table.contains("set a budget"), "{table}");
     assert!(page.contains("format=jsonl&amp;what=dataset_frozen"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chain_is_checked_on_request() {
-    let page = render(&format!("/c/{CONSORTIUM}/organizations/{OWN}/audit-log?check=1"), true, "").await.body;
-    assert!(page.contains("The chain of all 3 entries is valid"), "{page}");
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let own = dashboard.own;
+    let page = dashboard.render(&format!("/c/{consortium}/organizations/{own}/audit-log?check=1"), true, "").await.body;
+    let count = page.split("The chain of all ").nth(1).and_then(|rest| rest.split(" entries is valid").next());
+    let count: u64 = count.and_then(|count| count.replace(',', "").parse().ok()).expect("the number of entries");
+    assert!(count > 10, "every action above has its entry: {page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unknown_filter_is_refused_by_name() {
-    let came = render(&format!("/c/{CONSORTIUM}/audit-log?what=x&since=yesterday"), true, "").await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let came = dashboard.render(&format!("/c/{consortium}/audit-log?what=x&since=yesterday"), true, "").await;
     assert_eq!(came.status.as_u16(), 422);
     assert!(came.body.contains("<code>what</code>") && came.body.contains("<code>since</code>"), "{}", came.body);
 }
@@ -55,9 +71,11 @@ fn digests_are_shortened_and_words_are_not() {
     assert_eq!(text, format!("manifest: df5ed1c0fd85…; reason: {}", "a".repeat(31)));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subject_kind_filter_stays_selected() {
-    let page = render(&format!("/c/{CONSORTIUM}/audit-log?kind=job"), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&format!("/c/{consortium}/audit-log?kind=job"), true, "").await.body;
     assert!(page.contains("<option value=\"job\" selected"), "{page}");
     assert!(page.contains("format=csv&amp;subject_kind=job"), "{page}");
     for what in

@@ -146,7 +146,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::render_section;
-    use crate::fixture::{NOW, datasets};
+    use crate::testing::example::{NOW, datasets};
 
     fn page(approval: Option<ApprovalRule>) -> String {
         let dataset = Dataset { approval, ..datasets().swap_remove(0) };

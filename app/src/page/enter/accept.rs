@@ -6,19 +6,21 @@ use leptos::prelude::*;
 use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
 use undertone_api::organization::InvitationPurpose;
+use undertone_server_core::service;
 
 use super::super::account::list_organizations;
 use super::super::provider;
-use crate::backend::Answer;
 use crate::component::form::{Field, post};
-use crate::screen::{PageContent, PageContext, PagePlace, render_page};
+use crate::page_context::{PageContent, PageContext, PagePlace};
+use crate::request::Answer;
+use crate::screen::render_page;
 use crate::{path, viewer, words};
 
 /// Renders the page.
 pub(crate) fn accept() -> AnyView {
-    render_page(PagePlace::Outside, async |desk| {
-        let secret = desk.text("secret");
-        let preview = desk.backend.invitation(&secret).await?;
+    render_page(PagePlace::Outside, async |context| {
+        let secret = context.text("secret");
+        let preview = service::invitation::preview(context.ctx(), &secret).await?;
         let from = preview.from.unwrap_or_else(|| "this server".to_owned());
         let (title, means, brings) = match &preview.purpose {
             InvitationPurpose::Operator => (
@@ -41,9 +43,9 @@ pub(crate) fn accept() -> AnyView {
                 (format!("Join {from}"), format!("Your roles: {}.", roles.join(", ")), false)
             }
         };
-        let form = match desk.member() {
-            Ok(member) => render_joining(&desk, member, secret, brings).await?,
-            Err(_) => render_registration(&desk, &secret, brings),
+        let form = match context.member() {
+            Ok(member) => render_joining(&context, member, secret, brings).await?,
+            Err(_) => render_registration(&context, &secret, brings),
         };
         Ok(PageContent::new(
             title,
@@ -53,7 +55,7 @@ pub(crate) fn accept() -> AnyView {
 }
 
 /// Renders the form for a visitor without an account or a sign-in.
-fn render_registration(desk: &PageContext, secret: &str, brings: bool) -> AnyView {
+fn render_registration(context: &PageContext, secret: &str, brings: bool) -> AnyView {
     let form = post(
         "accept",
         vec![("secret", secret.to_owned())],
@@ -69,14 +71,14 @@ fn render_registration(desk: &PageContext, secret: &str, brings: bool) -> AnyVie
     view! {
         <p>"Already have an account? "<a href=to>"Sign in"</a>" to join with it."</p>
         {form}
-        {provider::render_acceptance(desk, secret)}
+        {provider::render_acceptance(context, secret)}
     }
     .into_any()
 }
 
 /// Renders the form for a member: one button, and a choice of organization if the link requires one.
-async fn render_joining(desk: &Arc<PageContext>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
-    let own = if brings { own_organizations(desk, member).await? } else { Vec::new() };
+async fn render_joining(context: &Arc<PageContext>, member: &Member, secret: String, brings: bool) -> Answer<AnyView> {
+    let own = if brings { own_organizations(context, member).await? } else { Vec::new() };
     let choice = brings.then(|| {
         let first = own.is_empty();
         view! {
@@ -105,8 +107,8 @@ async fn render_joining(desk: &Arc<PageContext>, member: &Member, secret: String
 }
 
 /// Returns the organizations of which the member is an admin.
-async fn own_organizations(desk: &Arc<PageContext>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
-    let organizations = list_organizations(desk).await?.into_iter();
+async fn own_organizations(context: &Arc<PageContext>, member: &Member) -> Answer<Vec<(OrganizationId, String)>> {
+    let organizations = list_organizations(context).await?.into_iter();
     let own = organizations.filter(|organization| viewer::runs(member, organization.id));
     Ok(own.map(|organization| (organization.id, organization.name)).collect())
 }

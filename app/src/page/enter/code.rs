@@ -2,19 +2,27 @@
 
 use leptos::prelude::*;
 use undertone_api::account::SecondFactors;
+use undertone_server_core::error::Error;
+use undertone_server_core::service;
 
-use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::{render_passkey_form, render_passkey_script};
+use crate::component::passkey::{PasskeyCeremony, render_passkey_form, render_passkey_script};
+use crate::page_context::{PageContent, PagePlace};
 use crate::path;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::screen::render_page;
 
 /// Renders the page.
 pub(crate) fn second_factor() -> AnyView {
-    render_page(PagePlace::Outside, async |desk| {
-        let to = super::parse_destination(&desk.query);
+    render_page(PagePlace::Outside, async |context| {
+        let to = super::parse_destination(&context.query);
         // If the half session has expired, the posted form reports it.
-        let factors = desk.backend.second_factors().await.unwrap_or(SecondFactors { code: true, passkey: false });
+        let factors = match context.request.half_token() {
+            Ok(half_token) => {
+                service::session::second_factors(context.ctx(), half_token).await.map_err(Error::into_problem)
+            }
+            Err(problem) => Err(problem),
+        };
+        let factors = factors.unwrap_or(SecondFactors { code: true, passkey: false });
         let passkey = factors.passkey.then(|| {
             let button = view! { <button type="submit" class="primary">"Use a passkey"</button> };
             let hidden = vec![("to", to.clone())];

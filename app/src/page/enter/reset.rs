@@ -1,16 +1,18 @@
 //! The form that sets a new password by an operator's link.
 
 use leptos::prelude::*;
+use undertone_server_core::service;
 
 use crate::component::form::{Field, post};
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::words;
 
 /// Renders the page.
 pub(crate) fn reset() -> AnyView {
-    render_page(PagePlace::Outside, async |desk| {
-        let secret = desk.text("secret");
-        let preview = desk.backend.reset(&secret).await?;
+    render_page(PagePlace::Outside, async |context| {
+        let secret = context.text("secret");
+        let preview = service::reset::preview(context.ctx(), context.request.origin().address, &secret).await?;
         let factor = if preview.clears_second_factor {
             "This also removes your second factor: set up a new one afterwards."
         } else {

@@ -5,24 +5,26 @@ use leptos::prelude::*;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, InclusionProof, ReceiptProof};
-use undertone_api::page::PageQuery;
+use undertone_server_core::service;
 
+use super::super::list_newest_jobs;
 use super::describe_event;
 use crate::component::said::RelativeTime;
-use crate::screen::{PageContent, PagePlace, render_page};
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
 use crate::{path, words};
 
 /// Renders the page.
 pub(crate) fn row() -> AnyView {
-    render_page(PagePlace::Ledger, async |desk| {
-        let consortium = desk.consortium()?.id;
-        desk.member()?;
-        let account: AccountId = desk.id("account")?;
-        let sequence: u64 = desk.id("sequence")?;
-        let proof = desk.backend.explain(account, sequence).await?;
-        let datasets = desk.backend.datasets(consortium).await?;
+    render_page(PagePlace::Ledger, async |context| {
+        let consortium = context.consortium()?.id;
+        context.member()?;
+        let account: AccountId = context.id("account")?;
+        let sequence: u64 = context.id("sequence")?;
+        let proof = service::ledger::explain(context.ctx(), context.actor()?, account, sequence).await?;
+        let datasets = service::dataset::list(context.ctx(), context.actor()?, consortium).await?;
         let name = datasets.iter().find(|known| known.id == proof.dataset).map(|known| known.name.clone());
-        let jobs = desk.backend.jobs(consortium, PageQuery { cursor: None, limit: Some(PageQuery::MAX) }).await?.items;
+        let jobs = list_newest_jobs(&context, consortium).await?;
         let job = jobs.iter().find(|known| known.id == proof.job).map(|known| known.title.clone());
         let job = job.unwrap_or_else(|| format!("job {}", words::short(&proof.job.to_string())));
         let entry_kind = match proof.kind {
@@ -35,7 +37,7 @@ pub(crate) fn row() -> AnyView {
         let neighbour_link = |sequence: u64, text: &'static str, rel: &'static str| {
             view! { <a rel=rel href=path::ledger_row(consortium, account, sequence)>{text}</a> }
         };
-        let file = desk.backend.entry_file(account, sequence);
+        let file = path::entry_file(account, sequence);
         let file_name = format!("row-{account}-{sequence}.json");
         Ok(PageContent::new(
             title,
@@ -46,7 +48,7 @@ pub(crate) fn row() -> AnyView {
                         <div><dt>"Kind"</dt><dd>{format!("{} × {}, {entry_kind}", words::count(proof.count), describe_event(&proof.event))}</dd></div>
                         <div><dt>"Job"</dt><dd><a href=path::job(consortium, proof.job)>{job}</a>{proof.round.clone().map(|round| format!(", {round}"))}</dd></div>
                         <div><dt>"Dataset"</dt><dd><a href=path::dataset(consortium, proof.dataset)>{name}</a></dd></div>
-                        <div><dt>"When"</dt><dd><RelativeTime at=proof.at now=desk.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
+                        <div><dt>"When"</dt><dd><RelativeTime at=proof.at now=context.now/>{format!(" ({})", words::exact(proof.at))}</dd></div>
                         <div><dt>"Evaluator"</dt><dd><code>{proof.evaluator.clone()}</code></dd></div>
                     </dl>
                     {render_price(&proof)}
@@ -193,29 +195,36 @@ fn render_receipt(receipt: &ReceiptProof) -> AnyView {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{CONSORTIUM, render};
+    use undertone_server_core::testing::tamper;
 
-    #[tokio::test]
+    use crate::testing::TestDashboard;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn ledger_row_shows_price_steps_and_failures() {
-        let account = uuid::Uuid::from_u128(0x0801);
-        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/2"), true, "").await;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let account = dashboard.account(dashboard.dataset(1)).await;
+        tamper(dashboard.ctx(), "countersignature", "UPDATE countersignature SET signature = '00'").await;
+        let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/2"), true, "").await;
         assert_eq!(came.status.as_u16(), 200, "{}", came.body);
         for wanted in
             ["This row is invalid", "countersignature is invalid", "Order α", "SHA-256 of 01", "Download this row"]
         {
             assert!(came.body.contains(wanted), "{wanted} is not on the page");
         }
-        let first = render(&format!("/c/{CONSORTIUM}/ledger/{account}/1"), true, "").await.body;
+        let first = dashboard.render(&format!("/c/{consortium}/ledger/{account}/1"), true, "").await.body;
         assert!(
             first.contains("This row is valid: chain and log agree") && !first.contains("The site’s receipt"),
             "{first}"
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unknown_ledger_row_is_not_found() {
-        let account = uuid::Uuid::from_u128(0x0801);
-        let came = render(&format!("/c/{CONSORTIUM}/ledger/{account}/999"), true, "").await;
+        let dashboard = TestDashboard::open().await;
+        let consortium = dashboard.consortium;
+        let account = dashboard.account(dashboard.dataset(1)).await;
+        let came = dashboard.render(&format!("/c/{consortium}/ledger/{account}/999"), true, "").await;
         assert_eq!(came.status.as_u16(), 404);
     }
 }

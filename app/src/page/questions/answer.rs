@@ -4,13 +4,15 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use undertone_api::id::{JobId, QuestionId};
 use undertone_api::question::{AnnotationQueue, Label};
+use undertone_server_core::service;
 
 use super::exchange;
 use crate::answer::Answering;
 use crate::answer::part::{AnnotatorPosition, buttons};
-use crate::call::native;
-use crate::screen::{PageContent, PagePlace, render_page};
-use crate::{path, viewer};
+use crate::answer::turn::render_turn;
+use crate::page_context::{PageContent, PagePlace};
+use crate::screen::render_page;
+use crate::{path, reply, viewer};
 
 /// The state that a browser without a script keeps in the address.
 #[derive(Debug, Default, Deserialize)]
@@ -23,19 +25,18 @@ struct AnswerState {
 
 /// Renders the page.
 pub(crate) fn annotate() -> AnyView {
-    render_page(PagePlace::Questions, async |desk| {
-        let consortium = desk.consortium()?.id;
-        let member = desk.member()?;
-        let job: JobId = desk.id("job")?;
-        let state = crate::query::parse::<AnswerState>(&desk.query).unwrap_or_default();
+    render_page(PagePlace::Questions, async |context| {
+        let consortium = context.consortium()?.id;
+        let member = context.member()?;
+        let job: JobId = context.id("job")?;
+        let state = crate::query::parse::<AnswerState>(&context.query).unwrap_or_default();
         let position = AnnotatorPosition::new(consortium, job, &state.trail, state.first);
-        let queue = desk.backend.queue(job).await?;
-        let turn = native::turn(desk.backend.as_ref(), &queue, &position, "").await?;
-        let first = native::text(&turn)?;
+        let queue = service::question::next(context.ctx(), context.actor()?, job).await?;
+        let turn = render_turn(&context.request, &queue, &position, "").await?;
+        let first = reply::text(&turn)?;
         let buttons = buttons(&queue.labels);
-        let others = viewer::reads_questions(member).then(|| {
-            exchange::render_section(desk.backend.as_ref(), consortium, job, &queue.labels, viewer::imports(member))
-        });
+        let others = viewer::reads_questions(member)
+            .then(|| exchange::render_section(consortium, job, &queue.labels, viewer::imports(member)));
         let title = queue.title.clone();
         let body = view! {
             <p><a href=path::questions(consortium)>"All questions"</a></p>

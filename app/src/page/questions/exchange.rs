@@ -4,36 +4,30 @@ use leptos::prelude::*;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::question::{ExportFormat, Label};
 
-use crate::backend::Backend;
 use crate::component::form::{Field, post};
+use crate::path;
 
 /// Renders the links to a job's questions with their answers, in every format.
-pub(super) fn render_files(backend: &dyn Backend, job: JobId, class: &'static str) -> AnyView {
+pub(super) fn render_files(job: JobId, class: &'static str) -> AnyView {
     let files = [
         (ExportFormat::Jsonl, "JSON Lines", "jsonl"),
         (ExportFormat::Csv, "CSV", "csv"),
         (ExportFormat::LabelStudio, "Label Studio (JSON)", "json"),
     ];
     let links = files.map(|(format, name, ending)| {
-        let href = backend.questions_file(job, format);
+        let href = path::question_file(job, format);
         view! { <a class=class href=href download=format!("questions-{job}.{ending}")>{name}</a>" " }
     });
     links.collect_view().into_any()
 }
 
 /// Renders the files of the questions, and the form to import labels if the viewer may.
-pub(super) fn render_section(
-    backend: &dyn Backend,
-    consortium: ConsortiumId,
-    job: JobId,
-    labels: &[Label],
-    imports: bool,
-) -> AnyView {
+pub(super) fn render_section(consortium: ConsortiumId, job: JobId, labels: &[Label], imports: bool) -> AnyView {
     let import = imports.then(|| render_import(consortium, job, labels));
     view! {
         <section class="panel"><h2>"Export and import"</h2>
             <p class="hint">"Every asked question with its answers, annotators by number."</p>
-            <div class="actions">{render_files(backend, job, "button")}</div>
+            <div class="actions">{render_files(job, "button")}</div>
             {import}
         </section>
     }

@@ -1,8 +1,8 @@
 //! The report in a browser without wasm, and as a file.
 
 use super::document;
-use crate::fixture::{CONSORTIUM, FINISHED, PROPOSED, RUNNING, render, report_of, send};
 use crate::path;
+use crate::testing::TestDashboard;
 
 /// Writes the file to the folder `UNDERTONE_PAGES`, if it is set, for inspection.
 fn keep(page: &str) {
@@ -12,9 +12,12 @@ fn keep(page: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_shows_arms_and_costs_at_both_levels() {
-    let page = render(&path::report(CONSORTIUM, FINISHED), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let finished = dashboard.finished;
+    let page = dashboard.render(&path::report(consortium, finished), true, "").await.body;
     for said in [
         "Comparison of the arms",
         "the private arm gains",
@@ -35,22 +38,28 @@ async fn report_shows_arms_and_costs_at_both_levels() {
     ] {
         assert!(page.contains(said), "the report does not say {said:?}: {page}");
     }
-    let job = render(&path::job(CONSORTIUM, FINISHED), true, "").await.body;
-    assert!(job.contains(&format!("href=\"{}\"", path::report(CONSORTIUM, FINISHED))), "the job leads to its report");
+    let job = dashboard.render(&path::job(consortium, finished), true, "").await.body;
+    assert!(job.contains(&format!("href=\"{}\"", path::report(consortium, finished))), "the job leads to its report");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_of_unfinished_job_lists_omissions() {
-    for (job, missing) in [(RUNNING, "The final result"), (PROPOSED, "The certificate")] {
-        let page = render(&path::report(CONSORTIUM, job), true, "").await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let proposed = dashboard.proposed;
+    let running = dashboard.running;
+    for (job, missing) in [(running, "The final result"), (proposed, "The certificate")] {
+        let page = dashboard.render(&path::report(consortium, job), true, "").await;
         assert_eq!(page.status, 200);
         assert!(page.body.contains("Omitted data and reasons") && page.body.contains(missing), "{}", page.body);
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_no_scripts_or_resources() {
-    let file = document(&report_of(FINISHED).await);
+    let dashboard = TestDashboard::open().await;
+    let finished = dashboard.finished;
+    let file = document(&dashboard.report(finished).await);
     keep(&file);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "@import", "javascript:", "http-equiv"] {
         assert!(!file.contains(foreign), "{foreign} in {file}");
@@ -62,21 +71,23 @@ async fn report_file_has_no_scripts_or_resources() {
     assert!(file.contains("</svg>") && file.contains("<style>") && file.ends_with("</html>\n"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_escapes_the_title() {
-    let mut report = report_of(FINISHED).await;
+    let dashboard = TestDashboard::open().await;
+    let finished = dashboard.finished;
+    let mut report = dashboard.report(finished).await;
     report.job.title = "</title><script>alert(1)</script>".to_owned();
     let file = document(&report);
     assert!(!file.contains("<script"), "{file}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn propose_again_leads_to_the_new_job() {
-    let came = send("propose-again", &format!("consortium={CONSORTIUM}&job={FINISHED}"), true).await;
-    assert_eq!(
-        (came.status.as_u16(), came.location()),
-        (302, path::job(CONSORTIUM, PROPOSED).as_str()),
-        "{}",
-        came.body
-    );
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let finished = dashboard.finished;
+    let came = dashboard.send("propose-again", &format!("consortium={consortium}&job={finished}"), true).await;
+    let job = dashboard.newest_job().await;
+    assert!(job.id != finished && job.title == "First model of the consortium", "{}", came.body);
+    assert_eq!((came.status.as_u16(), came.location()), (302, path::job(consortium, job.id).as_str()));
 }

@@ -6,7 +6,9 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
 use serde_json::json;
-use undertone_api::budget::{Account, BudgetRefusal, ExceededPart, NewBudget, SideDelta, UncoveredReleases};
+use undertone_api::budget::{
+    Account, AccountStanding, BudgetRefusal, ExceededPart, NewBudget, SideDelta, UncoveredReleases,
+};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
 use undertone_api::problem::{Code, Problem, Violation};
@@ -26,9 +28,6 @@ use crate::service::entity::{account, budget, dataset as dataset_row, reservatio
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::log;
 use crate::service::version::ExpectedVersion;
-
-/// The unit and the relation of an account, and its full balance.
-pub type Standing = (PrivacyUnit, Adjacency, Balance);
 
 /// The largest ε that can be set.
 const MOST_EPSILON: f64 = 10_000.0;
@@ -167,7 +166,7 @@ async fn count_uncovered(
 ///
 /// # Errors
 /// 404 when the caller may not know the dataset.
-pub async fn balances(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<Standing>, Error> {
+pub async fn balances(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Vec<AccountStanding>, Error> {
     let dataset = dataset::get(ctx, actor, id).await?;
     let rows = accounts::of_lineages(ctx.db.read(), vec![dataset.lineage.0]).await?;
     rows.iter().filter(|row| row.organization_id == dataset.organization.0).map(standing).collect()
@@ -183,7 +182,7 @@ pub async fn standings(
     actor: &Actor,
     consortium: ConsortiumId,
     ids: &[DatasetId],
-) -> Result<Vec<(DatasetId, Vec<Standing>)>, Error> {
+) -> Result<Vec<(DatasetId, Vec<AccountStanding>)>, Error> {
     policy::check(actor, Operation::ReadDataset, Place::Consortium(consortium))?;
     let datasets = dataset::rows(ctx.db.read(), consortium).await?;
     let datasets: Vec<&dataset_row::Model> =
@@ -200,8 +199,12 @@ pub async fn standings(
     Ok(all)
 }
 
-fn standing(row: &account::Model) -> Result<Standing, Error> {
-    Ok((from_word(&row.unit)?, from_word(&row.adjacency)?, from_json(&row.balance)?))
+fn standing(row: &account::Model) -> Result<AccountStanding, Error> {
+    Ok(AccountStanding {
+        unit: from_word(&row.unit)?,
+        adjacency: from_word(&row.adjacency)?,
+        balance: from_json(&row.balance)?,
+    })
 }
 
 /// Converts an account for display.

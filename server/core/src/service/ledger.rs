@@ -51,7 +51,7 @@ pub use histories::histories;
 pub use history::history;
 pub use newest::{NewestEntries, newest};
 pub use promises::promises;
-pub use read::{EntryFilter, entries, search};
+pub use read::{entries, search};
 pub use rebuild::{RebuiltAccount, rebuild};
 
 /// The request of one dataset of a job to its account.

@@ -7,8 +7,6 @@
 
 mod answer;
 #[cfg(test)]
-pub(crate) mod software;
-#[cfg(test)]
 mod tests;
 
 use sea_orm::{

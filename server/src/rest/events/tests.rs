@@ -12,8 +12,8 @@ use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Problem};
 
 use super::{BEAT, answer};
-use crate::rest::cookie;
 use crate::testing::{Person, TestApp, newcomer, on_both};
+use undertone_server_core::auth::cookie;
 
 /// Returns the next part of a stream, as one text.
 async fn chunk(body: &mut BodyDataStream) -> String {
@@ -35,7 +35,7 @@ async fn get(app: &TestApp, address: &str, headers: &[(header::HeaderName, Strin
 }
 
 fn cookies(app: &TestApp, person: &Person) -> String {
-    let set = cookie::set(&app.ctx, &person.session.tokens);
+    let set = cookie::store_session(&app.ctx, &person.session.tokens);
     set.iter().filter_map(|cookie| cookie.split(';').next()).collect::<Vec<_>>().join("; ")
 }
 

@@ -1,6 +1,7 @@
 //! The sources of a plan: the datasets, or an address.
 
 use serde::Deserialize;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier};
@@ -8,7 +9,6 @@ use undertone_privacy::kanon::{Shown, least_threshold};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::{LogPart, QuestionPlan, RehearsalPlan};
-use crate::standing::Standing;
 
 /// The default share of an account's δ for one pool.
 pub(in crate::kind::active_learning) const PART_OF_DELTA: f64 = 0.1;
@@ -23,7 +23,7 @@ impl QuestionPlan {
     /// threshold whose δ is a tenth of its account's. `None` if no log can lead.
     pub(in crate::kind::active_learning) fn first(
         datasets: &[Dataset],
-        standings: &[(DatasetId, Vec<Standing>)],
+        standings: &[(DatasetId, Vec<AccountStanding>)],
     ) -> Option<Self> {
         let leads = |dataset: &&Dataset| dataset.visibility == Visibility::Public && dataset.classes > 0;
         let lead = datasets.iter().filter(leads).max_by_key(|dataset| dataset.records)?;
@@ -99,7 +99,11 @@ impl QuestionPlan {
 }
 
 /// Returns δ of a dataset's account for a unit; `None` without a budget.
-fn account_delta(dataset: DatasetId, unit: PrivacyUnit, standings: &[(DatasetId, Vec<Standing>)]) -> Option<f64> {
+fn account_delta(
+    dataset: DatasetId,
+    unit: PrivacyUnit,
+    standings: &[(DatasetId, Vec<AccountStanding>)],
+) -> Option<f64> {
     let (_, all) = standings.iter().find(|(id, _)| *id == dataset)?;
     let balance = &all.iter().find(|standing| standing.unit == unit)?.balance;
     Some(balance.budget()?.delta().get())

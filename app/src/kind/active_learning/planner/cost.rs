@@ -2,6 +2,7 @@
 //! decide.
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::active_learning::{Gate, Spec};
@@ -15,7 +16,7 @@ use super::super::description::unit_noun;
 use super::super::plan::{PART_OF_DELTA, QuestionPlan};
 use super::form::SHOWN;
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, Standing, others};
+use crate::standing::{NoPayment, Payment, others};
 use crate::words;
 
 /// The greatest threshold, and the number of rate steps, in the search for sufficient ones.
@@ -26,7 +27,7 @@ const PARTS: u32 = 200;
 pub(in crate::kind::active_learning) fn render_cost(
     plan: &QuestionPlan,
     datasets: &[Dataset],
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     consortium: ConsortiumId,
 ) -> String {
     let spec = match plan.spec(datasets) {
@@ -70,11 +71,11 @@ fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
     let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for Standing { unit, adjacency, balance } in all {
+        for AccountStanding { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
             balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
@@ -88,7 +89,7 @@ fn render_charge(
     spec: &Spec,
     dataset: &Dataset,
     gate: Option<Gate>,
-    standings: &[Standing],
+    standings: &[AccountStanding],
     priced: Option<&PricedPlan>,
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
@@ -104,7 +105,7 @@ fn render_charge(
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
-    let payment = standing.zip(quote).map(|(standing, quote)| standing.share(quote, &charge));
+    let payment = standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge));
     let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
     let gauge = match payment {
         None | Some(Err(NoPayment::NoBudget)) => {

@@ -1,6 +1,7 @@
 //! The fields of the planner.
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder};
@@ -15,7 +16,6 @@ use crate::kind::field::{
 };
 use crate::kind::priced_form::PricedForm;
 use crate::path;
-use crate::standing::Standing;
 use crate::words;
 
 /// The released content of a log and the bound by which it is charged, dearest first.
@@ -29,7 +29,7 @@ pub(super) const SHOWN: [(Shown, &str); 3] = [
 pub(in crate::kind::active_learning) fn render_planner(
     plan: &QuestionPlan,
     datasets: &[Dataset],
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     consortium: ConsortiumId,
 ) -> AnyView {
     let cost = cost::render_cost(plan, datasets, standings, consortium);

@@ -1,11 +1,14 @@
 //! The report of an active-learning job, on the page and as a file.
 
-use crate::fixture::{ASKED, ASKING, CONSORTIUM, render, report_of};
+use crate::testing::TestDashboard;
 use crate::{path, report_document};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_shows_learning_costs_and_agreement() {
-    let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let asked = dashboard.asked;
+    let page = dashboard.render(&path::report(consortium, asked), true, "").await.body;
     for said in [
         "of the examples are classified correctly after",
         "with the golden set alone it was",
@@ -14,7 +17,7 @@ async fn report_shows_learning_costs_and_agreement() {
         "Accuracy against β and k",
         "Released questions and δ against β and k",
         "As chosen, β 0.25 and k 20: ",
-        "Of the tried gates with δ at most 10⁻⁶, none is more accurate.",
+        "Of the tried gates with δ at most 10⁻⁴, none is more accurate.",
         "Accuracy against budget, β 0.25",
         "k 10, chosen",
         "Used for helpdesk-north: β 0.1, k 10; helpdesk-south: β 0.25, k 20.",
@@ -33,9 +36,12 @@ async fn report_shows_learning_costs_and_agreement() {
     assert!(!page.contains("NaN") && !page.contains("inf"), "every number is one");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drawings_have_sentence_table_and_files() {
-    let page = render(&path::report(CONSORTIUM, ASKED), true, "").await.body;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let asked = dashboard.asked;
+    let page = dashboard.render(&path::report(consortium, asked), true, "").await.body;
     let drawings = page.matches("<figure class=\"chart still").count();
     assert_eq!(drawings, 9, "a curve, a histogram, two heat maps, four rates, the frequencies");
     assert_eq!(page.matches("download=\"").count() - 2, 2 * drawings, "each has two files, the report two of its own");
@@ -46,16 +52,21 @@ async fn drawings_have_sentence_table_and_files() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_of_running_job_shows_its_curve() {
-    let page = render(&path::report(CONSORTIUM, ASKING), true, "").await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let asking = dashboard.asking;
+    let page = dashboard.render(&path::report(consortium, asking), true, "").await;
     assert_eq!(page.status, 200);
     assert!(page.body.contains("No report yet.") && page.body.contains("Accuracy, held-out turns"), "{}", page.body);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_every_drawing_and_no_resources() {
-    let file = report_document(&report_of(ASKED).await);
+    let dashboard = TestDashboard::open().await;
+    let asked = dashboard.asked;
+    let file = report_document(&dashboard.report(asked).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }

@@ -4,10 +4,14 @@
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
 #[cfg(feature = "ssr")]
-use undertone_api::plan::Plan as Planned;
+use undertone_api::plan::{NewPlan, Plan as Planned};
+#[cfg(feature = "ssr")]
+use undertone_server_core::{error::Error, service};
 
-use crate::call::Fault;
+use crate::fault::Fault;
 use crate::kind::dp_sgd::TrainingPlan;
+#[cfg(feature = "ssr")]
+use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
 use crate::words;
 
@@ -17,19 +21,19 @@ pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
 /// Returns the tight numbers of a plan as HTML; empty if it cannot be proposed in its present form.
 ///
 /// # Errors
-/// The backend's [`Problem`](undertone_api::problem::Problem).
+/// The operation's problem.
 #[server(prefix = "/ui", endpoint = "weigh-dp-sgd")]
 pub async fn price_tightly(consortium: ConsortiumId, plan: TrainingPlan) -> Result<String, Fault> {
-    let backend = crate::backend::backend()?;
-    let datasets = backend.datasets(consortium).await?;
-    Ok(fetch_tight_numbers(backend.as_ref(), consortium, &plan, &datasets).await)
+    let request = DashboardRequest::from_context()?;
+    let datasets = service::dataset::list(request.ctx(), request.actor()?, consortium).await?;
+    Ok(fetch_tight_numbers(&request, consortium, &plan, &datasets).await)
 }
 
 /// Queries the server for a plan's tight numbers; empty if they are unavailable, because the page is correct without
 /// them.
 #[cfg(feature = "ssr")]
 pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
-    backend: &dyn crate::backend::Backend,
+    request: &DashboardRequest,
     consortium: ConsortiumId,
     plan: &TrainingPlan,
     datasets: &[undertone_api::dataset::Dataset],
@@ -40,7 +44,9 @@ pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
     let title =
         Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
     let job = NewJob { title, spec: Spec::DpSgd(spec) };
-    backend.plan(consortium, job).await.map_or_else(|_| String::new(), |planned| render_tight_numbers(&planned))
+    let new = NewPlan { consortium, job };
+    let answer = async { service::plan::plan(request.ctx(), request.actor()?, &new).await }.await;
+    answer.map_err(Error::into_problem).map_or_else(|_| String::new(), |planned| render_tight_numbers(&planned))
 }
 
 /// Renders a table of the three numbers of every party.

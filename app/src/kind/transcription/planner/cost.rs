@@ -2,6 +2,7 @@
 //! decides.
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{CostEstimate, Money, OutputVoice, Spec};
@@ -13,14 +14,14 @@ use undertone_privacy::mechanism;
 use super::super::plan::{TranscriptionPlan, lacks_words};
 use super::variants;
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, Standing, others};
+use crate::standing::{NoPayment, Payment, others};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
 pub(in crate::kind::transcription) fn render_cost(
     plan: &TranscriptionPlan,
     datasets: &[Dataset],
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     consortium: ConsortiumId,
 ) -> String {
     let spec = match plan.spec() {
@@ -89,11 +90,11 @@ fn summarize_price(dataset: Option<&Dataset>, priced: Option<&PricedPlan>) -> &'
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>)]) -> AccountBalances {
+fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
     let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for Standing { unit, adjacency, balance } in all {
+        for AccountStanding { unit, adjacency, balance } in all {
             let organization = dataset.organization;
             let lineage = dataset.lineage;
             balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
@@ -103,7 +104,12 @@ fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<Standing>
 }
 
 /// Renders the charge to the owner's account.
-fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced: Option<&PricedPlan>) -> AnyView {
+fn render_charge(
+    spec: &Spec,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    priced: Option<&PricedPlan>,
+) -> AnyView {
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
         debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
@@ -111,7 +117,7 @@ fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced:
     };
     let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
     let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
-    match standing.zip(quote).map(|(standing, quote)| standing.share(quote, &charge)) {
+    match standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge)) {
         None | Some(Err(NoPayment::NoBudget)) => {
             bad("Its owner has not set a budget for counts of pieces by word.".to_owned())
         }
@@ -128,7 +134,7 @@ fn render_charge(spec: &Spec, dataset: &Dataset, standings: &[Standing], priced:
 }
 
 /// Describes the part of the account's δ for such releases, which no ε of a gauge shows.
-fn describe_side_delta(standing: &Standing, charge: &Charge) -> Option<String> {
+fn describe_side_delta(standing: &AccountStanding, charge: &Charge) -> Option<String> {
     let budget = standing.balance.budget()?;
     let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(

@@ -1,6 +1,7 @@
 //! The fields of the planner.
 
 use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, LANGUAGES, ProviderProtocol, SiteRecognizer};
@@ -12,14 +13,13 @@ use crate::kind::field::{
 };
 use crate::kind::priced_form::PricedForm;
 use crate::path;
-use crate::standing::Standing;
 use crate::words;
 
 /// Renders the whole planner for a plan.
 pub(in crate::kind::transcription) fn render_planner(
     plan: &TranscriptionPlan,
     datasets: &[Dataset],
-    standings: &[(DatasetId, Vec<Standing>)],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
     consortium: ConsortiumId,
 ) -> AnyView {
     let cost = cost::render_cost(plan, datasets, standings, consortium);

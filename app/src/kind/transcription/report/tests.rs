@@ -1,17 +1,20 @@
 //! The report of a transcription, on the page and as a file; and the other pages about its recordings and its approval.
 
-use crate::fixture::{CONSORTIUM, HEARD, HEARD_PUBLIC, HEARING, OFFERED, recordings_id, render, report_of};
+use crate::testing::TestDashboard;
 use crate::{path, report_document};
 
 /// Renders a page by its address.
-async fn render_page(address: &str) -> String {
-    render(address, true, "").await.body
+async fn render_page(dashboard: &TestDashboard, address: &str) -> String {
+    dashboard.render(address, true, "").await.body
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn private_recordings_report_has_promises_and_local_files() {
-    let page = render_page(&path::report(CONSORTIUM, HEARD)).await;
-    let folder = format!("transcripts/{HEARD}/");
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let heard = dashboard.heard;
+    let page = render_page(&dashboard, &path::report(consortium, heard)).await;
+    let folder = format!("transcripts/{heard}/");
     for said in [
         "The transcript stays at the site.",
         "ε by number of colluding recognizers",
@@ -31,9 +34,12 @@ async fn private_recordings_report_has_promises_and_local_files() {
     assert_eq!(page.matches("<figure class=\"chart still").count(), 1, "the promises are drawn, and nothing else");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn public_recordings_report_draws_the_outcome() {
-    let page = render_page(&path::report(CONSORTIUM, HEARD_PUBLIC)).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let heard_public = dashboard.heard_public;
+    let page = render_page(&dashboard, &path::report(consortium, heard_public)).await;
     for said in [
         "of the words are wrong.",
         "Word error rate",
@@ -62,23 +68,29 @@ async fn public_recordings_report_draws_the_outcome() {
     assert!(!page.contains("Omitted data and their location"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn report_file_has_every_drawing_and_no_resources() {
-    let file = report_document(&report_of(HEARD_PUBLIC).await);
+    let dashboard = TestDashboard::open().await;
+    let heard_public = dashboard.heard_public;
+    let file = report_document(&dashboard.report(heard_public).await);
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }
     assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn running_job_has_no_result_and_finished_one_has() {
-    let hearing = render_page(&path::report(CONSORTIUM, HEARING)).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let hearing = dashboard.hearing;
+    let heard = dashboard.heard;
+    let hearing = render_page(&dashboard, &path::report(consortium, hearing)).await;
     assert!(
         hearing.contains("3 recognizers, each for one part.") && !hearing.contains("Recognition and protection"),
         "{hearing}"
     );
-    let finished = render_page(&path::job(CONSORTIUM, HEARD)).await;
+    let finished = render_page(&dashboard, &path::job(consortium, heard)).await;
     for said in
         ["The transcript of dictations stays at its site", "Not shown here", "one recognizer, as charged", "Dummies"]
     {
@@ -86,9 +98,12 @@ async fn running_job_has_no_result_and_finished_one_has() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decision_on_recordings_names_the_recipients() {
-    let page = render_page(&path::job(CONSORTIUM, OFFERED)).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let offered = dashboard.offered;
+    let page = render_page(&dashboard, &path::job(consortium, offered)).await;
     for said in [
         "Decide for dictations",
         "for cloud-a, cloud-b and cloud-c: companies outside this consortium",
@@ -97,13 +112,15 @@ async fn decision_on_recordings_names_the_recipients() {
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }
-    let review = render(&path::review(CONSORTIUM, OFFERED, recordings_id(1)), true, "").await.body;
+    let review = dashboard.render(&path::review(consortium, offered, dashboard.recordings_id(1)), true, "").await.body;
     assert!(review.contains("Disclosures") && review.contains("Privacy cost"), "{review}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recordings_page_states_their_length_only() {
-    let page = render_page(&path::dataset(CONSORTIUM, recordings_id(1))).await;
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = render_page(&dashboard, &path::dataset(consortium, dashboard.recordings_id(1))).await;
     for said in [
         "Recordings to transcribe",
         "Total length",

@@ -4,9 +4,8 @@ use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::passkey::Passkey;
 
-use crate::backend::PasskeyCeremony;
 use crate::component::form::{Field, post};
-use crate::component::passkey::render_passkey_form;
+use crate::component::passkey::{PasskeyCeremony, render_passkey_form};
 use crate::component::said::RelativeTime;
 
 /// Renders the section.

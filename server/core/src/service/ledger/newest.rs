@@ -11,9 +11,10 @@ use sea_orm::{
 use undertone_api::budget::LedgerEntry;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::ledger::EntryFilter;
 use uuid::Uuid;
 
-use super::read::{EntryFilter, condition, to_entry};
+use super::read::{condition, to_entry};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -117,6 +118,7 @@ mod tests {
     };
     use undertone_api::budget::EntryKind;
     use undertone_api::dataset::Visibility;
+    use undertone_api::ledger::EntryFilter;
     use undertone_api::member::{Role, RoleGrant, RoleScope};
     use undertone_api::page::PageQuery;
     use undertone_api::problem::Code;
@@ -126,7 +128,7 @@ mod tests {
     use crate::auth::Actor;
     use crate::service::dataset;
     use crate::service::entity::account;
-    use crate::service::ledger::{EntryFilter, search};
+    use crate::service::ledger::search;
     use crate::service::world::TestConsortium;
     use crate::testing::on_both;
 

@@ -1,9 +1,9 @@
 //! A dataset's ledger, row by row, for its readers.
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
-use time::OffsetDateTime;
-use undertone_api::budget::{EntryKind, LedgerEntry};
-use undertone_api::id::{DatasetId, JobId};
+use undertone_api::budget::LedgerEntry;
+use undertone_api::id::DatasetId;
+use undertone_api::ledger::EntryFilter;
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Violation;
 
@@ -14,19 +14,6 @@ use crate::error::Error;
 use crate::service::code::{from_json, from_word, word};
 use crate::service::dataset;
 use crate::service::entity::ledger_entry;
-
-/// A filter of rows. Every given condition must hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EntryFilter {
-    /// The kind.
-    pub kind: Option<EntryKind>,
-    /// The job of the row.
-    pub job: Option<JobId>,
-    /// The earliest time.
-    pub since: Option<OffsetDateTime>,
-    /// The end of the time range, exclusive.
-    pub until: Option<OffsetDateTime>,
-}
 
 /// Returns the rows of all accounts of a dataset's lineage, the last first.
 ///

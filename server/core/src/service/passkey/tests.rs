@@ -6,7 +6,6 @@ use undertone_api::passkey::{MOST_PASSKEYS, PasskeyAssertion, PasskeySignIn, Pas
 use undertone_api::problem::Code;
 use undertone_api::session::Session;
 
-use super::software::SoftwarePasskey;
 use super::{challenge, list, remove};
 use crate::auth::FRESH;
 use crate::auth::passkey::LIFETIME;
@@ -14,7 +13,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::service::entity::{passkey, passkey_answer};
 use crate::service::{factor, notification, session};
-use crate::testing::{HERE, Person, TestApp, on_both};
+use crate::testing::{HERE, Person, SoftwarePasskey, TestApp, on_both};
 
 const EMAIL: &str = "operator@example.org";
 

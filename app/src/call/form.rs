@@ -1,0 +1,96 @@
+//! Parsing of posted forms into the types of operations.
+
+mod life;
+mod passkey;
+
+use undertone_api::budget::NewBudget;
+use undertone_api::problem::{Problem, Violation};
+use undertone_api::question::ImportResult;
+use undertone_api::signed::{ApprovalKey, SignedApproval};
+use undertone_privacy::ledger::Overlap;
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use crate::request::Answer;
+
+pub(super) use life::{approval_limit, drafted, goes_on};
+pub(super) use passkey::{passkey_answer, passkey_ceremony, passkey_proof};
+
+/// Parses a cross-organization rule from a form.
+pub(in crate::call) fn overlap(choice: &str, most: u32) -> Answer<Overlap> {
+    match choice {
+        "disjoint" => Ok(Overlap::Disjoint),
+        "everywhere" => Ok(Overlap::default()),
+        "some" => Ok(Overlap::Overlapping { at_most: Some(most) }),
+        _ => Err(Problem::validation(vec![Violation::new("overlap", "use `everywhere`, `some` or `disjoint`")])),
+    }
+}
+
+/// Parses a budget from a form.
+pub(in crate::call) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewBudget> {
+    let mut violations = Vec::new();
+    let parsed = (
+        Epsilon::new(epsilon).map_err(|error| violations.push(Violation::new("epsilon", error.to_string()))),
+        Delta::new(delta).map_err(|error| violations.push(Violation::new("delta", error.to_string()))),
+    );
+    match parsed {
+        (Ok(epsilon), Ok(delta)) => Ok(NewBudget { unit, epsilon, delta }),
+        _ => Err(Problem::validation(violations)),
+    }
+}
+
+/// Parses an approval key from a form: a key file's line, or a browser's data of a new passkey.
+pub(in crate::call) fn approval_key(
+    line: &str,
+    (algorithm, public_key): (i64, &str),
+    credential: &str,
+    origin: &str,
+) -> Answer<ApprovalKey> {
+    let (field, key) = if line.trim().is_empty() {
+        ("public_key", ApprovalKey::from_browser(algorithm, public_key, credential, origin))
+    } else {
+        ("line", ApprovalKey::parse_line(line))
+    };
+    key.map_err(|error| Problem::validation(vec![Violation::new(field, error.to_string())]))
+}
+
+/// Parses a signed approval from a form; `None` for an empty field.
+pub(in crate::call) fn signed_approval(text: &str) -> Answer<Option<SignedApproval>> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| {
+        let message = "paste the whole line that `undertone-worker steward-key sign` has printed";
+        Problem::validation(vec![Violation::new("signature", message)])
+    };
+    serde_json::from_str(text.trim()).map(Some).map_err(wrong)
+}
+
+/// Describes the result of an import of labels.
+pub(in crate::call) fn imported(imported: &ImportResult) -> String {
+    let mut omissions = Vec::new();
+    for (count, why) in [
+        (imported.unknown_texts, "of texts that are not asked"),
+        (imported.unknown_labels, "with labels that the job does not have"),
+        (imported.too_late, "of questions that you have answered or that are closed"),
+    ] {
+        if count > 0 {
+            omissions.push(format!("{} {why}", crate::words::count(count)));
+        }
+    }
+    let summary = format!("{} taken.", crate::words::plural(imported.taken, "label"));
+    if omissions.is_empty() { summary } else { format!("{summary} Left out: {}.", omissions.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::PrivacyUnit;
+
+    use super::budget;
+
+    #[test]
+    fn budget_out_of_range_names_every_field() {
+        let problem = budget(PrivacyUnit::Speaker, -1.0, 2.0).expect_err("both are out of range");
+        let fields: Vec<_> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["epsilon", "delta"]);
+    }
+}

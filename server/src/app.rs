@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 
 use crate::connections::{ConnectionLimits, ServedListener, open_files};
-use crate::{dashboard, grpc, metrics, rest};
+use crate::{connections, dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
 use undertone_server_core::service::{delivery, duty};
@@ -65,9 +65,7 @@ pub(crate) fn router(ctx: &Ctx) -> Result<Router, StartError> {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })?;
-    listener.set_nonblocking(true).map_err(|source| StartError::Listen { address, source })?;
-    Ok(listener)
+    connections::listen(address).map_err(|source| StartError::Listen { address, source })
 }
 
 fn address(public: Option<&str>, listener: &TcpListener, tls: bool) -> Result<String, StartError> {

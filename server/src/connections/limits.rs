@@ -6,6 +6,9 @@ use undertone_server_core::config::ConnectionConfig;
 
 use super::open_files::bounded_total;
 
+/// The highest number of connections that the system has made and the server has not accepted yet. The system's own limit may be lower:
+/// on Linux 4,096, or what `net.core.somaxconn` says.
+pub(crate) const BACKLOG: u32 = 4096;
 /// The longest time of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The longest time from a connection to the head of its first request, including the preface of HTTP/2.

@@ -150,7 +150,7 @@ async fn page_forbids_foreign_scripts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_cookies_are_passed_on_unchanged() {
     let dashboard = TestDashboard::open().await;
-    let body = format!("email=steward-of-north%40example.org&password={}&to=%2Fc%2F1", PASSWORD.replace(' ', "+"));
+    let body = format!("email=deputy-of-north%40example.org&password={}&to=%2Fc%2F1", PASSWORD.replace(' ', "+"));
     let came = dashboard.send_for(&Caller::Visitor, "sign-in", &body, true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/c/1"));
     let cookies = came.cookies();
@@ -160,7 +160,7 @@ async fn session_cookies_are_passed_on_unchanged() {
         pairs.filter(|(own, _)| *own == name).map(|(_, value)| value).next().expect("the cookie is set")
     };
     let entered = session::signed_in(dashboard.ctx(), value("undertone-access")).await.expect("the token is whole");
-    assert_eq!(entered.id(), dashboard.steward);
+    assert_eq!(entered.id(), dashboard.colleague);
     session::refresh(dashboard.ctx(), value("undertone-refresh")).await.expect("the token is whole");
 }
 
@@ -367,8 +367,8 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_plan_links_to_three_fitting_plans() {
     let dashboard = TestDashboard::open().await;
-    let page = planner_with(&dashboard, "plan%5Brounds%5D", "900").await;
-    assert!(page.contains("Over the limit of ") && page.contains("instead of 900, with this noise."), "{page}");
+    let page = planner_with(&dashboard, "plan%5Brounds%5D", "100").await;
+    assert!(page.contains("Over the limit of ") && page.contains("instead of 100, with this noise."), "{page}");
     let offers = page.split("Nearest plans within the budgets").nth(1).and_then(|rest| rest.split("</section>").next());
     let links: Vec<_> =
         offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();

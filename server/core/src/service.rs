@@ -3,7 +3,6 @@
 //! writes tables.
 
 mod attempt;
-mod code;
 mod entity;
 
 pub mod alarm;

@@ -26,7 +26,7 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
+use crate::service::entity::column::JsonColumn;
 use crate::service::entity::{api_key, member};
 use crate::service::member as members;
 use crate::service::notification::{self, MemberNotice};
@@ -53,7 +53,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
         id: id.0,
         member_id: actor.id().0,
         name: new.name.trim().to_owned(),
-        scopes: to_json(&scopes)?,
+        scopes: JsonColumn::new(scopes.clone())?,
         secret_hash: fingerprint(&secret),
         created_at: now,
         expires_at: now + Duration::days(i64::from(new.days)),
@@ -156,7 +156,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(invalid_key)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
-    Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
+    Ok(Actor::new(member, Means::Key(id, row.scopes.into_value()), standing, false))
 }
 
 /// Stores the time of use. A failure is only logged: a full disk must not refuse requests that only read.
@@ -198,7 +198,7 @@ fn to_api_key(row: api_key::Model) -> Result<ApiKey, Error> {
     Ok(ApiKey {
         id: row.id.into(),
         name: row.name,
-        scopes: from_json(&row.scopes)?,
+        scopes: row.scopes.into_value(),
         secret: None,
         created_at: row.created_at,
         expires_at: row.expires_at,

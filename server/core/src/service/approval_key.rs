@@ -9,14 +9,13 @@ use serde_json::json;
 use undertone_api::approval_key::{MOST_OWN_APPROVAL_KEYS, NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::ApprovalKeyId;
 use undertone_api::problem::Violation;
-use undertone_api::signed::ApprovalKey;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
 use crate::service::entity::approval_key;
+use crate::service::entity::column::JsonColumn;
 use crate::service::notification::credential::{self, CredentialChange};
 
 /// Lists a key of the caller.
@@ -36,7 +35,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
         id: ctx.id::<ApprovalKeyId>().0,
         member_id: actor.id().0,
         label: new.label.trim().to_owned(),
-        key: to_json(&new.key)?,
+        key: JsonColumn::new(new.key.clone())?,
         fingerprint: fingerprint.to_string(),
         created_at: ctx.now(),
     };
@@ -99,7 +98,7 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), E
 }
 
 fn to_own_key(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
-    let key: ApprovalKey = from_json(&row.key)?;
+    let key = row.key.into_value();
     Ok(OwnApprovalKey {
         id: row.id.into(),
         label: row.label,

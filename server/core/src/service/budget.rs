@@ -22,8 +22,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
+use crate::service::entity::column::to_json;
 use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::log;
@@ -146,7 +146,7 @@ async fn count_uncovered(
     let reserved_keys: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
     for part in reserved.iter().filter(|part| part.own && !part.in_the_clear && part.committed > 0) {
         let Some(own) = several.iter().find(|row| row.id == part.account_id) else { continue };
-        let unit: PrivacyUnit = from_word(&own.unit)?;
+        let unit: PrivacyUnit = own.unit()?;
         for row in several.iter().filter(|row| beside(row, own)) {
             if reserved_keys.contains(&(row.id, part.job_id, part.dataset_id)) {
                 continue;
@@ -200,22 +200,18 @@ pub async fn standings(
 }
 
 fn standing(row: &account::Model) -> Result<AccountStanding, Error> {
-    Ok(AccountStanding {
-        unit: from_word(&row.unit)?,
-        adjacency: from_word(&row.adjacency)?,
-        balance: from_json(&row.balance)?,
-    })
+    Ok(AccountStanding { unit: row.unit()?, adjacency: row.adjacency()?, balance: row.balance()? })
 }
 
 /// Converts an account for display.
 fn to_account(row: &account::Model) -> Result<Account, Error> {
-    let balance: Balance = from_json(&row.balance)?;
+    let balance: Balance = row.balance()?;
     let summary = balance.summary();
     let none = |error| Error::internal("showing an account without a budget", error);
     Ok(Account {
         id: row.id.into(),
-        unit: from_word(&row.unit)?,
-        adjacency: from_word(&row.adjacency)?,
+        unit: row.unit()?,
+        adjacency: row.adjacency()?,
         epsilon: summary.limit.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
         delta: summary.delta.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
         spent: summary.spent_epsilon,

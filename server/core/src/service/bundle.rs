@@ -32,7 +32,6 @@ use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::exchange::spool::SpoolWriter;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_json;
 use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
 use crate::verify::file::BundleEncoder;
@@ -278,7 +277,7 @@ async fn claims(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Resu
         after = last.id;
         for row in rows.into_iter().filter(|row| reach.discloses(row.organization_id)) {
             disclosed.insert(row.id);
-            let Ok(balance) = from_json(&row.balance) else {
+            let Ok(balance) = row.balance() else {
                 sink.report_defect(format!("account {}", row.id), "its balance cannot be read");
                 continue;
             };
@@ -299,7 +298,7 @@ async fn claims(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Resu
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.id;
         for row in rows.into_iter().filter(|row| disclosed.contains(&row.account_id)) {
-            let Ok(per_release) = from_json(&row.per_release) else {
+            let Ok(per_release) = row.per_release() else {
                 sink.report_defect(format!("reservation {}", row.id), "its price cannot be read");
                 continue;
             };

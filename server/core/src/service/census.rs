@@ -8,6 +8,7 @@ use time::Duration;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::service::entity::column::ColumnEnum as _;
 use crate::service::entity::{job, ledger_entry, log_head, round, worker};
 
 /// A worker seen within this time counts as present: it asks for work every half minute.
@@ -46,7 +47,10 @@ pub async fn take(ctx: &Ctx) -> Result<ServerStatistics, Error> {
         .await?;
     let recent = worker::Entity::find().filter(worker::Column::LastSeenAt.gt(now - SEEN)).count(db).await?;
     let all = worker::Entity::find().count(db).await?;
-    let running = job::Entity::find().select_only().column(job::Column::Id).filter(job::Column::State.eq("running"));
+    let running = job::Entity::find()
+        .select_only()
+        .column(job::Column::Id)
+        .filter(job::Column::State.eq(undertone_api::job::JobState::Running.to_text()));
     let running: Vec<sea_orm::prelude::Uuid> = running.into_tuple().all(db).await?;
     let open = || {
         round::Entity::find()

@@ -22,7 +22,6 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::code::from_json;
 use crate::service::entity::{certificate, job};
 use crate::service::job::{readable, state};
 use crate::service::notification;
@@ -35,7 +34,7 @@ pub use draft::describe_job;
 /// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
     readable(ctx, actor, id).await?;
-    from_json(&require(ctx, id).await?.payload)
+    require(ctx, id).await?.certificate()
 }
 
 /// Returns a job's certificate with its evidence, for a download.
@@ -45,7 +44,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Err
 pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
     let job = readable(ctx, actor, id).await?;
     let row = require(ctx, id).await?;
-    let evidence = evidence::load_evidence(ctx, job, &from_json(&row.payload)?).await?;
+    let evidence = evidence::load_evidence(ctx, job, &row.certificate()?).await?;
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
@@ -133,7 +132,7 @@ pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result
 /// When the database fails, or a stored value cannot be read.
 pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
     let row = find(ctx.db.read(), id).await?;
-    row.map(|row| Ok((row.digest, from_json(&row.payload)?))).transpose()
+    row.map(|row| Ok((row.digest.clone(), row.certificate()?))).transpose()
 }
 
 async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {

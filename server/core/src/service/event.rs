@@ -33,7 +33,7 @@ use crate::ctx::{
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
-use crate::service::code::to_json;
+use crate::service::entity::column::to_json;
 use crate::service::entity::{account, annotation, api_key, dataset, freeze, job, member, membership, participant};
 use crate::service::job::{readable, standing, state, summary};
 use crate::service::{job_log, member as members, session, stuck};
@@ -242,7 +242,7 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
         StreamSubject::Job(id) => {
             let row = state::row(ctx.db.read(), id).await?;
             let event = JobEvent {
-                job: summary(&row)?,
+                job: summary(&row),
                 diagnoses: stuck::diagnose(ctx, &row).await?,
                 log: job_log::newest(ctx, id).await?,
                 progress: standing(ctx, row).await?,
@@ -257,7 +257,7 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 .all(ctx.db.read())
                 .await?;
             let rest = page_content(ctx, id, &jobs).await?;
-            to_update(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
+            to_update(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect() }, &rest)
         }
     }
 }

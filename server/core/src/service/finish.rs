@@ -11,9 +11,9 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::{from_json, to_json};
+use crate::service::entity::column::JsonColumn;
+use crate::service::entity::participant::PartState;
 use crate::service::entity::{job, participant};
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::{audit, lease, ledger, question, react, receipt};
 
@@ -69,7 +69,7 @@ pub async fn finish_audited(
             let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
             let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
-            if matches!(&*part.state, "done" | "failed") {
+            if matches!(*part.state, PartState::Done | PartState::Failed) {
                 return Ok((lease.job, countersigned));
             }
             let row = state::row(tx, lease.job).await?;
@@ -97,7 +97,7 @@ async fn end(
     disproved: Option<String>,
 ) -> Result<(), Error> {
     let leads = part.position == 0;
-    let over = state::parse(&row)?.is_over();
+    let over = row.state.is_over();
     match outcome {
         PartOutcome::Done(report) => {
             if !over && audit::is_missing(tx, &row, &part).await? {
@@ -108,7 +108,7 @@ async fn end(
                 row.report = Some(check_report(&row, report.as_ref(), part.charge.is_some())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
-            set_state(tx, part, "done").await?;
+            set_state(tx, part, PartState::Done).await?;
             match disproved {
                 Some(_) if over => {}
                 Some(reason) => {
@@ -122,7 +122,7 @@ async fn end(
         PartOutcome::GaveUp(reason) => {
             let reason = format!("{}: {}", part.organization_name, short(reason));
             let owes = audit::is_missing(tx, &row, &part).await?;
-            set_state(tx, part, "failed").await?;
+            set_state(tx, part, PartState::Failed).await?;
             if over {
                 return Ok(());
             }
@@ -158,7 +158,7 @@ pub async fn withdraw(
     let owes_audit = audit::is_missing(tx, &row, &part).await?;
     let dataset = part.dataset_id;
     let had_lease = lease::end(ctx, tx, row.id, dataset).await?;
-    set_state(tx, part, if had_lease { "withdrawn" } else { "failed" }).await?;
+    set_state(tx, part, if had_lease { PartState::Withdrawn } else { PartState::Failed }).await?;
     if !had_lease {
         ledger::settle(ctx, tx, row.id, dataset).await?;
     }
@@ -176,7 +176,7 @@ pub async fn withdraw(
 /// can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = state::participants(tx, JobId(row.id)).await?;
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    let planned = &*row.series;
     Ok(question::can_go_on(tx, row, &participants).await?
         && planned.iter().all(|planned| {
             let remaining = participants
@@ -187,27 +187,31 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         }))
 }
 
-fn check_report(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
+fn check_report(
+    row: &job::Model,
+    report: Option<&Report>,
+    charged: bool,
+) -> Result<JsonColumn<Report, job::Entity>, Error> {
     let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
     let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
     let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));
     if kind.as_deref() != Some(&*row.kind) {
         return Err(wrong("the report is of another kind than the job"));
     }
-    if charged && !report.tells_no_more(&from_json(&row.spec)?) {
+    if charged && !report.tells_no_more(&row.spec) {
         return Err(wrong(
             "it tells more than the spec does, of data that are charged: leave out what was computed of them",
         ));
     }
-    let text = to_json(report)?;
-    if text.len() > 1 << 20 {
+    let report = JsonColumn::new(report.clone())?;
+    if report.text().len() > 1 << 20 {
         return Err(Error::problem(Code::TooLarge, "a report has at most 1 MiB"));
     }
-    Ok(text)
+    Ok(report)
 }
 
-async fn set_state(tx: &Tx, part: participant::Model, state: &str) -> Result<(), Error> {
-    let part = participant::Model { state: state.to_owned(), ..part };
+async fn set_state(tx: &Tx, part: participant::Model, state: PartState) -> Result<(), Error> {
+    let part = participant::Model { state: state.into(), ..part };
     part.into_active_model().reset_all().update(tx).await?;
     Ok(())
 }

@@ -7,7 +7,6 @@ mod list;
 mod propose;
 pub mod refused;
 mod repeat;
-pub mod series;
 pub mod state;
 #[cfg(test)]
 mod tests;
@@ -68,10 +67,7 @@ pub async fn cancel(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
 }
 
 /// Returns the list item of a job from its row.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub fn summary(row: &job::Model) -> Result<JobSummary, Error> {
+pub fn summary(row: &job::Model) -> JobSummary {
     view::summary(row)
 }
 

@@ -19,7 +19,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum;
+use crate::service::entity::participant::PartState;
 use crate::service::entity::{job, lease, participant};
 use crate::service::job::{hold, state};
 use crate::service::{job_log, ledger};
@@ -75,7 +76,7 @@ pub async fn at_work(
 ) -> Result<(ActiveLease, job::Model), Error> {
     let lease = find_lease(connection, worker, token).await?;
     let row = state::row(connection, lease.job).await?;
-    match state::parse(&row)? {
+    match *row.state {
         JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
@@ -96,7 +97,7 @@ pub async fn grant(
     let row = state::row(tx, job).await?;
     let part = participant::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
     let part = part.filter(|part| part.worker_id == worker.0).ok_or_else(|| Error::not_found("job"))?;
-    if !matches!(&*part.state, "waiting" | "running") {
+    if !part.state.is_open() {
         return Err(Error::wrong_state("this participant has done its part"));
     }
     if part.charge.is_some()
@@ -105,7 +106,7 @@ pub async fn grant(
         return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
     }
     // After the end of the job, a participant that had a lease gets another one, only to finish its part.
-    let to_end = part.state == "running" && part.charge.is_some() && state::parse(&row)?.is_over();
+    let to_end = part.state == PartState::Running && part.charge.is_some() && row.state.is_over();
     let row =
         if to_end { row } else { state::step(ctx, tx, AuditAuthor::Worker(worker), row, JobStep::Start, None).await? };
     let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
@@ -126,7 +127,7 @@ pub async fn grant(
     } else {
         next.insert(tx).await?
     };
-    let part = participant::Model { state: "running".to_owned(), ..part };
+    let part = participant::Model { state: PartState::Running.into(), ..part };
     let part = part.into_active_model().reset_all().update(tx).await?;
     job_log::note(ctx, tx, job.0, Some(dataset.0), LogEvent::Leased { times: number }).await?;
     Ok((row, part, token))
@@ -156,7 +157,7 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<LeaseRenewal, Error> {
     let lease = find_lease(ctx.db.read(), worker, token).await?;
     let row = state::row(ctx.db.read(), lease.job).await?;
-    let now = state::parse(&row)?;
+    let now = *row.state;
     if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
     }
@@ -177,7 +178,7 @@ pub(crate) async fn still_at_work(
     held: &ActiveLease,
     token: &str,
 ) -> Result<(), Error> {
-    let states = [JobState::Queued, JobState::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let states = [JobState::Queued, JobState::Running].map(ColumnEnum::to_text);
     let under_way = Query::select()
         .column(job::Column::Id)
         .from(job::Entity)

@@ -41,7 +41,7 @@ use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json};
+use crate::service::entity::column::to_json;
 use crate::service::entity::{self, reservation};
 use crate::service::{freeze, log};
 
@@ -351,7 +351,7 @@ pub async fn find_other_reservations(
 fn part(row: &reservation::Model) -> Result<Reservation, Error> {
     Reservation::from_parts(
         ReservationId(row.id.as_u128()),
-        from_json(&row.per_release)?,
+        row.per_release()?,
         row.releases as u64,
         row.committed as u64,
         row.settled,

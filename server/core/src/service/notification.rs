@@ -29,7 +29,7 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_word, word};
+use crate::service::entity::column::ColumnEnum as _;
 use crate::service::entity::{notification, notification_switch};
 
 pub(crate) use access::AccessNotice;
@@ -47,7 +47,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
         find = find.filter(notification::Column::ReadAt.is_null());
     }
     if let Some(kind) = &query.kind {
-        find = find.filter(notification::Column::Kind.eq(word(kind)?));
+        find = find.filter(notification::Column::Kind.eq(kind.to_text()));
     }
     if let Some(cursor) = &query.cursor {
         let wrong = |_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
@@ -118,7 +118,7 @@ pub async fn switches(ctx: &Ctx, actor: &Actor) -> Result<NotificationSwitches, 
         .order_by_asc(notification_switch::Column::Kind)
         .all(ctx.db.read())
         .await?;
-    Ok(NotificationSwitches { off: rows.iter().map(|row| from_word(&row.kind)).collect::<Result<_, _>>()? })
+    Ok(NotificationSwitches { off: rows.iter().map(|row| *row.kind).collect() })
 }
 
 /// Sets the caller's notification settings. Earlier notifications stay.
@@ -144,7 +144,7 @@ pub async fn set_switches(
                 .exec(tx)
                 .await?;
             for kind in &off {
-                let row = notification_switch::Model { member_id: actor.id().0, kind: word(kind)? };
+                let row = notification_switch::Model { member_id: actor.id().0, kind: (*kind).into() };
                 row.into_active_model().insert(tx).await?;
             }
             Ok(())
@@ -173,7 +173,7 @@ fn visible_to(actor: &Actor) -> Condition {
 fn to_notification(row: notification::Model) -> Result<Notification, Error> {
     Ok(Notification {
         id: row.id.into(),
-        kind: from_word(&row.kind)?,
+        kind: *row.kind,
         text: row.text,
         consortium: row.consortium_id.map(Into::into),
         job: row.job_id.map(Into::into),

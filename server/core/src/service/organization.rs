@@ -15,8 +15,11 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::entity::column::ColumnEnum as _;
+use crate::service::entity::retirement::SubjectKind;
+use crate::service::entity::role::ScopeKind;
 use crate::service::entity::{dataset, membership, organization, role};
-use crate::service::retirement::{self, SubjectKind};
+use crate::service::retirement;
 use crate::service::worker;
 
 /// Returns every organization that the caller may see, by name; all of them for the operator.
@@ -112,7 +115,7 @@ async fn to_organizations(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<V
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut members: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
     let grants = role::Entity::find()
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .filter(role::Column::ScopeId.is_in(ids.clone()));
     for row in grants.all(ctx.db.read()).await? {
         members.entry(row.scope_id).or_default().push(row.member_id);

@@ -26,7 +26,6 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_word, word};
 use crate::service::entity::passkey;
 use crate::service::notification::credential::{self, CredentialChange};
 
@@ -101,7 +100,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
         id: ctx.id::<PasskeyId>().0,
         member_id: actor.id().0,
         label: new.label.trim().to_owned(),
-        algorithm: word(&made.algorithm)?,
+        algorithm: made.algorithm.into(),
         public_key: made.public_key,
         credential_hash: fingerprint(&made.credential),
         credential: made.credential,
@@ -224,7 +223,7 @@ fn to_api(row: passkey::Model) -> Result<Passkey, Error> {
     Ok(Passkey {
         id: row.id.into(),
         label: row.label,
-        algorithm: from_word(&row.algorithm)?,
+        algorithm: *row.algorithm,
         created_at: row.created_at,
         last_used_at: row.last_used_at,
     })

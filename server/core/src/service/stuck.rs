@@ -19,9 +19,8 @@ use uuid::Uuid;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, word};
+use crate::service::entity::participant::{ApprovalState, PartState};
 use crate::service::entity::{job, lease, participant, round, submission, worker};
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::{hold, state};
 use crate::service::job_log::{self, LastSiteLine};
 
@@ -35,20 +34,21 @@ pub const MOST_SKEW_SECONDS: i64 = 60;
 /// # Errors
 /// When the database fails.
 pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosis>, Error> {
-    let now = state::parse(row)?;
+    let now = *row.state;
     let parts = state::participants(ctx.db.read(), JobId(row.id)).await?;
     let mut diagnoses = Vec::new();
     match now {
         JobState::Proposed => {
             diagnoses.extend(
-                parts.iter().filter(|part| part.approval == "pending").map(|part| diagnose_unanswered(row, part)),
+                parts
+                    .iter()
+                    .filter(|part| part.approval == ApprovalState::Pending)
+                    .map(|part| diagnose_unanswered(row, part)),
             );
         }
         JobState::Queued | JobState::Running => {
             let (open, known) = (open_rounds(ctx, row).await?, JobFacts::load(ctx, row, &parts).await?);
-            for part in
-                parts.iter().filter(|part| word(&DatasetUse::Participate).is_ok_and(|word| part.purpose == word))
-            {
+            for part in parts.iter().filter(|part| part.purpose == DatasetUse::Participate) {
                 diagnoses.extend(self::part(ctx, row, part, &open, &known)?);
             }
             for open in &open {
@@ -102,7 +102,7 @@ impl OpenRound {
 }
 
 async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Error> {
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    let planned = &*row.series;
     let rows = round::Entity::find()
         .filter(round::Column::JobId.eq(row.id))
         .filter(round::Column::ClosedAt.is_null())
@@ -183,14 +183,13 @@ fn part(
     if state::is_out(part) {
         return Ok(vec![gave_up(&about, last)]);
     }
-    if part.state == "done" {
+    if part.state == PartState::Done {
         return Ok(Vec::new());
     }
     let mut diagnoses = Vec::new();
     let worker = known.workers.get(&part.worker_id);
     if let Some(worker) = worker {
-        let kinds: Vec<String> = from_json(&worker.kinds)?;
-        if worker.last_seen_at.is_some() && !kinds.contains(&row.kind) {
+        if worker.last_seen_at.is_some() && !worker.kinds.contains(&row.kind) {
             diagnoses.push(about(
                 DiagnosisCause::UnknownKind,
                 None,
@@ -207,7 +206,7 @@ fn part(
     if let Some(last) = last {
         diagnoses.extend(from_log(&about, part, last));
     }
-    if diagnoses.is_empty() && part.state == "running" {
+    if diagnoses.is_empty() && part.state == PartState::Running {
         let lease = known.leases.get(&part.dataset_id);
         let late = open.iter().find(|open| open.is_late(ctx) && lacks(open, part));
         match (lease, late) {

@@ -26,9 +26,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
+use crate::service::entity::column::{JsonColumn, to_json};
+use crate::service::entity::retirement::SubjectKind;
 use crate::service::entity::{enrolment, retirement as retirement_row, worker};
-use crate::service::retirement::{self, SubjectKind};
+use crate::service::retirement;
 use crate::service::{presence, restoration, site_key, stuck};
 use crate::tls::ServedCertificate;
 
@@ -162,7 +163,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
                 name: token.name.clone(),
                 public_key: public.clone(),
                 version: version.to_owned(),
-                kinds: to_json(&kinds)?,
+                kinds: JsonColumn::new(kinds.to_vec())?,
                 created_at: ctx.now(),
                 last_seen_at: None,
                 retired_at: None,
@@ -265,7 +266,7 @@ fn to_worker(
         name: row.name,
         public_key: row.public_key,
         version: row.version,
-        kinds: from_json(&row.kinds)?,
+        kinds: row.kinds.into_value(),
         online: row.retired_at.is_none() && row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
         last_seen_at: row.last_seen_at,
     })

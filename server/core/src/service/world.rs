@@ -28,7 +28,7 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json};
+use crate::service::entity::column::JsonColumn;
 use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
 use crate::service::offer::{OfferRequest, WorkOffer};
 use crate::service::round::{VectorHeader, begin};
@@ -142,7 +142,7 @@ impl TestConsortium {
     pub async fn signed_before(&self, proposed: &Job) -> Job {
         let (id, ctx) = (proposed.summary.id, &self.ctx);
         let row = job::Entity::find_by_id(id.0).one(ctx.db.read()).await.unwrap().unwrap();
-        let mut manifest: Manifest = from_json(&row.manifest).unwrap();
+        let mut manifest: Manifest = serde_json::from_str(&row.manifest).unwrap();
         for charge in manifest.participants.iter_mut().filter_map(|party| party.charge.as_mut()) {
             charge.adjacency = Adjacency::AddRemove;
         }
@@ -156,9 +156,9 @@ impl TestConsortium {
                 let row = job::Model { manifest, signature, digest, ..row.clone() };
                 row.into_active_model().reset_all().update(tx).await?;
                 for part in parts.iter().filter(|part| part.charge.is_some()) {
-                    let charge: Charge = from_json(part.charge.as_deref().unwrap_or_default())?;
+                    let charge = part.charge.as_deref().unwrap().clone();
                     let charge = Charge { adjacency: Adjacency::AddRemove, ..charge };
-                    let part = participant::Model { charge: Some(to_json(&charge)?), ..part.clone() };
+                    let part = participant::Model { charge: Some(JsonColumn::new(charge)?), ..part.clone() };
                     part.into_active_model().reset_all().update(tx).await?;
                 }
                 Ok(())
@@ -269,7 +269,7 @@ impl TestSite {
                 name: "worker".to_owned(),
                 public_key: hex::encode(key.verifying_key().to_bytes()),
                 version: String::new(),
-                kinds: r#"["dp_sgd","active_learning"]"#.to_owned(),
+                kinds: JsonColumn::new(["dp_sgd", "active_learning"].map(str::to_owned).to_vec()).unwrap(),
                 created_at: ctx.now(),
                 last_seen_at: None,
                 retired_at: None,

@@ -2,15 +2,14 @@
 
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Disclosure, DisclosureForm, JobReview, JobState, Spec, disclosures};
-use undertone_api::signed::{Manifest, Signed, SiteApproval};
+use undertone_api::signed::{Signed, SiteApproval};
 
 use super::consent;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::code::from_json;
-use crate::service::job::{readable, state};
+use crate::service::job::readable;
 use crate::service::{dataset, plan};
 
 /// Returns the approval rules and keys of the sites of a job's datasets, without those that their workers do not state.
@@ -19,7 +18,7 @@ use crate::service::{dataset, plan};
 /// 404 when the caller may not know the job.
 pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<(DatasetId, SiteApproval)>, Error> {
     let row = readable(ctx, actor, job).await?;
-    let manifest: Manifest = from_json(&row.manifest)?;
+    let manifest = row.manifest()?;
     let datasets: Vec<DatasetId> = manifest.participants.iter().map(|party| party.dataset).collect();
     consent::load_rules(ctx.db.read(), &datasets).await
 }
@@ -30,12 +29,12 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
 /// 404 when the caller may not know the job, or the dataset is not in it.
 pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<JobReview, Error> {
     let row = readable(ctx, actor, job).await?;
-    let manifest: Manifest = from_json(&row.manifest)?;
+    let manifest = row.manifest()?;
     let absent = || Error::not_found("dataset in this job");
     let entry = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
     let own = datasets.iter().find(|row| row.id == dataset).ok_or_else(absent)?;
-    let (state, spec): (JobState, &Spec) = (state::parse(&row)?, &manifest.spec);
+    let (state, spec): (JobState, &Spec) = (*row.state, &manifest.spec);
     let cost = match &entry.charge {
         // In later states the cost is reserved and already subtracted from the remaining budget.
         Some(_) if state == JobState::Proposed => {

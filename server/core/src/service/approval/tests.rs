@@ -19,6 +19,7 @@ use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use super::{approve, approve_signed, limit_set, limit_withdraw, limits, refuse, review};
 use crate::service::dataset::register;
+use crate::service::entity::role::ScopeKind;
 use crate::service::entity::{member, role};
 use crate::service::job::propose;
 use crate::service::plan::plan;
@@ -53,9 +54,9 @@ async fn appoint_steward(app: &TestApp, site: &TestSite) {
     };
     let row = role::Model {
         member_id: id.0,
-        scope: "organization".to_owned(),
+        scope: ScopeKind::Organization.into(),
         scope_id: organization,
-        role: "data_steward".to_owned(),
+        role: Role::DataSteward.into(),
     };
     app.ctx
         .db

@@ -8,14 +8,16 @@ use sea_orm::{
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId};
 use undertone_api::job::{Charge, JobState, JobStep};
-use undertone_api::signed::{Consent, Manifest};
+use undertone_api::signed::Consent;
 
 use super::{SITE_POLICY, record};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::{from_json, to_json, word};
+use crate::service::entity::column::{ColumnEnum as _, JsonColumn};
+use crate::service::entity::decision::DecisionSource;
+use crate::service::entity::participant::ApprovalState;
 use crate::service::entity::{job, participant};
 use crate::service::job::state;
 
@@ -31,15 +33,18 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
         .filter(participant::Column::StewardApproved.eq(true));
     for part in filter_proposed(tx, of_line.all(tx).await?).await? {
         let reason = "the dataset's budget was changed after the approval";
-        record(ctx, tx, &part, "void", "this server", Some(reason), None).await?;
-        let (approval, by) =
-            if part.site_answered { ("approved", Some(SITE_POLICY.to_owned())) } else { ("pending", None) };
+        record(ctx, tx, &part, DecisionSource::Void, "this server", Some(reason), None).await?;
+        let (approval, by) = if part.site_answered {
+            (ApprovalState::Approved, Some(SITE_POLICY.to_owned()))
+        } else {
+            (ApprovalState::Pending, None)
+        };
         let part = participant::Model {
-            approval: approval.to_owned(),
+            approval: approval.into(),
             approval_by: by,
             approval_reason: Some(reason.to_owned()),
             steward_approved: false,
-            consent: if part.site_answered { Some(to_json(&Consent::Site)?) } else { None },
+            consent: if part.site_answered { Some(JsonColumn::new(Consent::Site)?) } else { None },
             limit_id: None,
             ..part
         };
@@ -56,7 +61,7 @@ pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<()
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
     for part in filter_proposed(tx, of_dataset.all(tx).await?).await? {
         let row = state::row(tx, JobId(part.job_id)).await?;
-        let manifest: Manifest = from_json(&row.manifest)?;
+        let manifest = row.manifest()?;
         let id = DatasetId(part.dataset_id);
         let Some(entry) = manifest.participants.iter().find(|party| party.dataset == id) else { continue };
         let same = entry.lineage == dataset.lineage
@@ -65,7 +70,7 @@ pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<()
             && Charge::reconcile(manifest.spec.cost(dataset), entry.charge.as_ref()).is_some();
         if !same {
             let reason = format!("`{}` has changed since the job was proposed: propose it again", part.dataset_name);
-            record(ctx, tx, &part, "void", "this server", Some(&reason), None).await?;
+            record(ctx, tx, &part, DecisionSource::Void, "this server", Some(&reason), None).await?;
             state::step(ctx, tx, AuditAuthor::System, row, JobStep::Refuse, Some(reason)).await?;
         }
     }
@@ -79,7 +84,7 @@ async fn filter_proposed(
 ) -> Result<Vec<participant::Model>, Error> {
     let waiting = job::Entity::find()
         .filter(job::Column::Id.is_in(parts.iter().map(|part| part.job_id)))
-        .filter(job::Column::State.eq(word(&JobState::Proposed)?))
+        .filter(job::Column::State.eq(JobState::Proposed.to_text()))
         .all(connection)
         .await?;
     let is_waiting = |part: &participant::Model| waiting.iter().any(|row| row.id == part.job_id);

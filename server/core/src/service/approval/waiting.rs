@@ -11,7 +11,8 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum as _;
+use crate::service::entity::participant::ApprovalState;
 use crate::service::entity::{job, participant};
 
 /// The highest number of listed approvals.
@@ -53,11 +54,11 @@ pub(super) async fn up_to(
         .column(job::Column::Id)
         .from(job::Entity)
         .and_where(job::Column::ConsortiumId.eq(consortium.0))
-        .and_where(job::Column::State.eq(word(&JobState::Proposed)?))
+        .and_where(job::Column::State.eq(JobState::Proposed.to_text()))
         .take();
     let parts = participant::Entity::find()
         .filter(participant::Column::JobId.in_subquery(proposed))
-        .filter(participant::Column::Approval.eq("pending"))
+        .filter(participant::Column::Approval.eq(ApprovalState::Pending.to_text()))
         .filter(participant::Column::OrganizationId.is_in(own))
         .order_by_desc(participant::Column::JobId)
         .order_by_asc(participant::Column::Position)

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{MOST_DATASETS, get, list, register};
 use crate::metrics::Limit;
+use crate::service::entity::column::JsonColumn;
 use crate::service::worker;
 use crate::testing::{Person, TestApp, on_both};
 
@@ -38,7 +39,7 @@ async fn worker_of(app: &TestApp, organization: OrganizationId, admin: &Person, 
         name: "site".to_owned(),
         public_key: key,
         version: String::new(),
-        kinds: "[]".to_owned(),
+        kinds: JsonColumn::new(Vec::new()).unwrap(),
         created_at: app.ctx.now(),
         last_seen_at: None,
         retired_at: None,

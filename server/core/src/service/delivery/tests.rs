@@ -17,6 +17,7 @@ use crate::config::{Config, MailConfig, MailTls, WebhookConfig};
 use crate::ctx::Ctx;
 use crate::outbound::{Channels, sign};
 use crate::service::entity::notice_delivery;
+use crate::service::entity::notice_delivery::NoticeChannel;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::testing::{Person, TestApp};
 
@@ -211,8 +212,8 @@ async fn only_security_notices_are_queued_and_no_more_than_fit() {
     let rows = (before..MOST_WAITING - 1).map(|_| notice_delivery::Model {
         id: Uuid::now_v7(),
         member_id: member,
-        channel: "webhook".to_owned(),
-        kind: "sign_in_new".to_owned(),
+        channel: NoticeChannel::Webhook.into(),
+        kind: NotificationKind::SignInNew.into(),
         text: "a text".to_owned(),
         at: app.ctx.now(),
         attempts: 0,

@@ -1,6 +1,9 @@
 //! An answer. Append-only.
 
 use sea_orm::entity::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::column::EnumColumn;
 
 /// An answer. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -12,10 +15,21 @@ pub struct Model {
     pub question_id: Uuid,
     pub round: i32,
     pub annotator: i32,
-    /// `label`, `unsure` or `skip`.
-    pub answer: String,
+    pub answer: EnumColumn<AnswerKind, Entity>,
     pub label: Option<String>,
     pub at: TimeDateTimeWithTimeZone,
+}
+
+/// The kind of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// One of the job's labels.
+    Label,
+    /// The annotator cannot decide.
+    Unsure,
+    /// The annotator leaves the question to others.
+    Skip,
 }
 
 /// Rows are joined by hand, by key.

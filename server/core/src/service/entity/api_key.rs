@@ -1,6 +1,9 @@
 //! A key with which a program acts for a member, by the hash of its secret.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::api_key::KeyScope;
+
+use super::column::JsonColumn;
 
 /// A key with which a program acts for a member, by the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -11,7 +14,7 @@ pub struct Model {
     pub member_id: Uuid,
     pub name: String,
     #[sea_orm(column_type = "Text")]
-    pub scopes: String,
+    pub scopes: JsonColumn<Vec<KeyScope>, Entity>,
     pub secret_hash: String,
     pub created_at: TimeDateTimeWithTimeZone,
     pub expires_at: TimeDateTimeWithTimeZone,

@@ -1,6 +1,9 @@
 //! A public key with which a steward approves jobs.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::signed::ApprovalKey;
+
+use super::column::JsonColumn;
 
 /// A public key with which a steward approves jobs.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -10,9 +13,8 @@ pub struct Model {
     pub id: Uuid,
     pub member_id: Uuid,
     pub label: String,
-    /// JSON.
     #[sea_orm(column_type = "Text")]
-    pub key: String,
+    pub key: JsonColumn<ApprovalKey, Entity>,
     pub fingerprint: String,
     pub created_at: TimeDateTimeWithTimeZone,
 }

@@ -2,6 +2,8 @@
 
 use sea_orm::entity::prelude::*;
 
+use super::column::JsonColumn;
+
 /// A steward's standing approval of jobs within a limit.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "approval_limit")]
@@ -11,7 +13,7 @@ pub struct Model {
     pub dataset_id: Uuid,
     pub epsilon: f64,
     pub total_epsilon: Option<f64>,
-    pub kinds: String,
+    pub kinds: JsonColumn<Vec<String>, Entity>,
     pub until: TimeDateTimeWithTimeZone,
     pub member_id: Uuid,
     pub set_by: String,

@@ -1,6 +1,9 @@
 //! The result of an audit: the site's signed statement, and the server's assessment. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::job::audit::{Assessment, AuditVerdict};
+
+use super::column::{EnumColumn, JsonColumn};
 
 /// The result of an audit: the site's signed statement, and the server's assessment. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -15,8 +18,8 @@ pub struct Model {
     pub payload: String,
     pub signature: String,
     #[sea_orm(column_type = "Text")]
-    pub assessment: String,
-    pub verdict: String,
+    pub assessment: JsonColumn<Assessment, Entity>,
+    pub verdict: EnumColumn<AuditVerdict, Entity>,
     pub received_at: TimeDateTimeWithTimeZone,
 }
 

@@ -1,6 +1,10 @@
 //! One limit that a steward set on an account. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_privacy::ledger::Budget;
+
+use super::column::parse_json;
+use crate::error::Error;
 
 /// One limit that a steward set on an account. Append-only.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -11,10 +15,21 @@ pub struct Model {
     pub account_id: Uuid,
     pub epsilon: f64,
     pub delta: f64,
+    /// A [`Budget`]: a text of a leaf of the log.
     #[sea_orm(column_type = "Text")]
     pub limits: String,
     pub set_by: Uuid,
     pub set_at: TimeDateTimeWithTimeZone,
+}
+
+impl Model {
+    /// Returns the limits.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn limits(&self) -> Result<Budget, Error> {
+        parse_json("reading the column budget.limits", &self.limits)
+    }
 }
 
 /// Rows are joined by hand, by key.

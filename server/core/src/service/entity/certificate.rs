@@ -1,6 +1,10 @@
 //! A job's certificate as the server signed it. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::signed::Certificate;
+
+use super::column::parse_json;
+use crate::error::Error;
 
 /// A job's certificate as the server signed it. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -13,6 +17,16 @@ pub struct Model {
     pub payload: String,
     pub signature: String,
     pub issued_at: TimeDateTimeWithTimeZone,
+}
+
+impl Model {
+    /// Returns the certificate.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn certificate(&self) -> Result<Certificate, Error> {
+        parse_json("reading the column certificate.payload", &self.payload)
+    }
 }
 
 /// Rows are joined by hand, by key.

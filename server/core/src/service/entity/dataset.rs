@@ -1,6 +1,10 @@
 //! A dataset: the coarse facts.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_api::signed::SiteApproval;
+
+use super::column::{EnumColumn, JsonColumn};
 
 /// A dataset: the coarse facts.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -12,7 +16,7 @@ pub struct Model {
     pub worker_id: Uuid,
     pub lineage_id: Uuid,
     pub name: String,
-    pub visibility: String,
+    pub visibility: EnumColumn<Visibility, Entity>,
     pub inputs: i32,
     pub classes: i32,
     pub records: i64,
@@ -22,13 +26,12 @@ pub struct Model {
     pub users: Option<i64>,
     /// Words separated by blanks; absent in old rows: records and speakers.
     pub units: Option<String>,
-    /// The kind of content: `speech`, `queries` or `recordings`.
-    pub content: String,
+    pub content: EnumColumn<DatasetContent, Entity>,
     /// Seconds of sound; for recordings only.
     pub seconds: Option<i64>,
-    /// The approval rule and keys of its site, JSON; absent from workers that do not state them.
+    /// The approval rule and keys of its site; absent from workers that do not state them.
     #[sea_orm(column_type = "Text", nullable)]
-    pub approval: Option<String>,
+    pub approval: Option<JsonColumn<SiteApproval, Entity>>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub updated_at: TimeDateTimeWithTimeZone,
 }

@@ -1,6 +1,9 @@
 //! An answer to a proposed job: a steward's or a site's. Append-only.
 
 use sea_orm::entity::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::column::EnumColumn;
 
 /// An answer to a proposed job: a steward's or a site's. Append-only.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -10,7 +13,7 @@ pub struct Model {
     pub id: Uuid,
     pub job_id: Uuid,
     pub dataset_id: Uuid,
-    pub source: String,
+    pub source: EnumColumn<DecisionSource, Entity>,
     pub approve: bool,
     pub by: String,
     #[sea_orm(column_type = "Text")]
@@ -19,6 +22,20 @@ pub struct Model {
     pub payload: Option<String>,
     pub signature: Option<String>,
     pub at: TimeDateTimeWithTimeZone,
+}
+
+/// The source of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionSource {
+    /// A steward of the owner.
+    Steward,
+    /// A steward's standing limit.
+    Limit,
+    /// The site.
+    Site,
+    /// The server, which revoked an earlier decision.
+    Void,
 }
 
 /// Rows are joined by hand, by key.

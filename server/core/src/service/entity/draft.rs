@@ -2,6 +2,8 @@
 
 use sea_orm::entity::prelude::*;
 
+use super::column::JsonColumn;
+
 /// A draft of a job.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "draft")]
@@ -15,7 +17,7 @@ pub struct Model {
     pub title: String,
     pub kind: String,
     #[sea_orm(column_type = "Text")]
-    pub spec: String,
+    pub spec: JsonColumn<serde_json::Value, Entity>,
     pub cloned_from: Option<Uuid>,
     pub version: i64,
     pub created_at: TimeDateTimeWithTimeZone,

@@ -1,6 +1,10 @@
 //! A one-time link, by the hash of its secret.
 
 use sea_orm::entity::prelude::*;
+use serde::{Deserialize, Serialize};
+use undertone_api::member::Role;
+
+use super::column::{EnumColumn, JsonColumn};
 
 /// A one-time link, by the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -9,16 +13,30 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
     pub secret_hash: String,
-    pub purpose: String,
+    pub purpose: EnumColumn<LinkPurpose, Entity>,
     pub scope_id: Option<Uuid>,
     #[sea_orm(column_type = "Text")]
-    pub roles: String,
+    pub roles: JsonColumn<Vec<Role>, Entity>,
     pub label: String,
     pub invited_by: Option<Uuid>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub expires_at: TimeDateTimeWithTimeZone,
     pub used_at: Option<TimeDateTimeWithTimeZone>,
     pub withdrawn_at: Option<TimeDateTimeWithTimeZone>,
+}
+
+/// The purpose of a one-time link, without its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkPurpose {
+    /// A link for an operator of the server.
+    Operator,
+    /// A link for a new organization of a consortium.
+    Organization,
+    /// A link for an annotator of a consortium.
+    Annotator,
+    /// A link for a member of an organization.
+    Member,
 }
 
 /// Rows are joined by hand, by key.

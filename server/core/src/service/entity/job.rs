@@ -1,6 +1,13 @@
 //! A job.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::budget::BudgetRefusal;
+use undertone_api::job::{JobState, Report, Spec};
+use undertone_api::signed::Manifest;
+
+use super::column::{EnumColumn, JsonColumn, parse_json};
+use super::planned_series::PlannedSeries;
+use crate::error::Error;
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -12,10 +19,11 @@ pub struct Model {
     pub title: String,
     pub kind: String,
     #[sea_orm(column_type = "Text")]
-    pub spec: String,
+    pub spec: JsonColumn<Spec, Entity>,
     #[sea_orm(column_type = "Text")]
-    pub series: String,
-    pub state: String,
+    pub series: JsonColumn<Vec<PlannedSeries>, Entity>,
+    pub state: EnumColumn<JobState, Entity>,
+    /// A [`Manifest`]: the signed text.
     #[sea_orm(column_type = "Text")]
     pub manifest: String,
     pub signature: String,
@@ -27,9 +35,9 @@ pub struct Model {
     #[sea_orm(column_type = "Text", nullable)]
     pub reason: Option<String>,
     #[sea_orm(column_type = "Text")]
-    pub refusals: String,
+    pub refusals: JsonColumn<Vec<BudgetRefusal>, Entity>,
     #[sea_orm(column_type = "Text", nullable)]
-    pub report: Option<String>,
+    pub report: Option<JsonColumn<Report, Entity>>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub started_at: Option<TimeDateTimeWithTimeZone>,
     pub finished_at: Option<TimeDateTimeWithTimeZone>,
@@ -43,6 +51,16 @@ pub struct Model {
     pub paused_at: Option<TimeDateTimeWithTimeZone>,
     /// The total length of ended pauses since the start of the job, milliseconds.
     pub paused_for: i64,
+}
+
+impl Model {
+    /// Returns the signed manifest.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn manifest(&self) -> Result<Manifest, Error> {
+        parse_json("reading the column job.manifest", &self.manifest)
+    }
 }
 
 /// Rows are joined by hand, by key.

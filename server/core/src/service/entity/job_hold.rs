@@ -1,6 +1,9 @@
 //! A hold on a job, present or past.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::job::Holder;
+
+use super::column::EnumColumn;
 
 /// A hold on a job, present or past.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -10,7 +13,7 @@ pub struct Model {
     pub id: Uuid,
     pub job_id: Uuid,
     pub dataset_id: Option<Uuid>,
-    pub holder: String,
+    pub holder: EnumColumn<Holder, Entity>,
     pub by: String,
     #[sea_orm(column_type = "Text")]
     pub reason: String,

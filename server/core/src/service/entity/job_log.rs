@@ -1,6 +1,9 @@
 //! A line of a job's log.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::job::log::{LogEvent, LogLevel};
+
+use super::column::{EnumColumn, JsonColumn};
 
 /// A line of a job's log.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -14,9 +17,9 @@ pub struct Model {
     pub dataset_id: Option<Uuid>,
     /// The site's own number; a repeated number is a retransmission.
     pub sequence: Option<i64>,
-    pub level: String,
+    pub level: EnumColumn<LogLevel, Entity>,
     #[sea_orm(column_type = "Text")]
-    pub event: String,
+    pub event: JsonColumn<LogEvent, Entity>,
     /// The lead of the site's clock over the server's, seconds.
     pub skew_seconds: Option<i64>,
     pub at: TimeDateTimeWithTimeZone,

@@ -1,6 +1,10 @@
 //! An event of a worker's key, at its position in the signed log. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::log::leaf::KeyEvent;
+
+use super::column::parse_word;
+use crate::error::Error;
 
 /// An event of a worker's key, at its position in the signed log. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -12,9 +16,20 @@ pub struct Model {
     pub organization_id: Uuid,
     /// Position in the worker's events, from 1.
     pub number: i64,
+    /// A [`KeyEvent`]: a text of a leaf of the log.
     pub event: String,
     pub public_key: String,
     pub at: TimeDateTimeWithTimeZone,
+}
+
+impl Model {
+    /// Returns the event.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn event(&self) -> Result<KeyEvent, Error> {
+        parse_word("reading the column key_event.event", &self.event)
+    }
 }
 
 /// Rows are joined by hand, by key.

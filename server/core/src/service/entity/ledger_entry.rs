@@ -1,6 +1,11 @@
 //! A row of an account's ledger. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::budget::EntryKind;
+use undertone_privacy::Event;
+
+use super::column::{parse_json, parse_word};
+use crate::error::Error;
 
 /// A row of an account's ledger. Append-only.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -10,12 +15,14 @@ pub struct Model {
     pub account_id: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
     pub sequence: i64,
+    /// An [`EntryKind`]: a text under the hash of the row.
     pub kind: String,
     pub job_id: Uuid,
     pub dataset_id: Uuid,
     pub series: Option<String>,
     pub round: Option<i32>,
     pub attempt: Option<i32>,
+    /// An [`Event`]: a text under the hash of the row.
     #[sea_orm(column_type = "Text")]
     pub event: String,
     pub count: i64,
@@ -24,6 +31,24 @@ pub struct Model {
     pub previous: String,
     pub hash: String,
     pub at: TimeDateTimeWithTimeZone,
+}
+
+impl Model {
+    /// Returns the kind of the row.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn kind(&self) -> Result<EntryKind, Error> {
+        parse_word("reading the column ledger_entry.kind", &self.kind)
+    }
+
+    /// Returns the charged event.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn event(&self) -> Result<Event, Error> {
+        parse_json("reading the column ledger_entry.event", &self.event)
+    }
 }
 
 /// Rows are joined by hand, by key.

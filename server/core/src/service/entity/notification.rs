@@ -1,6 +1,9 @@
 //! A notification of a member.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::notification::NotificationKind;
+
+use super::column::EnumColumn;
 
 /// A notification of a member.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -9,7 +12,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: Uuid,
     pub member_id: Uuid,
-    pub kind: String,
+    pub kind: EnumColumn<NotificationKind, Entity>,
     /// The key of the notified event: the same event is notified once.
     pub key: String,
     #[sea_orm(column_type = "Text")]

@@ -1,6 +1,9 @@
 //! A kind of notification that a member has switched off.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::notification::NotificationKind;
+
+use super::column::EnumColumn;
 
 /// A kind of notification that a member has switched off.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -9,7 +12,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub member_id: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
-    pub kind: String,
+    pub kind: EnumColumn<NotificationKind, Entity>,
 }
 
 /// Rows are joined by hand, by key.

@@ -1,6 +1,9 @@
 //! A declaration about people in several organizations of a consortium. Append-only.
 
 use sea_orm::entity::prelude::*;
+use undertone_privacy::ledger::Overlap;
+
+use super::column::JsonColumn;
 
 /// A declaration about people in several organizations of a consortium. Append-only.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -11,7 +14,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub sequence: i32,
     #[sea_orm(column_type = "Text")]
-    pub overlap: String,
+    pub overlap: JsonColumn<Overlap, Entity>,
     #[sea_orm(column_type = "Text")]
     pub statement: String,
     pub member_id: Uuid,

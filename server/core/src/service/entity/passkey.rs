@@ -1,6 +1,9 @@
 //! A passkey with which a member signs in: its public half.
 
 use sea_orm::entity::prelude::*;
+use undertone_api::signed::PasskeyAlgorithm;
+
+use super::column::EnumColumn;
 
 /// A passkey with which a member signs in: its public half.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -10,7 +13,7 @@ pub struct Model {
     pub id: Uuid,
     pub member_id: Uuid,
     pub label: String,
-    pub algorithm: String,
+    pub algorithm: EnumColumn<PasskeyAlgorithm, Entity>,
     #[sea_orm(column_type = "Text")]
     pub public_key: String,
     /// The credential's id, hex.

@@ -2,6 +2,11 @@
 //! it charges.
 
 use sea_orm::entity::prelude::*;
+use undertone_privacy::Event;
+use undertone_privacy::curve::Curve;
+
+use super::column::parse_json;
+use crate::error::Error;
 
 /// A reservation: the charges that a job may still make on an account.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
@@ -12,8 +17,10 @@ pub struct Model {
     pub account_id: Uuid,
     pub job_id: Uuid,
     pub dataset_id: Uuid,
+    /// The event, a text that each row of the ledger repeats to the byte.
     #[sea_orm(column_type = "Text")]
     pub event: String,
+    /// The [`Curve`] of a release, which an export reports when it cannot be read.
     #[sea_orm(column_type = "Text")]
     pub per_release: String,
     pub in_the_clear: bool,
@@ -22,6 +29,24 @@ pub struct Model {
     pub settled: bool,
     /// Whether the account is that of the unit which the job protects.
     pub own: bool,
+}
+
+impl Model {
+    /// Returns the reserved event.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn event(&self) -> Result<Event, Error> {
+        parse_json("reading the column reservation.event", &self.event)
+    }
+
+    /// Returns the cost of a release.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn per_release(&self) -> Result<Curve, Error> {
+        parse_json("reading the column reservation.per_release", &self.per_release)
+    }
 }
 
 /// Rows are joined by hand, by key.

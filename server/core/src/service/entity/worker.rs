@@ -2,6 +2,8 @@
 
 use sea_orm::entity::prelude::*;
 
+use super::column::JsonColumn;
+
 /// A worker daemon.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "worker")]
@@ -13,7 +15,7 @@ pub struct Model {
     pub public_key: String,
     pub version: String,
     #[sea_orm(column_type = "Text")]
-    pub kinds: String,
+    pub kinds: JsonColumn<Vec<String>, Entity>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub last_seen_at: Option<TimeDateTimeWithTimeZone>,
     /// The time of its retirement; absent while it is active.

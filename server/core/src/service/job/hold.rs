@@ -22,7 +22,6 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
-use crate::service::code::{from_word, word};
 use crate::service::entity::{job, job_hold, participant, worker};
 use crate::service::react;
 
@@ -144,7 +143,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
 pub async fn list(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
-    if state::parse(row)? != JobState::Paused {
+    if row.state != JobState::Paused {
         return Ok(Vec::new());
     }
     let parts = state::participants(connection, JobId(row.id)).await?;
@@ -152,17 +151,15 @@ pub async fn list(connection: &impl ConnectionTrait, row: &job::Model) -> Result
         let part = parts.iter().find(|part| Some(part.dataset_id) == dataset);
         part.map_or_else(String::new, |part| part.dataset_name.clone())
     };
-    let view = |hold: job_hold::Model| {
-        Ok(Hold {
-            holder: from_word(&hold.holder)?,
-            dataset: hold.dataset_id.map(DatasetId),
-            dataset_name: name(hold.dataset_id),
-            by: hold.by,
-            reason: hold.reason,
-            since: hold.since,
-        })
+    let view = |hold: job_hold::Model| Hold {
+        holder: *hold.holder,
+        dataset: hold.dataset_id.map(DatasetId),
+        dataset_name: name(hold.dataset_id),
+        by: hold.by,
+        reason: hold.reason,
+        since: hold.since,
     };
-    open(connection, row.id).await?.into_iter().map(view).collect()
+    Ok(open(connection, row.id).await?.into_iter().map(view).collect())
 }
 
 /// Returns the reasons of a pause, in words.
@@ -216,7 +213,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>) -> R
         .write("release job", async |tx| {
             let row = state::row(tx, id).await?;
             let Some(open) = find_hold(tx, row.id, grip).await? else {
-                let by_others = match state::parse(&row)? {
+                let by_others = match *row.state {
                     JobState::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
                     other => format!("the job is {}: nobody holds it", other.label()),
                 };
@@ -243,7 +240,7 @@ pub(crate) async fn lift_dataset(
 ) -> Result<(), Error> {
     for held in open(tx, row.id).await? {
         if held.dataset_id == Some(dataset.0) {
-            let grip = HoldOwner { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
+            let grip = HoldOwner { holder: *held.holder, dataset: Some(dataset), who: "a retirement", by };
             row = lift(ctx, tx, row, held, &grip).await?;
         }
     }
@@ -258,7 +255,7 @@ async fn place(
     reason: &str,
     signed: Option<&Signed>,
 ) -> Result<job::Model, Error> {
-    let now = state::parse(&row)?;
+    let now = *row.state;
     if !now.is_under_way() && now != JobState::Paused {
         return Err(Error::wrong_state(format!(
             "the job is {}: only one that is queued or running is paused",
@@ -269,7 +266,7 @@ async fn place(
         id: ctx.id::<Uuid>(),
         job_id: row.id,
         dataset_id: grip.dataset.map(|dataset| dataset.0),
-        holder: word(&grip.holder)?,
+        holder: grip.holder.into(),
         by: grip.who.to_owned(),
         reason: reason.to_owned(),
         payload: signed.map(|signed| signed.payload.clone()),
@@ -293,7 +290,7 @@ async fn lift(
 ) -> Result<job::Model, Error> {
     let ended = job_hold::Model { ended_at: Some(ctx.now()), ended_by: Some(grip.who.to_owned()), ..held };
     ended.into_active_model().reset_all().update(tx).await?;
-    if state::parse(&row)? != JobState::Paused {
+    if row.state != JobState::Paused {
         return Ok(row);
     }
     log(ctx, tx, &row, grip, AuditAction::JobResumed).await?;
@@ -334,9 +331,9 @@ async fn find_hold(
     job: Uuid,
     grip: &HoldOwner<'_>,
 ) -> Result<Option<job_hold::Model>, Error> {
-    let (holder, dataset) = (word(&grip.holder)?, grip.dataset.map(|dataset| dataset.0));
+    let dataset = grip.dataset.map(|dataset| dataset.0);
     let mut open = open(connection, job).await?;
-    open.retain(|hold| hold.holder == holder && hold.dataset_id == dataset);
+    open.retain(|hold| hold.holder == grip.holder && hold.dataset_id == dataset);
     Ok(open.pop())
 }
 

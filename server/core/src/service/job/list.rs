@@ -17,7 +17,7 @@ use super::view;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum as _;
 use crate::service::entity::{job, participant};
 
 /// The length limit of a search text, in characters.
@@ -78,13 +78,13 @@ pub async fn search(
     let more = rows.len() > size;
     rows.truncate(size);
     let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    Ok(Page { items: rows.iter().map(view::summary).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.iter().map(view::summary).collect(), next })
 }
 
 fn condition(ctx: &Ctx, wanted: &JobFilter) -> Result<Condition, Error> {
     let mut all = Condition::all();
     if let Some(state) = &wanted.state {
-        all = all.add(job::Column::State.eq(word(state)?));
+        all = all.add(job::Column::State.eq(state.to_text()));
     }
     if let Some(kind) = &wanted.kind {
         all = all.add(job::Column::Kind.eq(kind.as_str()));

@@ -1,14 +1,13 @@
 //! New jobs from existing ones: a clone is a draft to be changed, a retry is the same job proposed again.
 
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Job, JobDraft, JobState, NewDraft, NewJob, Spec};
+use undertone_api::job::{Job, JobDraft, JobState, NewDraft, NewJob};
 
 use super::propose::{ProposalOrigin, submit};
-use super::{draft, readable, state};
+use super::{draft, readable};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_json;
 
 /// Begins a draft with a job's title and spec, whatever the job's state. The job's approvals and charges are not
 /// copied.
@@ -20,7 +19,7 @@ pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobDraft,
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
-    let spec: Spec = from_json(&row.spec)?;
+    let spec = &*row.spec;
     let new = NewDraft::from_spec(&row.title, &spec).map_err(|error| Error::internal("cloning a job", error))?;
     draft::begin(ctx, actor, consortium, &new, Some(id)).await
 }
@@ -34,13 +33,13 @@ pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
     let row = readable(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    let now = state::parse(&row)?;
+    let now = *row.state;
     if !matches!(now, JobState::Failed | JobState::Cancelled | JobState::Refused) {
         return Err(Error::wrong_state(format!(
             "the job is {}: one that failed, was cancelled or refused is retried; any can be cloned",
             now.label()
         )));
     }
-    let new = NewJob { title: row.title.clone(), spec: from_json(&row.spec)? };
+    let new = NewJob { title: row.title.clone(), spec: (*row.spec).clone() };
     submit(ctx, actor, consortium, new, ProposalOrigin::Job(id)).await
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::JobId;
-use undertone_api::job::{Approval, Charge, DatasetUse, Job, JobParticipant, JobSummary, ParticipantState};
+use undertone_api::job::{Approval, Charge, DatasetUse, Job, JobParticipant, JobState, JobSummary, ParticipantState};
 use undertone_privacy::ledger::Balance;
 use uuid::Uuid;
 
@@ -14,7 +14,8 @@ use super::{hold, state};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word, word};
+use crate::service::entity::column::JsonColumn;
+use crate::service::entity::participant::{ApprovalState, PartState};
 use crate::service::entity::{account, job, lease, participant};
 use crate::service::ledger::{self, account as accounts};
 use crate::service::stuck;
@@ -22,33 +23,34 @@ use crate::service::stuck;
 pub(super) use live::progress;
 
 /// Returns a job's list item.
-pub(super) fn summary(row: &job::Model) -> Result<JobSummary, Error> {
-    Ok(JobSummary {
+pub(super) fn summary(row: &job::Model) -> JobSummary {
+    JobSummary {
         id: row.id.into(),
         consortium: row.consortium_id.into(),
         title: row.title.clone(),
         kind: row.kind.clone(),
-        state: state::parse(row)?,
+        state: *row.state,
         proposed_by: row.proposed_by.clone(),
         rounds_done: row.rounds_done as u32,
         rounds: row.rounds as u32,
         created_at: row.created_at,
-    })
+    }
 }
 
 /// Returns a job in full, with the content that `reader` may see.
 pub(super) async fn job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Result<Job, Error> {
     let holds = hold::list(ctx.db.read(), &row).await?;
     let diagnoses = stuck::diagnose(ctx, &row).await?;
+    let participants = participants(ctx, Some(reader), &row).await?;
     Ok(Job {
         diagnoses,
-        summary: summary(&row)?,
-        spec: from_json(&row.spec)?,
-        participants: participants(ctx, Some(reader), &row).await?,
-        refusals: from_json(&row.refusals)?,
-        report: row.report.as_deref().map(from_json).transpose()?,
+        summary: summary(&row),
+        spec: row.spec.into_value(),
+        participants,
+        refusals: row.refusals.into_value(),
+        report: row.report.map(JsonColumn::into_value),
         manifest: row.digest,
-        answer_by: row.answer_by.filter(|_| row.state == "proposed"),
+        answer_by: row.answer_by.filter(|_| row.state == JobState::Proposed),
         holds,
         reason: row.reason,
         started_at: row.started_at,
@@ -76,29 +78,29 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
     let lead = parts.first().cloned();
     let mut views = Vec::new();
     for part in parts {
-        let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
-        let delta = charge.as_ref().map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
-        let epsilon = |releases| ledger::epsilon_alone(charge.as_ref()?, releases, delta?);
-        let purpose: DatasetUse = from_word(&part.purpose)?;
+        let charge = part.charge.as_deref();
+        let delta = charge.map(|charge| delta(&accounts, &part, charge)).transpose()?.flatten();
+        let epsilon = |releases| ledger::epsilon_alone(charge?, releases, delta?);
+        let purpose = *part.purpose;
         // A dataset that is used for evaluation only is at the lead's site.
         let worker = if purpose == DatasetUse::Evaluate { lead.as_ref().unwrap_or(&part) } else { &part };
         views.push(JobParticipant {
             dataset: part.dataset_id.into(),
             organization: part.organization_id.into(),
-            visibility: from_word(&part.visibility)?,
+            visibility: *part.visibility,
             purpose,
-            approval: approval(&part)?,
+            approval: approval(&part),
             asked_because: part
                 .approval_reason
                 .clone()
-                .filter(|_| part.approval == "pending" && reads_limits(part.organization_id)),
-            consent: part.consent.as_deref().filter(|_| part.approval == "approved").map(from_json).transpose()?,
+                .filter(|_| part.approval == ApprovalState::Pending && reads_limits(part.organization_id)),
+            consent: part.consent.as_deref().filter(|_| part.approval == ApprovalState::Approved).cloned(),
             state: standing(ctx, worker, leases.get(&worker.dataset_id)),
             releases: part.releases as u64,
             epsilon_spent: epsilon(part.releases as u64),
-            epsilon_reserved: charge.as_ref().and_then(|charge| epsilon(charge.releases)),
+            epsilon_reserved: charge.and_then(|charge| epsilon(charge.releases)),
             delta,
-            charge,
+            charge: charge.cloned(),
             dataset_name: part.dataset_name,
             organization_name: part.organization_name,
         });
@@ -108,34 +110,31 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
 
 /// Returns δ of the account that a charge goes to; `None` without a budget.
 fn delta(accounts: &[account::Model], part: &participant::Model, charge: &Charge) -> Result<Option<f64>, Error> {
-    let (unit, adjacency) = (word(&charge.unit)?, word(&charge.adjacency.account())?);
     let own = accounts.iter().find(|account| {
         account.lineage_id == part.lineage_id
             && account.organization_id == part.organization_id
-            && account.unit == unit
-            && account.adjacency == adjacency
+            && account.is_for(charge.unit, charge.adjacency.account())
     });
-    let balance: Option<Balance> = own.map(|account| from_json(&account.balance)).transpose()?;
+    let balance: Option<Balance> = own.map(|account| account.balance()).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(|budget| budget.delta().get())))
 }
 
-fn approval(part: &participant::Model) -> Result<Approval, Error> {
+fn approval(part: &participant::Model) -> Approval {
     let by = part.approval_by.clone().unwrap_or_default();
-    match &*part.approval {
-        "not_needed" => Ok(Approval::NotNeeded),
-        "pending" => Ok(Approval::Pending),
-        "approved" => Ok(Approval::Approved { by }),
-        "refused" => Ok(Approval::Refused { by, reason: part.approval_reason.clone().unwrap_or_default() }),
-        other => Err(Error::internal("reading an approval", other.to_owned())),
+    match *part.approval {
+        ApprovalState::NotNeeded => Approval::NotNeeded,
+        ApprovalState::Pending => Approval::Pending,
+        ApprovalState::Approved => Approval::Approved { by },
+        ApprovalState::Refused => Approval::Refused { by, reason: part.approval_reason.clone().unwrap_or_default() },
     }
 }
 
 fn standing(ctx: &Ctx, part: &participant::Model, lease: Option<&lease::Model>) -> ParticipantState {
-    match (&*part.state, lease) {
-        ("done", _) => ParticipantState::Done,
-        ("failed" | "withdrawn", _) => ParticipantState::Failed,
-        ("running", Some(lease)) if lease.expires_at > ctx.now() => ParticipantState::Running,
-        ("running", _) => ParticipantState::Silent,
-        _ => ParticipantState::Waiting,
+    match (*part.state, lease) {
+        (PartState::Done, _) => ParticipantState::Done,
+        (PartState::Failed | PartState::Withdrawn, _) => ParticipantState::Failed,
+        (PartState::Running, Some(lease)) if lease.expires_at > ctx.now() => ParticipantState::Running,
+        (PartState::Running, _) => ParticipantState::Silent,
+        (PartState::Waiting, _) => ParticipantState::Waiting,
     }
 }

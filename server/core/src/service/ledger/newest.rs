@@ -18,7 +18,6 @@ use super::read::{condition, to_entry};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
 use crate::service::dataset;
 use crate::service::entity::{account, dataset as dataset_row, ledger_entry};
 
@@ -54,8 +53,8 @@ pub async fn newest(
     let reads = |id: &Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization((*id).into()));
     let owners: BTreeSet<Uuid> = datasets.iter().map(|row| row.organization_id).collect();
     let open: BTreeSet<Uuid> = owners.into_iter().filter(reads).collect();
-    let public = word(&Visibility::Public)?;
-    let closed = |row: &&dataset_row::Model| row.visibility != public && !open.contains(&row.organization_id);
+    let closed =
+        |row: &&dataset_row::Model| row.visibility != Visibility::Public && !open.contains(&row.organization_id);
     let readable = readable(ctx.db.read(), &open, FEW, NAMED).await?;
     let mut rows = last(readable, wanted, most)?.all(ctx.db.read()).await?;
     // SQLite compares texts, in which the fraction of a second has no fixed length.

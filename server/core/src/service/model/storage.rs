@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::exchange::artifact as files;
 use crate::exchange::object::{self, ObjectError};
 use crate::metrics::Limit;
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum;
 use crate::service::entity::{artifact, job, participant};
 use crate::service::job::state;
 use crate::service::round::object_error;
@@ -190,8 +190,7 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
 /// When the database or the object store fails.
 pub(crate) async fn expire_unfinished(ctx: &Ctx) -> Result<(), Error> {
     let before = ctx.now() - time::Duration::days(i64::from(ctx.config.store.unfinished_days));
-    let ended =
-        [JobState::Refused, JobState::Failed, JobState::Cancelled].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let ended = [JobState::Refused, JobState::Failed, JobState::Cancelled].map(ColumnEnum::to_text);
     let with_files = Query::select().column(artifact::Column::JobId).from(artifact::Entity).take();
     let due: Vec<Uuid> = job::Entity::find()
         .select_only()

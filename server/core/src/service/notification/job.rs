@@ -1,13 +1,13 @@
 //! Notifications about the progress of jobs.
 
-use undertone_api::job::{Charge, JobState};
+use undertone_api::job::JobState;
 
 use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::from_json;
 use crate::service::entity::job;
+use crate::service::entity::participant::ApprovalState;
 use crate::service::job::state;
 use crate::service::ledger::account::limited;
 
@@ -20,7 +20,7 @@ const NEARLY_USED: f64 = 0.9;
 /// When the database fails.
 pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in state::participants(tx, job.id.into()).await? {
-        if part.approval == "pending" {
+        if part.approval == ApprovalState::Pending {
             tell(ctx, tx, MemberNotice::JobWaits { job, part: &part }).await?;
         }
     }
@@ -42,7 +42,7 @@ pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Resul
 /// When the database fails.
 pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in state::participants(tx, job.id.into()).await? {
-        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+        let Some(charge) = part.charge.as_deref() else { continue };
         if charge.is_in_the_clear() {
             continue;
         }

@@ -8,7 +8,8 @@ use undertone_api::job::JobState;
 use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum;
+use crate::service::entity::participant::PartState;
 use crate::service::entity::{job, notification, participant, worker};
 
 /// The time after which a worker counts as silent here: twice a lease, so that a restart causes no notice.
@@ -19,12 +20,12 @@ const SILENT: Duration = Duration::minutes(2);
 /// # Errors
 /// When the database fails.
 pub async fn look(ctx: &Ctx) -> Result<(), Error> {
-    let at_work = [word(&JobState::Queued)?, word(&JobState::Running)?];
+    let at_work = [JobState::Queued, JobState::Running].map(ColumnEnum::to_text);
     let jobs = job::Entity::find().filter(job::Column::State.is_in(at_work)).all(ctx.db.read()).await?;
     for job in jobs {
         let parts = participant::Entity::find()
             .filter(participant::Column::JobId.eq(job.id))
-            .filter(participant::Column::State.is_in(["waiting", "running"]))
+            .filter(participant::Column::State.is_in(PartState::OPEN.map(ColumnEnum::to_text)))
             .all(ctx.db.read())
             .await?;
         for part in parts {

@@ -15,7 +15,6 @@ use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_word;
 use crate::service::entity::{passkey, passkey_answer};
 use crate::service::notification::credential::{self, CredentialChange};
 
@@ -56,7 +55,7 @@ pub(in crate::service) async fn verify(
         return Err(refused("the passkey is of another account"));
     }
     let key = PasskeyPublicKey {
-        algorithm: from_word(&row.algorithm)?,
+        algorithm: *row.algorithm,
         public_key: &row.public_key,
         relying_party: &place.relying_party,
         origin: &place.origin,

@@ -20,6 +20,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{ObjectError, digest};
+use crate::service::entity::annotation::AnswerKind;
+use crate::service::entity::column::ColumnEnum as _;
 use crate::service::entity::{annotation, asking, hold, job, question, tally, undo};
 use crate::service::job::state;
 use crate::service::lease;
@@ -91,7 +93,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     let mut rows = counting(job.0).filter(annotation::Column::Round.eq(round.round)).all(connection).await?;
     rows.sort_by_key(|row| (places.get(&row.question_id).copied(), row.annotator));
     let answers = rows.iter().map(|row| {
-        let answer = answer_of(&row.answer, row.label.as_deref())?;
+        let answer = answer_of(*row.answer, row.label.as_deref())?;
         Ok(AnswerLine { question: row.question_id.into(), annotator: row.annotator as u32, answer })
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
@@ -139,7 +141,7 @@ pub(super) fn counting(job: Uuid) -> Select<annotation::Entity> {
 
 /// Selects the same as [`counting`], for several jobs.
 pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
-    current_of(jobs).filter(annotation::Column::Answer.ne("skip"))
+    current_of(jobs).filter(annotation::Column::Answer.ne(AnswerKind::Skip.to_text()))
 }
 
 /// Returns the number of a round's questions with all requested answers.
@@ -189,7 +191,7 @@ pub(super) async fn close_in(
     if round.closed_at.is_some() {
         return Ok(true);
     }
-    if !state::parse(&row)?.is_under_way() || !due(ctx, tx, &round, needed).await? {
+    if !row.state.is_under_way() || !due(ctx, tx, &round, needed).await? {
         return Ok(false);
     }
     tracing::info!(job.id = %row.id, round = round.round, "a round of questions closed");

@@ -35,13 +35,13 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         .await?;
     let mut asking = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(questions) = read_plan(&row)? {
+        if let Some(questions) = read_plan(&row) {
             asking.push((row, questions));
         }
     }
     let figures = ProgressCounts::load(ctx.db.read(), &asking).await?;
     let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
-        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.summarize(row, questions) })
+        Ok(AskingJob { summary: jobs::summary(row), asking: figures.summarize(row, questions) })
     };
     asking.iter().map(to_asking_job).collect()
 }

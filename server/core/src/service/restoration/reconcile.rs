@@ -19,7 +19,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::word;
+use crate::service::entity::column::ColumnEnum as _;
 use crate::service::entity::{job, participant, receipt as receipts, reconciliation, worker, write_off};
 use crate::service::job::state;
 use crate::service::receipt;
@@ -174,7 +174,7 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         detail: json!({ "receipts": returned, "head": head.map(|head| head.size) }),
     };
     audit_log::record(ctx, tx, act).await?;
-    let proposed = word(&JobState::Proposed)?;
+    let proposed = JobState::Proposed.to_text();
     let own = participant::Entity::find().filter(participant::Column::WorkerId.eq(caller.0)).all(tx).await?;
     let jobs = job::Entity::find()
         .filter(job::Column::Id.is_in(own.iter().map(|part| part.job_id)))

@@ -7,6 +7,8 @@ use undertone_api::id::{MemberId, OrganizationId};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::service::entity::column::ColumnEnum as _;
+use crate::service::entity::invitation::LinkPurpose;
 use crate::service::entity::{enrolment, invitation, reset};
 
 /// Withdraws the open invitations, enrolment tokens and reset links of a member: those into one organization, or all.
@@ -34,7 +36,7 @@ pub async fn withdraw_links(
         .filter(enrolment::Column::ExpiresAt.gt(now));
     if let Some(organization) = organization {
         invitations = invitations
-            .filter(invitation::Column::Purpose.eq("member"))
+            .filter(invitation::Column::Purpose.eq(LinkPurpose::Member.to_text()))
             .filter(invitation::Column::ScopeId.eq(organization.0));
         tokens = tokens.filter(enrolment::Column::OrganizationId.eq(organization.0));
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::parts::{self, PartsOf};
 use super::{
-    ABOVE, RetiredSubject, StoredRole, SubjectKind, begin, check_request, end, give_roles_back, in_force, notify_all,
+    RetiredSubject, StoredRole, SubjectKind, begin, check_request, end, give_roles_back, in_force, notify_all,
     take_roles,
 };
 use crate::auth::{Actor, Operation, Place, policy};
@@ -19,7 +19,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_word;
+use crate::service::entity::retirement::RestoreAuthority;
 use crate::service::entity::{membership, role};
 use crate::service::notification::AccessNotice;
 use crate::service::organization as organizations;
@@ -52,7 +52,7 @@ pub async fn retire_organization(
             row.into_active_model().reset_all().update(tx).await?;
             let roles = take_roles_over(tx, consortium, id).await?;
             let subject = subject(consortium, id);
-            let row = begin(ctx, tx, actor, subject, ABOVE, reason, &roles).await?;
+            let row = begin(ctx, tx, actor, subject, RestoreAuthority::Consortium, reason, roles.clone()).await?;
             let of = PartsOf::Organization(id, consortium);
             let jobs =
                 parts::withdraw(ctx, tx, AuditAuthor::from(actor), of, "it was retired from the consortium").await?;
@@ -133,7 +133,7 @@ async fn take_roles_over(tx: &Tx, consortium: ConsortiumId, id: OrganizationId) 
     let mut roles = Vec::new();
     for row in over {
         // One after the other: two admins of one organization may be the last two.
-        keep_an_admin(tx, RoleScope::Consortium(consortium), from_word(&row.role)?).await?;
+        keep_an_admin(tx, RoleScope::Consortium(consortium), *row.role).await?;
         roles.extend(take_roles(tx, vec![row]).await?);
     }
     Ok(roles)

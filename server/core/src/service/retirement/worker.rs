@@ -46,7 +46,7 @@ pub async fn retire_worker(
             let row = worker::Model { retired_at: Some(ctx.now()), ..row };
             let row = row.into_active_model().reset_all().update(tx).await?;
             site_key::log_key_event(ctx, tx, &row, KeyEvent::Retired).await?;
-            let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, &[]).await?;
+            let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, Vec::new()).await?;
             let ended = format!("its worker {name} was retired");
             let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerRetired, reason).await?;

@@ -23,7 +23,7 @@ pub async fn clear(ctx: &Ctx, job: JobId) {
 }
 
 async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
-    if !state::parse(&state::row(ctx.db.read(), job).await?)?.is_over() {
+    if !state::row(ctx.db.read(), job).await?.state.is_over() {
         return Ok(());
     }
     for place in PLACES {

@@ -19,9 +19,10 @@ use crate::error::Error;
 use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::from_json;
+use crate::service::entity::column::ColumnEnum;
+use crate::service::entity::participant::PartState;
+use crate::service::entity::planned_series::PlannedSeries;
 use crate::service::entity::{job, participant, round, submission};
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::job_log;
 
@@ -94,11 +95,11 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(PlannedSeries, DueRound)>, Error> {
     let row = state::row(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
-    if !state::parse(&row)?.is_under_way() {
+    if !row.state.is_under_way() {
         return Ok(None);
     }
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
-    let Some(planned) = planned.into_iter().find(|planned| planned.series.name == series) else { return Ok(None) };
+    let planned = row.series.iter().find(|planned| planned.series.name == series).cloned();
+    let Some(planned) = planned else { return Ok(None) };
     let due = due(ctx, ctx.db.read(), &row, &planned, number).await?;
     Ok(due.map(|due| (planned, due)))
 }
@@ -112,7 +113,7 @@ async fn due(
     number: u32,
 ) -> Result<Option<DueRound>, Error> {
     let series = &planned.series;
-    if !state::parse(row)?.is_under_way() {
+    if !row.state.is_under_way() {
         return Ok(None);
     }
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
@@ -126,7 +127,7 @@ async fn due(
         .await?;
     let absent: Vec<_> = participant::Entity::find()
         .filter(participant::Column::JobId.eq(row.id))
-        .filter(participant::Column::State.is_in(["failed", "withdrawn"]))
+        .filter(participant::Column::State.is_in(PartState::OUT.map(ColumnEnum::to_text)))
         .all(connection)
         .await?;
     let is_incomplete = series.weights.iter().any(|(dataset, _)| {
@@ -181,7 +182,7 @@ async fn close(
     if number < series.rounds {
         open(ctx, tx, &row, planned, number + 1).await?;
     }
-    let all: Vec<PlannedSeries> = from_json(&row.series)?;
+    let all = &*row.series;
     let place = all.iter().position(|other| other.series.name == series.name).unwrap_or_default();
     let event = LogEvent::Closed {
         series: place as u32,

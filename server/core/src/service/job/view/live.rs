@@ -11,10 +11,9 @@ use super::state;
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_json;
+use crate::service::entity::planned_series::PlannedSeries;
 use crate::service::entity::{job, measurement, participant, round, submission, worker};
 use crate::service::job::hold;
-use crate::service::job::series::PlannedSeries;
 use crate::service::question;
 
 /// The highest number of rounds in the view.
@@ -23,10 +22,10 @@ const ROUNDS: u64 = 20;
 /// Returns the present progress of a job as `reader` may see it; without one, as every reader of the job may.
 pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model) -> Result<JobProgress, Error> {
     let connection = ctx.db.read();
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    let planned = &*row.series;
     let participants = super::participants(ctx, reader, &row).await?;
     let mut series = Vec::new();
-    for planned in &planned {
+    for planned in planned {
         let closed = round::Entity::find()
             .filter(round::Column::JobId.eq(row.id))
             .filter(round::Column::Series.eq(&planned.series.name))
@@ -50,7 +49,7 @@ pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model)
         .all(connection)
         .await?;
     Ok(JobProgress {
-        state: state::parse(&row)?,
+        state: *row.state,
         now: now(ctx, &row, &participants, &rounds).await?,
         series,
         rounds,
@@ -123,7 +122,7 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
     let names = |parts: Vec<&JobParticipant>| {
         parts.iter().map(|part| part.organization_name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    Ok(match state::parse(row)? {
+    Ok(match *row.state {
         JobState::Proposed => {
             let pending = parts.iter().filter(|part| part.approval == Approval::Pending).collect();
             format!("waits for the answer of {}", names(pending))

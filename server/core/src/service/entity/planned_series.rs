@@ -9,7 +9,7 @@ use undertone_privacy::Event;
 
 /// A series with the release of each contributor's vectors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PlannedSeries {
+pub struct PlannedSeries {
     /// The rounds.
     pub series: RoundSeries,
     /// The release of one vector, for every dataset that is not public.
@@ -24,7 +24,7 @@ pub(crate) struct PlannedSeries {
 
 impl PlannedSeries {
     /// Returns the series of a spec, in order.
-    pub(crate) fn from_spec(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
+    pub fn from_spec(spec: &Spec, datasets: &[Dataset]) -> Vec<Self> {
         let plan = |series: RoundSeries| Self {
             releases: datasets
                 .iter()
@@ -45,27 +45,27 @@ impl PlannedSeries {
     }
 
     /// Returns the release of one vector of a dataset; `None` for public data.
-    pub(crate) fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
+    pub fn release_of(&self, dataset: DatasetId) -> Option<&Event> {
         self.releases.iter().find(|(id, _)| *id == dataset).map(|(_, event)| event)
     }
 
     /// Returns the greatest norm of a dataset's vectors; `None` where none is known.
-    pub(crate) fn most_norm_of(&self, dataset: DatasetId) -> Option<f64> {
+    pub fn most_norm_of(&self, dataset: DatasetId) -> Option<f64> {
         self.most_norms.iter().find(|(id, _)| *id == dataset).map(|(_, norm)| *norm)
     }
 
     /// Returns the promised audit of a dataset's releases in this series.
-    pub(crate) fn audited_of(&self, dataset: DatasetId) -> Option<&AuditPlan> {
+    pub fn audited_of(&self, dataset: DatasetId) -> Option<&AuditPlan> {
         self.audited.iter().find(|(id, _)| *id == dataset).map(|(_, audited)| audited)
     }
 
     /// Returns whether an audit of any releases in this series is promised.
-    pub(crate) const fn is_audited(&self) -> bool {
+    pub const fn is_audited(&self) -> bool {
         !self.audited.is_empty()
     }
 
     /// Returns a contributor's weight.
-    pub(crate) fn weight_of(&self, dataset: DatasetId) -> Option<f64> {
+    pub fn weight_of(&self, dataset: DatasetId) -> Option<f64> {
         self.series.weights.iter().find(|(id, _)| *id == dataset).map(|(_, weight)| *weight)
     }
 }

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(test)]
 pub(crate) use self::drive::serve_stream;
-pub(crate) use self::limits::ConnectionLimits;
+pub(crate) use self::limits::{ConnectionLimits, SHUTDOWN_GRACE};
 #[cfg(test)]
 pub(crate) use self::limits::{
     FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN, MOST_STREAMS, MOST_WAITING,

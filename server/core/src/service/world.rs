@@ -28,8 +28,9 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
+use crate::model::column::JsonColumn;
+use crate::model::{consortium, job, membership, organization, participant, role, worker};
+use crate::rule::job::load_job;
 use crate::service::offer::{OfferRequest, WorkOffer};
 use crate::service::round::{VectorHeader, begin};
 use crate::service::{approval, budget, dataset, job as jobs, offer};
@@ -397,5 +398,5 @@ pub async fn loses_every_role(ctx: &Ctx, member: MemberId) {
 
 /// Returns the row of a job, with columns that no view contains.
 pub async fn row(ctx: &Ctx, id: JobId) -> job::Model {
-    crate::service::job::state::row(ctx.db.read(), id).await.unwrap()
+    load_job(ctx.db.read(), id).await.unwrap()
 }

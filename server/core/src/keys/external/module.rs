@@ -16,7 +16,7 @@ use cryptoki::types::AuthPin;
 use ed25519_dalek::{PUBLIC_KEY_LENGTH, Signature, VerifyingKey};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{HolderError, KeyHolder, MOST_REQUESTS};
+use super::holder::{HolderError, KeyHolder, MOST_REQUESTS};
 use crate::config::SignerConfig;
 
 /// The DER header of a point of 32 bytes (an OCTET STRING), in which tokens wrap CKA_EC_POINT.

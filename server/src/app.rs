@@ -9,7 +9,7 @@ use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener, open_
 use crate::{dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
-use undertone_server_core::service::{delivery, duty};
+use undertone_server_core::service::{delivery, scheduler};
 use undertone_server_core::tls::{self, ServedCertificate};
 use undertone_server_core::{StartError, data_folder, open};
 
@@ -82,7 +82,7 @@ impl App {
     pub async fn serve(self) -> Result<(), StartError> {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
         let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
-        tokio::spawn(duty::keep(ctx.clone()));
+        tokio::spawn(scheduler::keep(ctx.clone()));
         tokio::spawn(delivery::keep(ctx.clone()));
         let watched = async {
             match watchers {

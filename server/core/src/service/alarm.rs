@@ -7,9 +7,9 @@ use time::OffsetDateTime;
 
 use crate::db::Db;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::audit_log::AuditAction;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::operator;
 
 /// The number of occurrences of each condition that needs an operator.

@@ -3,18 +3,16 @@
 //! refuses the job. All answers are stored.
 //!
 //! An answer belongs to one manifest, and a job has only one: a changed spec makes another job. If the budget or the
-//! dataset changes while other owners still decide, `void` revokes the answer. Jobs within a steward's standing limit
+//! dataset changes while other owners still decide, `revocation` revokes the answer. Jobs within a steward's standing limit
 //! (`limit`) are approved automatically. `review` builds the page for manual approval; `waiting` lists pending
 //! approvals.
 
 pub mod consent;
 pub mod limit;
-mod review;
+mod revocation;
 #[cfg(test)]
 mod tests;
 mod total;
-mod void;
-mod waiting;
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
@@ -28,18 +26,20 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::decision::DecisionSource;
+use crate::model::participant::ApprovalState;
+use crate::model::{decision, job, participant, worker};
+use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::{JsonColumn, to_json};
-use crate::service::entity::decision::DecisionSource;
-use crate::service::entity::participant::ApprovalState;
-use crate::service::entity::{decision, job, participant, worker};
-use crate::service::job::{readable, state, view_job};
+use crate::service::job::state;
 use crate::service::react;
+use crate::view::job as view;
 
+pub use crate::view::approval::review::{review, site_approvals};
+pub use crate::view::approval::waiting::{WaitingApproval, waiting};
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
-pub use review::{review, site_approvals};
-pub use void::{refuse_outdated, revoke_answers};
-pub use waiting::{WaitingApproval, waiting};
+pub use revocation::{refuse_outdated, revoke_answers};
 
 /// The author of a site's answer, in words.
 const SITE_POLICY: &str = "site policy";
@@ -100,14 +100,14 @@ async fn answer(
     manifest: Option<&str>,
     signature: Option<&SignedApproval>,
 ) -> Result<Job, Error> {
-    readable(ctx, actor, job).await?;
+    load_readable_job(ctx, actor, job).await?;
     let part = part(ctx.db.read(), job, dataset).await?;
     policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let row = ctx
         .db
         .write("decide job", async |tx| {
             let part = self::part(tx, job, dataset).await?;
-            let row = state::row(tx, job).await?;
+            let row = load_job(tx, job).await?;
             if row.state != JobState::Proposed {
                 return Err(Error::wrong_state(format!("the job is {}", row.state.label())));
             }
@@ -135,7 +135,7 @@ async fn answer(
         })
         .await?;
     react::after_job_change(ctx, JobId(row.id)).await;
-    view_job(ctx, actor, row).await
+    view::view_job(ctx, actor, row).await
 }
 
 /// Accepts a site's signed answer. The same answer again changes nothing.
@@ -151,7 +151,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
             let decision: SiteDecision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
-            let row = state::row(tx, decision.job).await?;
+            let row = load_job(tx, decision.job).await?;
             let part = part(tx, decision.job, decision.dataset).await?;
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));

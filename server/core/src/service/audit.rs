@@ -23,12 +23,13 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn, parse_json};
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::{audit, job, participant, worker};
-use crate::service::job::{readable, state};
+use crate::model::column::{ColumnEnum as _, JsonColumn, parse_json};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{audit, job, participant, worker};
+use crate::rule::job::{load_job, load_participants, load_readable_job};
+use crate::service::lease;
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
-use crate::service::{freeze, lease};
+use crate::service::ledger::frozen::freeze_lineage;
 
 /// The largest δ at which a site may compare its finding with its claim.
 const MOST_DELTA: f64 = 0.01;
@@ -38,8 +39,8 @@ const MOST_DELTA: f64 = 0.01;
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
-    readable(ctx, actor, id).await?;
-    let parts = state::participants(ctx.db.read(), id).await?;
+    load_readable_job(ctx, actor, id).await?;
+    let parts = load_participants(ctx.db.read(), id).await?;
     let rows = audit::Entity::find()
         .filter(audit::Column::JobId.eq(id.0))
         .order_by_asc(audit::Column::DatasetId)
@@ -107,7 +108,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
     let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(ctx.db.read()).await?;
     let part = part.ok_or_else(|| Error::not_found("job"))?;
     // Checked before any computation, so that the server only prices the signed release.
-    is_of(&state::row(ctx.db.read(), lease.job).await?, &part, &statement)?;
+    is_of(&load_job(ctx.db.read(), lease.job).await?, &part, &statement)?;
     let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
@@ -185,7 +186,7 @@ pub async fn accept(
         disproved.tight,
         disproved.delta.get()
     );
-    freeze::freeze(ctx, tx, part, &reason).await?;
+    freeze_lineage(ctx, tx, part, &reason).await?;
     tracing::error!(
         job.id = %part.job_id, dataset.id = %part.dataset_id, claim = disproved.tight, measured = disproved.blocking,
         "AN AUDIT DISPROVES A CLAIM: the job fails, its files are withheld, the account is frozen"
@@ -232,7 +233,7 @@ pub(crate) async fn is_missing(
 
 /// Returns the reason why an otherwise finished job fails: a missing statement, or one that disproves its claim.
 pub(crate) async fn flaw(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Option<String>, Error> {
-    for part in state::participants(connection, JobId(row.id)).await? {
+    for part in load_participants(connection, JobId(row.id)).await? {
         if is_missing(connection, row, &part).await? {
             return Ok(Some(format!("{} brought no audit of `{}`", part.organization_name, part.dataset_name)));
         }

@@ -24,8 +24,8 @@ use crate::auth::{Actor, Place};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
-use crate::service::entity::column::{ColumnEnum as _, to_json};
-use crate::service::entity::{audit_log, audit_pending, job};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{audit_log, audit_pending, job};
 
 pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
 pub use read::{content_of, harmless};

@@ -1,14 +1,14 @@
 //! The ledger in the tables, line by line: for an exported bundle, and for the examination of the database itself.
 //! Reads one consistent state and writes nothing.
 //!
-//! `page` reads the records behind a section of the log; `stray` finds rows that are not in the log. [`crate::verify`]
+//! `page` reads the records behind a section of the log; `unreferenced` finds rows that are not in the log. [`crate::verify`]
 //! judges the content of rows; this module only checks that a row is unchanged since it was written.
 
 mod audit;
 mod page;
-mod stray;
 #[cfg(test)]
 mod tests;
+mod unreferenced;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -31,8 +31,8 @@ use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::exchange::spool::SpoolWriter;
+use crate::model::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
 use crate::verify::file::BundleEncoder;
 use crate::verify::{Examiner, Pins, Report};
@@ -91,7 +91,7 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
     let mut sink = ExaminerSink(Examiner::new(pins));
     let reach = BundleExtent { scope: BundleScope::Whole, organizations: None };
     lines(tx, server_key, &reach, now, &mut sink).await?;
-    stray::find(tx, &mut sink).await?;
+    unreferenced::find(tx, &mut sink).await?;
     Ok(sink.0.finish())
 }
 

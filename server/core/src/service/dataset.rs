@@ -17,9 +17,10 @@ use undertone_privacy::PrivacyUnit;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::parse_word;
-use crate::service::entity::{dataset, membership};
-use crate::service::{budget, organization};
+use crate::model::column::parse_word;
+use crate::model::{dataset, membership};
+use crate::service::budget::usage::load_accounts;
+use crate::service::organization::names::load_names;
 
 pub use list::{DatasetFilter, search};
 #[cfg(any(test, feature = "testing"))]
@@ -78,8 +79,8 @@ pub(super) async fn to_datasets(
     connection: &impl ConnectionTrait,
     rows: Vec<dataset::Model>,
 ) -> Result<Vec<Dataset>, Error> {
-    let names = organization::names(connection, rows.iter().map(|row| row.organization_id)).await?;
-    let accounts = budget::of_lineages(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
+    let names = load_names(connection, rows.iter().map(|row| row.organization_id)).await?;
+    let accounts = load_accounts(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
     let mut datasets = Vec::with_capacity(rows.len());
     for row in rows {
         let key = (row.organization_id.into(), row.lineage_id.into());

@@ -21,10 +21,10 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::notice_delivery::NoticeChannel;
+use crate::model::{member, notice_delivery};
 use crate::outbound::{Channels, OutboundError, OutboundNotice};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::notice_delivery::NoticeChannel;
-use crate::service::entity::{member, notice_delivery};
 
 /// The highest number of queued notices; the dashboard alone shows further ones.
 pub const MOST_WAITING: u64 = 10_000;

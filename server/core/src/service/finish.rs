@@ -1,8 +1,9 @@
 //! The end of a participant's part: its last receipts are counted, then the releases that were never made are returned
 //! to the account.
 
-use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use undertone_api::id::{JobId, WorkerId};
+use undertone_api::job::JobState;
 use undertone_api::job::{JobStep, Report};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::Signed;
@@ -10,10 +11,11 @@ use undertone_api::signed::Signed;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::participant::PartState;
+use crate::model::{job, participant};
+use crate::rule::job::{load_job, load_participants};
 use crate::service::audit_log::AuditAuthor;
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::participant::PartState;
-use crate::service::entity::{job, participant};
 use crate::service::job::state;
 use crate::service::{audit, lease, ledger, question, react, receipt};
 
@@ -72,7 +74,7 @@ pub async fn finish_audited(
             if matches!(*part.state, PartState::Done | PartState::Failed) {
                 return Ok((lease.job, countersigned));
             }
-            let row = state::row(tx, lease.job).await?;
+            let row = load_job(tx, lease.job).await?;
             let disproved = match &judgement {
                 Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
@@ -139,6 +141,27 @@ async fn end(
     Ok(())
 }
 
+/// Finishes jobs whose last running participant has become silent, which no message reports.
+pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
+    let reported = job::Entity::find()
+        .filter(job::Column::State.eq(JobState::Running.to_text()))
+        .filter(job::Column::Report.is_not_null())
+        .all(ctx.db.read())
+        .await?;
+    for found in reported {
+        if state::is_done(ctx, ctx.db.read(), &found).await? {
+            ctx.db
+                .write("finish silent job", async |tx| {
+                    let row = load_job(tx, JobId(found.id)).await?;
+                    state::finish_if_done(ctx, tx, AuditAuthor::System, row).await
+                })
+                .await?;
+            react::after_job_change(ctx, JobId(found.id)).await;
+        }
+    }
+    Ok(())
+}
+
 /// Removes a participant from a job, which continues or fails: its worker or its organization was retired. Its lease
 /// ends. A part without any lease returns its reservation; one that had a lease keeps it until the worker accounts for
 /// it (`state::settle_untouched`).
@@ -175,13 +198,13 @@ pub async fn withdraw(
 /// Returns whether every series still has enough contributors for its quorum, and a job with questions has a pool or
 /// can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
-    let participants = state::participants(tx, JobId(row.id)).await?;
+    let participants = load_participants(tx, JobId(row.id)).await?;
     let planned = &*row.series;
     Ok(question::can_go_on(tx, row, &participants).await?
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()
-                .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
+                .filter(|part| !part.state.is_out() && planned.weight_of(part.dataset_id.into()).is_some())
                 .count();
             remaining >= planned.series.quorum as usize
         }))

@@ -21,10 +21,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::invitation::LinkPurpose;
+use crate::model::{consortium, invitation, organization};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn};
-use crate::service::entity::invitation::LinkPurpose;
-use crate::service::entity::{consortium, invitation, organization};
 use crate::service::operator;
 
 pub use accept::accept;
@@ -80,7 +80,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
         })
         .await?;
     let link = Some(link(ctx, &secret));
-    Ok(Invitation { link, ..to_invitation(row)? })
+    Ok(Invitation { link, ..Invitation::try_from(row)? })
 }
 
 /// Returns every link into a place, newest first.
@@ -98,7 +98,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Resu
         .order_by_desc(invitation::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(to_invitation).collect()
+    rows.into_iter().map(Invitation::try_from).collect()
 }
 
 /// Withdraws an unused link with immediate effect. Withdrawing it again changes nothing.
@@ -108,7 +108,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Resu
 pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) -> Result<(), Error> {
     let row = invitation::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("invitation"))?;
-    let (operation, at) = required_operation(&purpose(&row)?);
+    let (operation, at) = required_operation(&InvitationPurpose::try_from(&row)?);
     policy::check(actor, operation, at)?;
     if at != place {
         return Err(Error::not_found("invitation"));
@@ -143,7 +143,7 @@ pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) 
 /// `link_spent` when it was used, has expired, or never existed; these are not distinguished.
 pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error> {
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let purpose = purpose(&row)?;
+    let purpose = InvitationPurpose::try_from(&row)?;
     let from = match &purpose {
         InvitationPurpose::Operator => None,
         InvitationPurpose::Organization { consortium } | InvitationPurpose::Annotator { consortium } => {
@@ -233,28 +233,4 @@ const fn columns(purpose: &InvitationPurpose) -> (LinkPurpose, Option<uuid::Uuid
         InvitationPurpose::Annotator { consortium } => (LinkPurpose::Annotator, Some(consortium.0)),
         InvitationPurpose::Member { organization, .. } => (LinkPurpose::Member, Some(organization.0)),
     }
-}
-
-pub(super) fn purpose(row: &invitation::Model) -> Result<InvitationPurpose, Error> {
-    match (*row.purpose, row.scope_id) {
-        (LinkPurpose::Operator, _) => Ok(InvitationPurpose::Operator),
-        (LinkPurpose::Organization, Some(id)) => Ok(InvitationPurpose::Organization { consortium: id.into() }),
-        (LinkPurpose::Annotator, Some(id)) => Ok(InvitationPurpose::Annotator { consortium: id.into() }),
-        (LinkPurpose::Member, Some(id)) => {
-            Ok(InvitationPurpose::Member { organization: id.into(), roles: row.roles.to_vec() })
-        }
-        (other, _) => Err(Error::internal("reading an invitation's purpose", format!("{other:?} is none"))),
-    }
-}
-
-fn to_invitation(row: invitation::Model) -> Result<Invitation, Error> {
-    Ok(Invitation {
-        id: row.id.into(),
-        purpose: purpose(&row)?,
-        label: row.label,
-        link: None,
-        expires_at: row.expires_at,
-        used: row.used_at.is_some(),
-        withdrawn: row.withdrawn_at.is_some(),
-    })
 }

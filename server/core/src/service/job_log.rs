@@ -31,10 +31,10 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::{Tx, lock_job_log};
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn, to_json};
+use crate::model::{job, job_log, participant};
+use crate::rule::job::{load_job, load_participants, load_readable_job};
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn, to_json};
-use crate::service::entity::{job, job_log, participant};
-use crate::service::job::{readable, state};
 use crate::service::lease;
 
 /// An event that a site reports.
@@ -77,7 +77,7 @@ pub async fn append(
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));
     }
-    let row = state::row(ctx.db.read(), lease.job).await?;
+    let row = load_job(ctx.db.read(), lease.job).await?;
     let violations = violations(&row.spec, said);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
@@ -146,7 +146,7 @@ pub async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: L
 /// # Errors
 /// 404 when there is no job that the caller may know, `validation_failed` for an invalid cursor.
 pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Result<Page<LogLine>, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let mut find = job_log::Entity::find().filter(job_log::Column::JobId.eq(row.id));
     if let Some(dataset) = query.dataset {
         find = find.filter(job_log::Column::DatasetId.eq(dataset.0));
@@ -172,7 +172,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Resu
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let rows = job_log::Entity::find()
         .filter(job_log::Column::JobId.eq(row.id))
         .order_by_asc(job_log::Column::Number)
@@ -303,7 +303,7 @@ fn event_time(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i
 
 async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result<Vec<LogLine>, Error> {
     let names = list_series(&row.spec);
-    let parts: HashMap<Uuid, participant::Model> = state::participants(ctx.db.read(), row.id.into())
+    let parts: HashMap<Uuid, participant::Model> = load_participants(ctx.db.read(), row.id.into())
         .await?
         .into_iter()
         .map(|part| (part.dataset_id, part))

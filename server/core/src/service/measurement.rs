@@ -9,7 +9,7 @@ use undertone_api::problem::Violation;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{measurement, participant};
+use crate::model::{measurement, participant};
 use crate::service::lease;
 
 /// Stores a figure. A lead that returned and measured again replaces its earlier figure.

@@ -14,9 +14,9 @@ use crate::auth::{Actor, Memberships, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{member, membership, role};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, membership, role};
 
 /// Returns the caller's own account.
 ///

@@ -19,11 +19,13 @@ use undertone_api::signed::{Signed, SignedApproval};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job as jobs, lease, participant, worker};
+use crate::rule::job::load_job;
 use crate::service::approval::consent;
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::participant::PartState;
-use crate::service::entity::{job as jobs, lease, participant, worker};
-use crate::service::job::{self, state};
+use crate::service::finish;
+use crate::service::job;
 use crate::service::lease as leases;
 use crate::service::restoration;
 
@@ -82,7 +84,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Work
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = Instant::now() + wait;
     let mut waiter = ctx.changes().subscribe_to_offers();
-    state::finish_silent(ctx).await?;
+    finish::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
     let mut since = Instant::now();
     let (mut key, mut alive): (Option<String>, Option<OffsetDateTime>) = (None, None);
@@ -151,7 +153,7 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Opti
         .all(ctx.db.read())
         .await?;
     for part in rows {
-        let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
+        let row = load_job(ctx.db.read(), JobId(part.job_id)).await?;
         if row.state == JobState::Proposed && !asking.decided.contains(&row.digest) {
             return Ok(Some(WorkOffer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
         }
@@ -171,7 +173,7 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &OfferRequest) -> Resul
         .await?;
     for part in rows {
         let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
-        let row = state::row(ctx.db.read(), job).await?;
+        let row = load_job(ctx.db.read(), job).await?;
         let now = *row.state;
         // An ended job's part that still holds a reservation: its worker crashed, or lost its lease, before it
         // accounted for its releases. It is offered until it has; otherwise the budget would stay reserved for ever.

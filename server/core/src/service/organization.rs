@@ -1,10 +1,11 @@
 //! Organizations: owners of datasets and workers.
 
+pub(crate) mod names;
+
 use std::collections::HashMap;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::organization::Organization;
@@ -15,10 +16,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::retirement::SubjectKind;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{dataset, membership, organization, role};
+use crate::model::column::ColumnEnum as _;
+use crate::model::retirement::SubjectKind;
+use crate::model::role::ScopeKind;
+use crate::model::{dataset, membership, organization, role};
 use crate::service::retirement;
 use crate::service::worker;
 
@@ -100,15 +101,6 @@ pub(super) async fn insert(ctx: &Ctx, tx: &Tx, name: &str) -> Result<Organizatio
     let row = organization::Model { id: id.0, name: name.to_owned(), created_at: ctx.now() };
     row.into_active_model().insert(tx).await?;
     Ok(id)
-}
-
-/// Returns the names of organizations.
-pub(super) async fn names(
-    connection: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, String>, Error> {
-    let rows = organization::Entity::find().filter(organization::Column::Id.is_in(ids)).all(connection).await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
 }
 
 async fn to_organizations(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organization>, Error> {

@@ -8,9 +8,9 @@ use undertone_api::signed::{PresenceProof, Signed, public_key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
+use crate::model::column::JsonColumn;
+use crate::model::{organization, worker};
 use crate::service::challenge;
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::{organization, worker};
 
 /// The highest number of job kinds that a worker may name.
 const MOST_KINDS: usize = 100;

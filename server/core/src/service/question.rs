@@ -28,9 +28,9 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::annotate::StoredPool;
-use crate::service::entity::annotation::AnswerKind;
-use crate::service::entity::{job, participant, pool, question};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::{job, participant, pool, question};
+use crate::rule::job::load_job;
 use crate::service::lease::ActiveLease;
 
 pub use answer::{annotate, take_back};
@@ -93,7 +93,7 @@ pub(crate) async fn can_go_on(
 ) -> Result<bool, Error> {
     let Some(questions) = read_plan(row) else { return Ok(true) };
     let may_ask =
-        |part: &participant::Model| !state::is_out(part) && questions.asking.contains(&part.dataset_id.into());
+        |part: &participant::Model| !part.state.is_out() && questions.asking.contains(&part.dataset_id.into());
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
 }
 
@@ -108,7 +108,7 @@ async fn askable(
     operation: Operation,
     id: JobId,
 ) -> Result<(job::Model, QuestionPlan), Error> {
-    let row = state::row(ctx.db.read(), id).await?;
+    let row = load_job(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
     let questions = read_plan(&row).ok_or_else(|| Error::not_found("question of this job"))?;
     Ok((row, questions))
@@ -118,7 +118,7 @@ async fn askable(
 async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(question::Model, job::Model), Error> {
     let question = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let question = question.ok_or_else(|| Error::not_found("question"))?;
-    let row = state::row(ctx.db.read(), question.job_id.into()).await?;
+    let row = load_job(ctx.db.read(), question.job_id.into()).await?;
     may(actor, Operation::Annotate, &row, "question")?;
     Ok((question, row))
 }

@@ -16,7 +16,7 @@ use undertone_api::signed::{self, Countersignature, Receipt, Signed};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{countersignature, job, participant, receipt};
+use crate::model::{countersignature, job, participant, receipt};
 use crate::service::lease::{self, ActiveLease};
 use crate::service::ledger::{self, ProvenRelease};
 use crate::service::{question, site_key};

@@ -23,8 +23,9 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
+use crate::model::{artifact, consortium, job, measurement};
+use crate::rule::job::load_readable_job;
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::entity::{artifact, consortium, job, measurement};
 use crate::service::{audit, certificate, dataset, job as jobs};
 
 /// The size class of an unknown dataset: so large that no guarantee depends on its size.
@@ -35,7 +36,7 @@ const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
 /// # Errors
 /// As [`get`].
 pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
-    let row = jobs::readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let file = get(ctx, actor, id).await?;
     audit_log::note_taken(ctx, actor, AuditAction::ReportTaken, &row).await?;
     Ok(file)
@@ -46,7 +47,7 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Err
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
-    let row = jobs::readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let connection = ctx.db.read();
     let manifest = row.manifest()?;
     let parties = certificate::parties(ctx, &row, &manifest).await?;

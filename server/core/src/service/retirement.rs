@@ -26,7 +26,7 @@ use sea_orm::{
     QueryOrder as _,
 };
 use undertone_api::member::RoleGrant;
-use undertone_api::retirement::{Retirement, StatedReason};
+use undertone_api::retirement::StatedReason;
 use uuid::Uuid;
 
 use crate::auth::policy::{self, Standing};
@@ -34,9 +34,9 @@ use crate::auth::{Actor, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn};
-use crate::service::entity::retirement::{RestoreAuthority, StoredRole, SubjectKind};
-use crate::service::entity::{retirement, role};
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::retirement::{RestoreAuthority, StoredRole, SubjectKind};
+use crate::model::{retirement, role};
 use crate::service::member as members;
 
 pub use account::{list_accounts, restore_account, retire_account};
@@ -155,17 +155,6 @@ pub(crate) async fn all_in_force(
     }
     let rows = query.all(connection).await?;
     Ok(rows.into_iter().map(|row| (row.subject_id, row)).collect())
-}
-
-impl From<retirement::Model> for Retirement {
-    fn from(row: retirement::Model) -> Self {
-        Self {
-            at: row.retired_at,
-            by: row.retired_by.into(),
-            is_own: row.authority == RestoreAuthority::Organization,
-            reason: row.reason,
-        }
-    }
 }
 
 /// Removes roles; returns them for the retirement's row.

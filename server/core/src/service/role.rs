@@ -16,10 +16,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, membership, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{member, membership, role};
 use crate::service::{member as members, retirement};
 
 /// The roles of an organization.

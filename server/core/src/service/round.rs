@@ -26,9 +26,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
 use crate::exchange::upload::{ResumableUpload, UploadPlace};
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::{job, round, submission};
-use crate::service::job::state;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, round, submission};
+use crate::rule::job::load_job;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 
@@ -257,7 +257,7 @@ impl VectorUpload {
                 Ok(AcceptedSubmission { repeated: false, countersignatures })
             }
             SubmissionOutcome::Repeated => {
-                let row = state::row(ctx.db.read(), held.job).await?;
+                let row = load_job(ctx.db.read(), held.job).await?;
                 let open = find(ctx.db.read(), &row, &header.series, header.round).await?;
                 // While the round is open, this object will be averaged; afterwards it is not needed.
                 if open.is_some_and(|open| open.closed_at.is_some()) {

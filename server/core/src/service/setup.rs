@@ -12,10 +12,10 @@ use undertone_api::organization::InvitationPurpose;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::invitation;
+use crate::model::invitation::LinkPurpose;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::invitation;
-use crate::service::entity::invitation::LinkPurpose;
 use crate::service::{invitation as invitations, operator};
 
 /// The file in the data folder that holds the first operator's link.

@@ -25,13 +25,14 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::retirement::SubjectKind;
+use crate::model::{enrolment, retirement as retirement_row, worker};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::{JsonColumn, to_json};
-use crate::service::entity::retirement::SubjectKind;
-use crate::service::entity::{enrolment, retirement as retirement_row, worker};
 use crate::service::retirement;
-use crate::service::{presence, restoration, site_key, stuck};
+use crate::service::{presence, restoration, site_key};
 use crate::tls::ServedCertificate;
+use crate::view::diagnosis;
 
 /// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
@@ -256,7 +257,7 @@ fn to_worker(
     Ok(Worker {
         key_changes,
         // A retired worker is silent on purpose.
-        diagnoses: if row.retired_at.is_some() { Vec::new() } else { stuck::of_worker(ctx, &row) },
+        diagnoses: if row.retired_at.is_some() { Vec::new() } else { diagnosis::of_worker(ctx, &row) },
         retirement: retirement.map(Into::into),
         replaces: row.replaces.map(Into::into),
         reconciliation: None,

@@ -28,11 +28,13 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
+use crate::model::column::JsonColumn;
+use crate::model::{consortium, job, membership, organization, participant, role, worker};
+use crate::rule::job::load_job;
+use crate::service::ledger::frozen::freeze_lineage;
 use crate::service::offer::{OfferRequest, WorkOffer};
 use crate::service::round::{VectorHeader, begin};
-use crate::service::{approval, budget, dataset, freeze, job as jobs, offer};
+use crate::service::{approval, budget, dataset, job as jobs, offer};
 
 /// The clip of its jobs.
 pub const CLIP: f64 = 1e6;
@@ -397,11 +399,11 @@ pub async fn loses_every_role(ctx: &Ctx, member: MemberId) {
 
 /// Returns the row of a job, with columns that no view contains.
 pub async fn row(ctx: &Ctx, id: JobId) -> job::Model {
-    crate::service::job::state::row(ctx.db.read(), id).await.unwrap()
+    load_job(ctx.db.read(), id).await.unwrap()
 }
 
 /// Lets an audit of a job freeze the lineage of one of its datasets.
 pub async fn freeze_dataset(ctx: &Ctx, job: JobId, dataset: DatasetId, reason: &str) {
     let part = participant::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await.unwrap().unwrap();
-    ctx.db.write("test", async |tx| freeze::freeze(ctx, tx, &part, reason).await).await.unwrap();
+    ctx.db.write("test", async |tx| freeze_lineage(ctx, tx, &part, reason).await).await.unwrap();
 }

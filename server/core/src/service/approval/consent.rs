@@ -11,9 +11,9 @@ use undertone_api::signed::{ApprovalRule, Consent, MOST_APPROVAL_BYTES, SignedAp
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn, parse_json};
-use crate::service::entity::decision::DecisionSource;
-use crate::service::entity::{dataset, decision};
+use crate::model::column::{ColumnEnum as _, JsonColumn, parse_json};
+use crate::model::decision::DecisionSource;
+use crate::model::{dataset, decision};
 
 /// Returns the approval rule and keys of a dataset's site; `None` when its worker does not state them.
 pub(crate) async fn load_rule(connection: &impl ConnectionTrait, id: Uuid) -> Result<Option<SiteApproval>, Error> {

@@ -24,16 +24,17 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::decision::DecisionSource;
+use crate::model::participant::ApprovalState;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::role::ScopeKind;
+use crate::model::{approval_limit, job, participant, role};
+use crate::rule::job::load_participants;
 use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::decision::DecisionSource;
-use crate::service::entity::participant::ApprovalState;
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{approval_limit, job, participant, role};
-use crate::service::job::state;
+use crate::service::budget::usage::load_accounts;
 use crate::service::version::{self, ExpectedVersion};
-use crate::service::{budget, dataset, ledger};
+use crate::service::{dataset, ledger};
 
 /// Returns the limits of a dataset, the newest first; at most one is in force.
 ///
@@ -156,7 +157,7 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
 /// When the database fails, or a stored value cannot be read.
 pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let series = &*row.series;
-    for part in state::participants(tx, JobId(row.id)).await? {
+    for part in load_participants(tx, JobId(row.id)).await? {
         if part.approval != ApprovalState::Pending {
             continue;
         }
@@ -258,7 +259,7 @@ async fn judge(
         return Ok(Err(LimitObstacle::Clear));
     }
     let (lineage, owner) = (part.lineage_id.into(), OrganizationId(part.organization_id));
-    let accounts = budget::of_lineages(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
+    let accounts = load_accounts(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
     let limited: Vec<_> = accounts.iter().filter(|account| account.delta.get() > 0.0).collect();
     if !limited.iter().any(|account| charge.is_on(account.unit, account.adjacency)) {
         return Ok(Err(LimitObstacle::Price));

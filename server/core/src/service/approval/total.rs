@@ -18,8 +18,8 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::service::entity::column::EnumColumn;
-use crate::service::entity::{approval_limit, job, participant, reservation};
+use crate::model::column::EnumColumn;
+use crate::model::{approval_limit, job, participant, reservation};
 use crate::service::ledger::epsilon_together;
 
 /// The releases of all jobs approved by one limit.

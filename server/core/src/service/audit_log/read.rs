@@ -21,8 +21,8 @@ use super::{AuditAuthor, NewAuditEntry, note};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{api_key, audit_log, member, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{api_key, audit_log, member, worker};
 
 /// The number of entries read at once.
 const ROWS: u64 = 500;

@@ -16,9 +16,9 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use super::price;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::parse_json;
-use crate::service::entity::{account, artifact, audit, consortium, job, participant, receipt};
-use crate::service::job::state;
+use crate::model::column::parse_json;
+use crate::model::{account, artifact, audit, consortium, job, participant, receipt};
+use crate::rule::job::load_participants;
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
@@ -67,7 +67,7 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     let mut parties = Vec::new();
-    for part in state::participants(ctx.db.read(), JobId(job.id)).await? {
+    for part in load_participants(ctx.db.read(), JobId(job.id)).await? {
         let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
         parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
     }

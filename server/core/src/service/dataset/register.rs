@@ -18,10 +18,10 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::metrics::Limit;
+use crate::model::column::{ColumnEnum, JsonColumn};
+use crate::model::{dataset, job, participant, worker};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::{ColumnEnum, JsonColumn};
-use crate::service::entity::{dataset, job, participant, worker};
 
 /// The highest number of coefficients in a frame, and of classes.
 const WIDEST: u32 = 1_000_000;

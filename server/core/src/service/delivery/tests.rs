@@ -15,9 +15,9 @@ use uuid::Uuid;
 use super::{LONGEST_PAUSE, MOST_ATTEMPTS, MOST_WAITING, deliver_due, enqueue, pause};
 use crate::config::{Config, MailConfig, MailTls, WebhookConfig};
 use crate::ctx::Ctx;
+use crate::model::notice_delivery;
+use crate::model::notice_delivery::NoticeChannel;
 use crate::outbound::{Channels, sign};
-use crate::service::entity::notice_delivery;
-use crate::service::entity::notice_delivery::NoticeChannel;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::testing::{Person, TestApp};
 

@@ -17,10 +17,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::draft;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::dataset;
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::draft;
 use crate::service::version::ExpectedVersion;
 
 /// The highest number of drafts of an organization in a consortium.

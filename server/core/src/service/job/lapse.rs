@@ -10,10 +10,11 @@ use super::state;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::job;
+use crate::model::participant::ApprovalState;
+use crate::rule::job::{load_job, load_participants};
 use crate::service::audit_log::{AuditAction, AuditAuthor};
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::job;
-use crate::service::entity::participant::ApprovalState;
 use crate::service::react;
 
 /// Returns the deadline for the answers to a job that is proposed now.
@@ -36,7 +37,7 @@ pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
         let id = JobId(found.id);
         ctx.db
             .write("lapse job", async |tx| {
-                let row = state::row(tx, id).await?;
+                let row = load_job(tx, id).await?;
                 one(ctx, tx, row, now).await
             })
             .await?;
@@ -53,7 +54,7 @@ async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result
         _ => return Ok(()),
     };
     let reason = if step == JobStep::Refuse {
-        let parts = state::participants(tx, JobId(row.id)).await?;
+        let parts = load_participants(tx, JobId(row.id)).await?;
         let silent = parts.iter().filter(|part| part.approval == ApprovalState::Pending);
         let names: Vec<_> = silent.map(|part| part.dataset_name.as_str()).collect();
         let days = row.answer_by.map_or(0, |by| (by - row.created_at).whole_days());

@@ -13,18 +13,19 @@ use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
 
 use super::lapse::answer_by;
-use super::{refused, state, view};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{draft, job, participant};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
-use crate::service::entity::column::JsonColumn;
-use crate::service::entity::participant::{ApprovalState, PartState};
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::{draft, job, participant};
+use crate::service::job::{refused, state};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
+use crate::view::job as view;
 
 /// Proposes a job to the owners of its datasets. A job that needs no approval is reserved and queued at once.
 ///
@@ -113,7 +114,7 @@ pub(super) async fn submit(
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
     ctx.changes().notify();
-    view::job(ctx, actor, row).await
+    view::view_job(ctx, actor, row).await
 }
 
 /// Returns every violation of a proposal.

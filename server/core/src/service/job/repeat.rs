@@ -3,11 +3,12 @@
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{Job, JobDraft, JobState, NewDraft, NewJob};
 
+use super::draft;
 use super::propose::{ProposalOrigin, submit};
-use super::{draft, readable};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::rule::job::load_readable_job;
 
 /// Begins a draft with a job's title and spec, whatever the job's state. The job's approvals and charges are not
 /// copied.
@@ -16,7 +17,7 @@ use crate::error::Error;
 /// 404 when the caller may not know the job, 403 unless they are a researcher there, `too_large` when there are too
 /// many drafts.
 pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobDraft, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     let spec = &*row.spec;
@@ -30,7 +31,7 @@ pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobDraft,
 /// # Errors
 /// 404 and 403 as usual, `wrong_state` for a job in any other state, and as [`propose`](super::propose()).
 pub async fn retry(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
     let now = *row.state;

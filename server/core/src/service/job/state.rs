@@ -4,7 +4,6 @@
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
 };
 use serde_json::json;
 use time::Duration;
@@ -18,32 +17,13 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::{asking, job, lease, participant, round};
+use crate::rule::job::load_participants;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::{ColumnEnum as _, JsonColumn};
-use crate::service::entity::participant::{ApprovalState, PartState};
-use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, ChargeRequest};
-use crate::service::{audit, dataset, job_log, notification, react, restoration};
-
-/// Returns the job's row.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
-    job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
-}
-
-/// Returns the participants of a job, the lead first.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Result<Vec<participant::Model>, Error> {
-    Ok(participant::Entity::find()
-        .filter(participant::Column::JobId.eq(id.0))
-        .order_by_asc(participant::Column::Position)
-        .all(connection)
-        .await?)
-}
+use crate::service::{audit, dataset, job_log, notification, restoration};
 
 /// Moves a job to its next state, caused by `by`, and writes the entry in the audit log; `reason` explains a bad end.
 ///
@@ -169,7 +149,7 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 /// When the database fails, or a stored value cannot be read.
 pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
-    let participants = participants(tx, id).await?;
+    let participants = load_participants(tx, id).await?;
     if row.state != JobState::Proposed || participants.iter().any(|part| part.approval == ApprovalState::Pending) {
         return Ok(row);
     }
@@ -214,35 +194,15 @@ pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job
     }
 }
 
-/// Finishes jobs whose last running participant has become silent, which no message reports.
-pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
-    let reported = job::Entity::find()
-        .filter(job::Column::State.eq(JobState::Running.to_text()))
-        .filter(job::Column::Report.is_not_null())
-        .all(ctx.db.read())
-        .await?;
-    for found in reported {
-        if is_done(ctx, ctx.db.read(), &found).await? {
-            ctx.db
-                .write("finish silent job", async |tx| {
-                    let row = row(tx, JobId(found.id)).await?;
-                    finish_if_done(ctx, tx, AuditAuthor::System, row).await
-                })
-                .await?;
-            react::after_job_change(ctx, JobId(found.id)).await;
-        }
-    }
-    Ok(())
-}
-
-async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
+/// Returns whether a running job has its report, and no participant is still running.
+pub(crate) async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
     // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
     // by a participant.
     let rounds_left = !row.asks && row.rounds_done < row.rounds;
     if row.state != JobState::Running || row.report.is_none() || rounds_left {
         return Ok(false);
     }
-    for part in participants(connection, JobId(row.id)).await? {
+    for part in load_participants(connection, JobId(row.id)).await? {
         let at_work = part.purpose == DatasetUse::Participate && part.state.is_open();
         if at_work {
             if audit::is_missing(connection, row, &part).await? {
@@ -257,16 +217,11 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     Ok(true)
 }
 
-/// Returns whether a participant contributes nothing more: it gave up, or its worker or organization was retired.
-pub(crate) fn is_out(part: &participant::Model) -> bool {
-    PartState::OUT.contains(&part.state)
-}
-
 /// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
 /// The others settle with their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let end = if row.state == JobState::Finished { PartState::Done } else { PartState::Failed };
-    for part in participants(tx, JobId(row.id)).await? {
+    for part in load_participants(tx, JobId(row.id)).await? {
         let dataset = part.dataset_id;
         if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {
             let part = participant::Model { state: end.into(), ..part };

@@ -20,8 +20,8 @@ use super::chain;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::{ColumnEnum as _, to_json};
-use crate::service::entity::{account, ledger_entry, reservation};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{account, ledger_entry, reservation};
 use crate::service::log::leaf;
 
 /// The observer class of all accounts: an observer that sees each party's own messages.

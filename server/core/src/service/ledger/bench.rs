@@ -22,9 +22,9 @@ use super::account::{self, LedgerAccountKey};
 use super::{ChargeRequest, reserve, settle};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::{JsonColumn, to_json};
-use crate::service::entity::participant::{ApprovalState, PartState};
-use crate::service::entity::{budget, job, organization, participant, worker};
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::{budget, job, organization, participant, worker};
 use crate::service::{log, receipt};
 
 /// The size of a bare row, bytes: the same as of a ledger row.

@@ -22,9 +22,9 @@ use super::promises::of_steps;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{account as account_row, budget, ledger_entry, log_leaf};
 use crate::service::dataset;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{account as account_row, budget, ledger_entry, log_leaf};
 
 /// The highest number of rows of an account that are priced for its history.
 pub(super) const MOST_ROWS: i64 = 50_000;

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::history::HistoryStep;
 use crate::error::Error;
-use crate::service::entity::column::{ColumnEnum as _, to_json};
-use crate::service::entity::{budget, ledger_entry, log_leaf};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{budget, ledger_entry, log_leaf};
 
 /// Returns the promises of an account, in the order of the log: one pass over its limits, and one query between each
 /// two of them for a release.

@@ -11,9 +11,9 @@ use super::account;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::ledger_entry;
 use crate::service::dataset;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::ledger_entry;
 
 /// Returns the rows of all accounts of a dataset's lineage, the last first.
 ///
@@ -57,7 +57,7 @@ pub async fn search(
         .await?;
     let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
     rows.truncate(size as usize);
-    Ok(Page { items: rows.into_iter().map(to_entry).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(LedgerEntry::try_from).collect::<Result<_, _>>()?, next })
 }
 
 pub(super) fn condition(wanted: &EntryFilter) -> Result<Condition, Error> {
@@ -67,22 +67,4 @@ pub(super) fn condition(wanted: &EntryFilter) -> Result<Condition, Error> {
         .add_option(wanted.job.map(|job| ledger_entry::Column::JobId.eq(job.0)))
         .add_option(wanted.since.map(|since| ledger_entry::Column::At.gte(since)))
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
-}
-
-pub(super) fn to_entry(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
-    let kind = row.kind()?;
-    let event = row.event()?;
-    let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
-    Ok(LedgerEntry {
-        sequence: row.sequence as u64,
-        account: row.account_id.into(),
-        kind,
-        job: row.job_id.into(),
-        round,
-        event,
-        count: row.count as u64,
-        receipt: row.receipt,
-        hash: row.hash,
-        at: row.at,
-    })
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::chain;
 use crate::error::Error;
-use crate::service::entity::{account, ledger_entry};
+use crate::model::{account, ledger_entry};
 
 /// An account computed from its rows.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,8 +15,8 @@ mod units;
 
 use super::{entries, rebuild};
 use crate::ctx::Ctx;
+use crate::model::{account, ledger_entry};
 use crate::service::approval;
-use crate::service::entity::{account, ledger_entry};
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 

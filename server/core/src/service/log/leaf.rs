@@ -5,7 +5,7 @@ use undertone_api::log::LogLeaf;
 use undertone_api::log::leaf::{AccountRecord, EntryRecord, LimitRecord, RestorationRecord, WorkerKeyRecord};
 use undertone_api::signed::Signed;
 
-use crate::service::entity::{account, budget, key_event, ledger_entry, restoration};
+use crate::model::{account, budget, key_event, ledger_entry, restoration};
 
 /// Returns the leaf of a row of an account's ledger.
 pub(crate) fn of_entry(row: &ledger_entry::Model) -> EntryRecord {

@@ -10,8 +10,8 @@ use undertone_api::signed::Signed;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::parse_json;
-use crate::service::entity::log_head;
+use crate::model::column::parse_json;
+use crate::model::log_head;
 
 /// Returns the newest head.
 ///

@@ -20,9 +20,9 @@ use super::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{credential_notice, member, role, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{credential_notice, member, role, worker};
 
 /// The highest number of notices sent to a site at a time; it asks for the next ones.
 pub const MOST_NOTICES: u64 = 100;

@@ -16,9 +16,9 @@ use super::access::AccessNotice;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{job, member, notification, notification_switch, participant, role, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{job, member, notification, notification_switch, participant, role, worker};
 use crate::service::{delivery, operator};
 
 /// A notice.

@@ -1,5 +1,5 @@
 //! Notices about workers that have become silent while a job needs them, which no message reports. Every replica checks
-//! for them every 15 seconds (`duty`).
+//! for them every 15 seconds (`scheduler`).
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
@@ -8,9 +8,9 @@ use undertone_api::job::JobState;
 use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::participant::PartState;
-use crate::service::entity::{job, notification, participant, worker};
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job, notification, participant, worker};
 
 /// The time after which a worker counts as silent here: twice a lease, so that a restart causes no notice.
 const SILENT: Duration = Duration::minutes(2);

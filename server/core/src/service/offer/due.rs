@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::OfferRequest;
 use crate::ctx::{CachedOffer, CachedOffers, Ctx};
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::participant::PartState;
-use crate::service::entity::{job, lease, participant, worker};
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job, lease, participant, worker};
 use crate::service::presence;
 
 /// Returns the worker's public key, and whether there may be an offer for it, from a query not older than `since`.

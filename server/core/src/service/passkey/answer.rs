@@ -14,8 +14,8 @@ use crate::auth::passkey::{PasskeyPurpose, PasskeyTicket, challenge_of, user_han
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{passkey, passkey_answer};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{passkey, passkey_answer};
 use crate::service::notification::credential::{self, CredentialChange};
 
 /// An assertion with a valid signature. It proves nothing until it is [spent](Self::spend).

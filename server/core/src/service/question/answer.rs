@@ -16,9 +16,9 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::annotation::AnswerKind;
-use crate::service::entity::{annotation, annotator, asking, hold, job, question, tally, undo};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::{annotation, annotator, asking, hold, job, question, tally, undo};
+use crate::rule::job::load_job;
 
 /// The author of an answer, before their number is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +189,7 @@ async fn open(
     connection: &impl ConnectionTrait,
     found: &question::Model,
 ) -> Result<Option<(job::Model, asking::Model)>, Error> {
-    let row = state::row(connection, found.job_id.into()).await?;
+    let row = load_job(connection, found.job_id.into()).await?;
     let round = close::find(connection, found.job_id, found.round).await?;
     let open = round.filter(|round| round.closed_at.is_none() && ctx.now() < round.deadline);
     Ok(open.filter(|_| row.state == JobState::Running).map(|round| (row, round)))

@@ -20,10 +20,10 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{ObjectError, digest};
-use crate::service::entity::annotation::AnswerKind;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{annotation, asking, hold, job, question, tally, undo};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{annotation, asking, hold, job, question, tally, undo};
+use crate::rule::job::load_job;
 use crate::service::lease;
 use crate::service::round::object_error;
 
@@ -171,7 +171,7 @@ pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> R
     let closed = ctx
         .db
         .write("close questions", async |tx| {
-            let row = state::row(tx, job).await?;
+            let row = load_job(tx, job).await?;
             let Some(round) = find(tx, job.0, number).await? else { return Ok(false) };
             close_in(ctx, tx, row, round, needed).await
         })

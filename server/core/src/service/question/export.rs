@@ -14,9 +14,9 @@ use super::{ROWS, answer_of, askable, close, list};
 use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{annotation, job, question};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
 pub struct QuestionExport {

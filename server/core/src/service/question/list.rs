@@ -20,7 +20,7 @@ use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, PoolQuestion};
-use crate::service::entity::{asking, job, question, tally};
+use crate::model::{asking, job, question, tally};
 use crate::service::round::object_error;
 
 /// A filter of questions.

@@ -21,9 +21,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, StoredPool};
 use crate::exchange::object::{self, ObjectUpload};
-use crate::service::entity::participant::PartState;
-use crate::service::entity::{asking, job, participant, pool};
-use crate::service::job::state;
+use crate::model::participant::PartState;
+use crate::model::{asking, job, participant, pool};
+use crate::rule::job::load_participants;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 use crate::service::round::{AcceptedSubmission, object_error};
@@ -290,10 +290,10 @@ pub(super) async fn find_missing_participants(
     questions: &QuestionPlan,
 ) -> Result<Vec<participant::Model>, Error> {
     let here = pools(connection, row.id.into(), questions).await?;
-    let parts = state::participants(connection, row.id.into()).await?;
+    let parts = load_participants(connection, row.id.into()).await?;
     let asks = |part: &participant::Model| questions.asking.contains(&part.dataset_id.into());
     let has_pool = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
-    let ended = |part: &participant::Model| part.state == PartState::Done || state::is_out(part);
+    let ended = |part: &participant::Model| part.state == PartState::Done || part.state.is_out();
     Ok(parts.into_iter().filter(|part| asks(part) && !has_pool(part) && !ended(part)).collect())
 }
 

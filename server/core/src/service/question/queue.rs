@@ -18,7 +18,7 @@ use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{annotation, annotator, asking, hold, question, tally};
+use crate::model::{annotation, annotator, asking, hold, question, tally};
 
 /// The time for which a question is held for a member.
 const HELD: Duration = Duration::minutes(5);

@@ -16,11 +16,12 @@ use super::newest;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum, JsonColumn};
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, lease, membership, participant};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::entity::column::{ColumnEnum, JsonColumn};
-use crate::service::entity::participant::{ApprovalState, PartState};
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::{job, lease, membership, participant};
 use crate::service::job::refused;
 use crate::service::job::state;
 use crate::service::{dataset, ledger};
@@ -49,7 +50,7 @@ pub(super) async fn rebuild_part(
     if job::Entity::find_by_id(manifest.job.0).one(tx).await?.is_none() {
         insert_job(ctx, tx, signed, manifest, &datasets).await?;
     }
-    let row = state::row(tx, manifest.job).await?;
+    let row = load_job(tx, manifest.job).await?;
     if row.digest != signed.digest() {
         return Err(Error::problem(Code::BadSignature, "the job has another manifest"));
     }

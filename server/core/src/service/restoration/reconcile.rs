@@ -18,9 +18,10 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{job, participant, receipt as receipts, reconciliation, worker, write_off};
+use crate::rule::job::load_job;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{job, participant, receipt as receipts, reconciliation, worker, write_off};
 use crate::service::job::state;
 use crate::service::receipt;
 
@@ -180,7 +181,7 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         .filter(job::Column::Id.is_in(own.iter().map(|part| part.job_id)))
         .filter(job::Column::State.eq(proposed));
     for job in jobs.all(tx).await? {
-        let row = state::row(tx, JobId(job.id)).await?;
+        let row = load_job(tx, JobId(job.id)).await?;
         state::admit(ctx, tx, AuditAuthor::Worker(caller), row).await?;
     }
     Ok(())

@@ -17,9 +17,9 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::retirement::RestoreAuthority;
+use crate::model::{member, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::retirement::RestoreAuthority;
-use crate::service::entity::{member, role};
 use crate::service::notification::AccessNotice;
 use crate::service::{api_key, member as members, operator, sessions};
 

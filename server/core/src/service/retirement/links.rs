@@ -7,9 +7,9 @@ use undertone_api::id::{MemberId, OrganizationId};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::invitation::LinkPurpose;
-use crate::service::entity::{enrolment, invitation, reset};
+use crate::model::column::ColumnEnum as _;
+use crate::model::invitation::LinkPurpose;
+use crate::model::{enrolment, invitation, reset};
 
 /// Withdraws the open invitations, enrolment tokens and reset links of a member: those into one organization, or all.
 /// Returns their number.

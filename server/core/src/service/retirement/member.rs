@@ -15,13 +15,14 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, retirement, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::role::ScopeKind;
-use crate::service::entity::{member, retirement, role};
 use crate::service::notification::AccessNotice;
+use crate::service::organization::names::load_names;
 use crate::service::role::keep_an_admin;
-use crate::service::{api_key, member as members, organization, sessions};
+use crate::service::{api_key, member as members, sessions};
 
 /// Retires a member at an organization: their roles there, their sessions, and their links end at once. Their API keys
 /// are revoked when they have no remaining role.
@@ -169,7 +170,7 @@ fn roles_at(organization: OrganizationId, id: MemberId) -> sea_orm::Select<role:
 }
 
 async fn organization_name(tx: &Tx, id: OrganizationId) -> Result<String, Error> {
-    Ok(organization::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default())
+    Ok(load_names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default())
 }
 
 async fn load(ctx: &Ctx, row: retirement::Model) -> Result<RetiredMember, Error> {

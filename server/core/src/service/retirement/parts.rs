@@ -20,9 +20,10 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::{dataset, job, membership, organization, participant, worker};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::{dataset, job, membership, organization, participant, worker};
 use crate::service::job::{hold, state};
 use crate::service::{finish, react};
 
@@ -71,7 +72,7 @@ pub(super) async fn withdraw(
             continue;
         }
         for part in own {
-            let row = state::row(tx, id).await?;
+            let row = load_job(tx, id).await?;
             if row.state.is_over() {
                 break;
             }
@@ -80,7 +81,7 @@ pub(super) async fn withdraw(
                 finish::withdraw(ctx, tx, by, row, part, reason).await?;
             }
             // Otherwise its own holds would block the other participants.
-            let row = state::row(tx, id).await?;
+            let row = load_job(tx, id).await?;
             hold::lift_dataset(ctx, tx, by, row, dataset).await?;
         }
     }

@@ -15,8 +15,8 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::worker;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::worker;
 use crate::service::notification::AccessNotice;
 use crate::service::{site_key, worker as workers};
 

@@ -18,11 +18,12 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, participant, round, submission};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::entity::column::ColumnEnum;
-use crate::service::entity::participant::PartState;
-use crate::service::entity::planned_series::PlannedSeries;
-use crate::service::entity::{job, participant, round, submission};
 use crate::service::job::state;
 use crate::service::job_log;
 
@@ -69,7 +70,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         let closed = ctx
             .db
             .write("close round", async |tx| {
-                let row = state::row(tx, id).await?;
+                let row = load_job(tx, id).await?;
                 if self::due(ctx, tx, &row, &planned, number).await?.as_ref() != Some(&due) {
                     return Ok(false);
                 }
@@ -93,7 +94,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
 async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(PlannedSeries, DueRound)>, Error> {
-    let row = state::row(ctx.db.read(), id).await?;
+    let row = load_job(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
     if !row.state.is_under_way() {
         return Ok(None);

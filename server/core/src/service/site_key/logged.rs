@@ -19,8 +19,8 @@ use super::rotations;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::column::ColumnEnum as _;
-use crate::service::entity::{key_event, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{key_event, worker};
 use crate::service::log::{self, leaf};
 
 /// The highest number of workers whose keys are logged in one transaction.

@@ -8,7 +8,7 @@ use undertone_privacy::Adjacency;
 
 use super::all_accounts_follow_from_their_rows;
 use crate::ctx::Ctx;
-use crate::service::entity::{account, ledger_entry};
+use crate::model::{account, ledger_entry};
 use crate::service::world::TestConsortium;
 use crate::service::{bundle, certificate};
 use crate::testing::on_both;

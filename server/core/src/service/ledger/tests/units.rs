@@ -9,8 +9,8 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::transfer::event_at;
 
 use super::all_accounts_follow_from_their_rows;
+use crate::model::{account, ledger_entry, reservation};
 use crate::service::bundle::examine;
-use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::finish::{self, PartOutcome};
 use crate::service::plan::plan;
 use crate::service::world::TestConsortium;

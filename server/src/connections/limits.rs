@@ -22,6 +22,8 @@ pub(crate) const STRANGER_AGE: Duration = Duration::from_mins(5);
 pub(crate) const UNREAD: Duration = Duration::from_mins(1);
 /// The time that open requests get to finish when a connection is closed gracefully.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
+/// The time that open requests have to finish after shutdown begins.
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// The interval between HTTP/2 pings, and the timeout of their replies.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 /// The highest number of concurrent requests over one HTTP/2 connection.

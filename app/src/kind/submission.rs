@@ -103,16 +103,13 @@ impl PlanSubmission {
         };
         let ctx = request.ctx();
         let actor = request.actor()?;
-        let (answer, message) = match self.draft {
-            Some((id, version)) => {
-                let expected = ExpectedVersion::Anything;
-                let answer = service::job::draft_update(ctx, actor, id, &new, Some(version), &expected).await;
-                (answer, "The draft was saved.")
-            }
-            None => {
-                let answer = service::job::draft_create(ctx, actor, self.consortium, &new).await;
-                (answer, "The plan was saved as a draft.")
-            }
+        let (answer, message) = if let Some((id, version)) = self.draft {
+            let expected = ExpectedVersion::Anything;
+            let answer = service::job::draft_update(ctx, actor, id, &new, Some(version), &expected).await;
+            (answer, "The draft was saved.")
+        } else {
+            let answer = service::job::draft_create(ctx, actor, self.consortium, &new).await;
+            (answer, "The plan was saved as a draft.")
         };
         let consortium = self.consortium;
         let to = move |draft: &undertone_api::job::JobDraft| path::draft(consortium, draft.id);

@@ -109,7 +109,7 @@ struct Seeding {
 /// Makes the consortium and closes it.
 pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
     let app = TestApp::sqlite_at(datetime!(2026-11-01 09:00 UTC), configure).await;
-    let (people, workers) = people::invite(&app).await;
+    let (people, workers) = Box::pin(people::invite(&app)).await;
     let mut seeding = Seeding {
         app,
         people,

@@ -131,7 +131,7 @@ async fn answer(
             record(ctx, tx, &part, DecisionSource::Steward, by, refusal, signature.map(DecisionEvidence::Steward))
                 .await?;
             let part = participant::Model { steward_approved, consent, ..part };
-            apply(ctx, tx, actor.into(), row, part, by, refusal).await
+            Box::pin(apply(ctx, tx, actor.into(), row, part, by, refusal)).await
         })
         .await?;
     react::after_job_change(ctx, JobId(row.id)).await;
@@ -172,7 +172,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             let site = JsonColumn::new(Consent::Site)?;
             let consent = part.consent.clone().or_else(|| refusal.is_none().then_some(site));
             let part = participant::Model { site_answered: true, consent, ..part };
-            apply(ctx, tx, AuditAuthor::Worker(worker), row, part, SITE_POLICY, refusal).await?;
+            Box::pin(apply(ctx, tx, AuditAuthor::Worker(worker), row, part, SITE_POLICY, refusal)).await?;
             Ok(decision.job)
         })
         .await?;

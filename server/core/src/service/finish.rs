@@ -79,7 +79,7 @@ pub async fn finish_audited(
                 Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
             };
-            end(ctx, tx, AuditAuthor::Worker(worker), row, part, outcome, disproved).await?;
+            Box::pin(end(ctx, tx, AuditAuthor::Worker(worker), row, part, outcome, disproved)).await?;
             // Last, so that all charges are counted before the rest is returned.
             ledger::settle(ctx, tx, lease.job.0, lease.dataset.0).await?;
             Ok((lease.job, countersigned))

@@ -87,7 +87,7 @@ pub async fn prove(
             }
         };
         let foreseen = match part {
-            (Some(job), Some(part)) => foreseen(job, part, worker, &document)?,
+            (Some(job), Some(part)) => foreseen(job, part, worker, &document),
             _ => Err("the receipt names a job and a dataset that do not belong together"),
         };
         proven.receipts.push(CheckedReceipt { document, digest: signed.digest(), foreseen });
@@ -271,21 +271,21 @@ fn foreseen(
     part: &participant::Model,
     worker: WorkerId,
     receipt: &Receipt,
-) -> Result<Result<PlannedRelease, &'static str>, Error> {
+) -> Result<PlannedRelease, &'static str> {
     if receipt.worker != worker {
-        return Ok(Err("the receipt is another worker's"));
+        return Err("the receipt is another worker's");
     }
     if job.digest != receipt.manifest {
-        return Ok(Err("the receipt was made under another manifest"));
+        return Err("the receipt was made under another manifest");
     }
     if part.worker_id != worker.0 || part.lineage_id != receipt.lineage.0 {
-        return Ok(Err("the receipt names a dataset that the manifest gives to another worker or lineage"));
+        return Err("the receipt names a dataset that the manifest gives to another worker or lineage");
     }
     let Some(charge) = part.charge.as_deref() else {
-        return Ok(Err("the manifest charges nothing for this dataset"));
+        return Err("the manifest charges nothing for this dataset");
     };
     if (charge.unit, charge.adjacency) != (receipt.unit, receipt.adjacency) {
-        return Ok(Err("the receipt is for another privacy unit than the manifest"));
+        return Err("the receipt is for another privacy unit than the manifest");
     }
     let planned = &*job.series;
     let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
@@ -312,9 +312,9 @@ fn foreseen(
                 && receipt.attempt >= 1
         });
     if !foreseen {
-        return Ok(Err("the receipt's release is not the one that the manifest foresees"));
+        return Err("the receipt's release is not the one that the manifest foresees");
     }
-    Ok(Ok(if charge.event == receipt.event { PlannedRelease::Charged } else { PlannedRelease::Beside }))
+    Ok(if charge.event == receipt.event { PlannedRelease::Charged } else { PlannedRelease::Beside })
 }
 
 /// Counts a release of the participant's charge.

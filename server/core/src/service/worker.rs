@@ -191,7 +191,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
     if new {
         tracing::info!(worker.id = %row.id, organization.id = %row.organization_id, "a worker enrolled");
     }
-    to_worker(ctx, row, Vec::new(), None)
+    Ok(to_worker(ctx, row, Vec::new(), None))
 }
 
 /// Returns the unexpired token with this secret, used or not.
@@ -219,7 +219,7 @@ pub(super) async fn get(ctx: &Ctx, id: WorkerId) -> Result<Worker, Error> {
     let retirement =
         retirement::all_in_force(ctx.db.read(), SubjectKind::Worker, &[row.id], None).await?.remove(&row.id);
     let mut states = restoration::WorkerStates::load(ctx.db.read(), std::slice::from_ref(&row)).await?;
-    let mut view = to_worker(ctx, row, changes, retirement)?;
+    let mut view = to_worker(ctx, row, changes, retirement);
     states.apply(&mut view);
     Ok(view)
 }
@@ -241,7 +241,7 @@ pub(super) async fn of_organizations(ctx: &Ctx, ids: &[Uuid]) -> Result<HashMap<
         let changes = changes.remove(&row.id).unwrap_or_default();
         let retirement = retired.remove(&row.id);
         let organization = row.organization_id;
-        let mut view = to_worker(ctx, row, changes, retirement)?;
+        let mut view = to_worker(ctx, row, changes, retirement);
         states.apply(&mut view);
         by_organization.entry(organization).or_default().push(view);
     }
@@ -253,8 +253,8 @@ fn to_worker(
     row: worker::Model,
     key_changes: Vec<KeyChanged>,
     retirement: Option<retirement_row::Model>,
-) -> Result<Worker, Error> {
-    Ok(Worker {
+) -> Worker {
+    Worker {
         key_changes,
         // A retired worker is silent on purpose.
         diagnoses: if row.retired_at.is_some() { Vec::new() } else { diagnosis::of_worker(ctx, &row) },
@@ -270,7 +270,7 @@ fn to_worker(
         kinds: row.kinds.into_value(),
         online: row.retired_at.is_none() && row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
         last_seen_at: row.last_seen_at,
-    })
+    }
 }
 
 fn spent() -> Error {

@@ -50,7 +50,7 @@ pub(crate) async fn diagnose(ctx: &Ctx, row: &job::Model) -> Result<Vec<Diagnosi
         JobState::Queued | JobState::Running => {
             let (open, known) = (open_rounds(ctx, row).await?, JobFacts::load(ctx, row, &parts).await?);
             for part in parts.iter().filter(|part| part.purpose == DatasetUse::Participate) {
-                diagnoses.extend(self::part(ctx, row, part, &open, &known)?);
+                diagnoses.extend(self::part(ctx, row, part, &open, &known));
             }
             for open in &open {
                 diagnoses.extend(rounds(ctx, &parts, open));
@@ -171,7 +171,7 @@ fn part(
     part: &participant::Model,
     open: &[OpenRound],
     known: &JobFacts,
-) -> Result<Vec<Diagnosis>, Error> {
+) -> Vec<Diagnosis> {
     let last = known.said.get(&part.dataset_id).copied();
     let about = |cause, since, reason: String, remedy: String| Diagnosis {
         dataset: Some(part.dataset_id.into()),
@@ -182,27 +182,28 @@ fn part(
         remedy,
     };
     if part.state.is_out() {
-        return Ok(vec![gave_up(&about, last)]);
+        return vec![gave_up(&about, last)];
     }
     if part.state == PartState::Done {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut diagnoses = Vec::new();
     let worker = known.workers.get(&part.worker_id);
-    if let Some(worker) = worker {
-        if worker.last_seen_at.is_some() && !worker.kinds.contains(&row.kind) {
-            diagnoses.push(about(
-                DiagnosisCause::UnknownKind,
-                None,
-                format!("its worker ({}) cannot run jobs of the kind {}", worker.version, row.kind),
-                format!("Somebody at {} upgrades the worker.", part.organization_name),
-            ));
-        }
+    if let Some(worker) = worker
+        && worker.last_seen_at.is_some()
+        && !worker.kinds.contains(&row.kind)
+    {
+        diagnoses.push(about(
+            DiagnosisCause::UnknownKind,
+            None,
+            format!("its worker ({}) cannot run jobs of the kind {}", worker.version, row.kind),
+            format!("Somebody at {} upgrades the worker.", part.organization_name),
+        ));
     }
     let disconnection = worker.and_then(|worker| disconnected(ctx, Some(part), &party_name(part), worker));
     if let Some(disconnection) = disconnection {
         diagnoses.push(disconnection);
-        return Ok(diagnoses);
+        return diagnoses;
     }
     if let Some(last) = last {
         diagnoses.extend(from_log(&about, part, last));
@@ -226,7 +227,7 @@ fn part(
             _ => {}
         }
     }
-    Ok(diagnoses)
+    diagnoses
 }
 
 fn lacks(open: &OpenRound, part: &participant::Model) -> bool {

@@ -102,7 +102,7 @@ fn delta(accounts: &[account::Model], part: &participant::Model, charge: &Charge
             && account.organization_id == part.organization_id
             && account.is_for(charge.unit, charge.adjacency.account())
     });
-    let balance: Option<Balance> = own.map(|account| account.balance()).transpose()?;
+    let balance: Option<Balance> = own.map(account::Model::balance).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(|budget| budget.delta().get())))
 }
 

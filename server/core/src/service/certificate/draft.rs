@@ -108,7 +108,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         charged: None,
     };
     if let Some(charge) = charge {
-        party.charged = load_charges(ctx, &part, &party, &charge, spec).await?;
+        party.charged = load_charges(ctx, &part, &party, charge, spec).await?;
     }
     // A site changes its key only between jobs, so all signatures for this job have one key.
     if let Some(first) = party.charged.as_ref().and_then(|charged| charged.receipts.first) {

@@ -127,7 +127,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
                     place(ctx, tx, row, &grip, &reason, Some(signed)).await?;
                 }
                 (false, Some(open)) => {
-                    lift(ctx, tx, row, open, &grip).await?;
+                    Box::pin(lift(ctx, tx, row, open, &grip)).await?;
                 }
                 (true, Some(_)) | (false, None) => {}
             }
@@ -184,7 +184,7 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>) -> R
                 };
                 return Err(Error::wrong_state(by_others));
             };
-            lift(ctx, tx, row, open, grip).await
+            Box::pin(lift(ctx, tx, row, open, grip)).await
         })
         .await?;
     react::after_job_change(ctx, id).await;
@@ -206,7 +206,7 @@ pub(crate) async fn lift_dataset(
     for held in load_open_holds(tx, row.id).await? {
         if held.dataset_id == Some(dataset.0) {
             let grip = HoldOwner { holder: *held.holder, dataset: Some(dataset), who: "a retirement", by };
-            row = lift(ctx, tx, row, held, &grip).await?;
+            row = Box::pin(lift(ctx, tx, row, held, &grip)).await?;
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ pub async fn clone_spec(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<JobDraft,
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::WriteDraft, Place::Consortium(consortium))?;
     let spec = &*row.spec;
-    let new = NewDraft::from_spec(&row.title, &spec).map_err(|error| Error::internal("cloning a job", error))?;
+    let new = NewDraft::from_spec(&row.title, spec).map_err(|error| Error::internal("cloning a job", error))?;
     draft::begin(ctx, actor, consortium, &new, Some(id)).await
 }
 

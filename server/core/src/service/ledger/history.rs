@@ -104,7 +104,7 @@ pub(super) fn build_history(
             let summary = balance(budget, &parts)?.summary();
             points.push(HistoryPoint {
                 at,
-                kind: entry.map(|entry| entry.kind()).transpose()?,
+                kind: entry.map(ledger_entry::Model::kind).transpose()?,
                 job: entry.map(|entry| JobId(entry.job_id)),
                 limit: summary.limit.map_or(0.0, f64::from),
                 delta: summary.delta.map_or(0.0, f64::from),

@@ -56,7 +56,7 @@ pub async fn newest(
     let closed =
         |row: &&dataset_row::Model| row.visibility != Visibility::Public && !open.contains(&row.organization_id);
     let readable = readable(ctx.db.read(), &open, FEW, NAMED).await?;
-    let mut rows = last(readable, wanted, most)?.all(ctx.db.read()).await?;
+    let mut rows = last(readable, wanted, most).all(ctx.db.read()).await?;
     // SQLite compares texts, in which the fraction of a second has no fixed length.
     rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
     let rows = rows
@@ -96,14 +96,14 @@ async fn readable(
 }
 
 /// Returns the last of the readable rows.
-fn last(readable: Expr, wanted: &EntryFilter, most: u64) -> Result<Select<ledger_entry::Entity>, Error> {
-    Ok(ledger_entry::Entity::find()
+fn last(readable: Expr, wanted: &EntryFilter, most: u64) -> Select<ledger_entry::Entity> {
+    ledger_entry::Entity::find()
         .filter(readable)
-        .filter(condition(wanted)?)
+        .filter(condition(wanted))
         .order_by_desc(ledger_entry::Column::At)
         .order_by_desc(ledger_entry::Column::Sequence)
         .order_by_desc(ledger_entry::Column::AccountId)
-        .limit(most))
+        .limit(most)
 }
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
             for (few, named, sorts) in [(3, 3, true), (2, 3, false), (3, 2, false)] {
                 for kind in [None, Some(EntryKind::Reserve)] {
                     let filter = EntryFilter { kind, ..EntryFilter::default() };
-                    let query = last(readable(connection, &owners, few, named).await.unwrap(), &filter, 50).unwrap();
+                    let query = last(readable(connection, &owners, few, named).await.unwrap(), &filter, 50);
                     let rows = query.clone().all(connection).await.unwrap();
                     assert_eq!(rows.len(), 3, "whichever way");
                     if connection.get_database_backend() != DbBackend::Sqlite {

@@ -48,7 +48,7 @@ pub async fn search(
     let size = u64::from(page.size());
     let mut rows = ledger_entry::Entity::find()
         .filter(ledger_entry::Column::AccountId.is_in(own.map(|account| account.id)))
-        .filter(condition(wanted)?)
+        .filter(condition(wanted))
         .order_by_desc(ledger_entry::Column::Sequence)
         .order_by_desc(ledger_entry::Column::AccountId)
         .offset(skip)
@@ -60,11 +60,11 @@ pub async fn search(
     Ok(Page { items: rows.into_iter().map(LedgerEntry::try_from).collect::<Result<_, _>>()?, next })
 }
 
-pub(super) fn condition(wanted: &EntryFilter) -> Result<Condition, Error> {
+pub(super) fn condition(wanted: &EntryFilter) -> Condition {
     let kind = wanted.kind.map(EntryKind::to_text);
-    Ok(Condition::all()
+    Condition::all()
         .add_option(kind.map(|kind| ledger_entry::Column::Kind.eq(kind)))
         .add_option(wanted.job.map(|job| ledger_entry::Column::JobId.eq(job.0)))
         .add_option(wanted.since.map(|since| ledger_entry::Column::At.gte(since)))
-        .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
+        .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until)))
 }

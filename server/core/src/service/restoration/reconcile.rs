@@ -89,7 +89,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &ReturnedReceipts) 
             }
             note_progress(ctx, tx, caller, returned, request.is_complete).await?;
             if request.is_complete {
-                finish(ctx, tx, caller, head.as_ref()).await?;
+                Box::pin(finish(ctx, tx, caller, head.as_ref())).await?;
             }
             Ok(countersigned)
         })

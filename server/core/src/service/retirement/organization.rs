@@ -56,7 +56,8 @@ pub async fn retire_organization(
             let row = begin(ctx, tx, actor, subject, RestoreAuthority::Consortium, reason, roles.clone()).await?;
             let of = PartsOf::Organization(id, consortium);
             let jobs =
-                parts::withdraw(ctx, tx, AuditAuthor::from(actor), of, "it was retired from the consortium").await?;
+                Box::pin(parts::withdraw(ctx, tx, AuditAuthor::from(actor), of, "it was retired from the consortium"))
+                    .await?;
             let detail = json!({ "reason": reason, "roles_over_consortium": roles.len() });
             record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRetired, detail).await?;
             let name = load_names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();

@@ -78,11 +78,11 @@ pub(super) async fn withdraw(
             }
             let dataset = part.dataset_id.into();
             if part.state.is_open() {
-                finish::withdraw(ctx, tx, by, row, part, reason).await?;
+                Box::pin(finish::withdraw(ctx, tx, by, row, part, reason)).await?;
             }
             // Otherwise its own holds would block the other participants.
             let row = load_job(tx, id).await?;
-            hold::lift_dataset(ctx, tx, by, row, dataset).await?;
+            Box::pin(hold::lift_dataset(ctx, tx, by, row, dataset)).await?;
         }
     }
     Ok(changed)

@@ -48,7 +48,8 @@ pub async fn retire_worker(
             site_key::log_key_event(ctx, tx, &row, KeyEvent::Retired).await?;
             let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, Vec::new()).await?;
             let ended = format!("its worker {name} was retired");
-            let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
+            let jobs =
+                Box::pin(parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended)).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerRetired, reason).await?;
             let text = format!("{} retired the worker {name}: {reason}", actor.member.name);
             AccessNotice::retired(row.id, &text).for_organization(organization.0).send(ctx, tx).await?;

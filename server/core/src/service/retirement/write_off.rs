@@ -59,7 +59,8 @@ pub async fn write_off_worker(
             };
             let written_off = written_off.into_active_model().insert(tx).await?;
             let ended = format!("its worker {} was written off", row.name);
-            let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
+            let jobs =
+                Box::pin(parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended)).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerWrittenOff, reason).await?;
             let text = format!("{} wrote off the worker {}: {reason}", actor.member.name, row.name);
             let key = format!("written-off:{}", written_off.id);

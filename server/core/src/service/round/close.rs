@@ -74,7 +74,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
                 if self::due(ctx, tx, &row, &planned, number).await?.as_ref() != Some(&due) {
                     return Ok(false);
                 }
-                close(ctx, tx, row, &planned, number, &due, &object, &digest).await?;
+                Box::pin(close(ctx, tx, row, &planned, number, &due, &object, &digest)).await?;
                 Ok(true)
             })
             .await?;

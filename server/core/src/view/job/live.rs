@@ -39,7 +39,7 @@ pub(crate) async fn progress(ctx: &Ctx, reader: Option<&Actor>, row: job::Model)
             rounds: planned.series.rounds,
         });
     }
-    let rounds = rounds(ctx, &row, &planned).await?;
+    let rounds = rounds(ctx, &row, planned).await?;
     let measurements = measurement::Entity::find()
         .filter(measurement::Column::JobId.eq(row.id))
         .order_by_asc(measurement::Column::At)

@@ -17,8 +17,8 @@ use super::state::ConnectionState;
 use undertone_server_core::metrics::{Limit, Metrics};
 use undertone_server_core::network::network_of;
 
-/// The share of the connections that is closed at once where there is no room. Each search looks at every connection, and a flood would
-/// have the server search for each of its newcomers.
+/// Where there is no room, at most one of this many connections is closed at once. Each search looks at every connection. If the server
+/// closed one connection at a time, a flood would cause a search for each of its newcomers.
 const EVICTED_SHARE: usize = 128;
 /// The least time between two log lines about the same limit.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -99,7 +99,8 @@ impl OpenConnections {
         self.by_network.get(&network).map_or(0, HashMap::len)
     }
 
-    /// Closes some connections of strangers of one network, of which others keep as many. Returns whether there was one.
+    /// Closes connections of strangers of the network with the most, which keeps as many as the next network has. Closes at least one.
+    /// Returns whether there was one.
     fn evict_strangers(&mut self) -> bool {
         let mut networks = self.by_network.values().filter_map(EvictionCandidates::find).collect::<Vec<_>>();
         let Some(first) = (0..networks.len()).max_by_key(|index| networks[*index].order()) else { return false };

@@ -115,7 +115,7 @@ async fn every_address_answers_every_caller_as_the_matrix_says() {
         config.rates = RateConfig { by_caller: 0, by_address: 0, by_worker: 0, by_organization: 0 }
     })
     .await;
-    let mut scene = TestScene::set(&app).await;
+    let mut scene = Box::pin(TestScene::set(&app)).await;
     let callers = std::mem::take(&mut scene.callers);
     let requests = RequestBuilder::new();
     let mut wrong = Vec::new();

@@ -172,7 +172,7 @@ impl<'g> SimulationWorld<'g> {
             StepKind::Policy => self.policy(),
             StepKind::Turn => self.sites[which].turn(&mut self.network).await,
             StepKind::Tell => self.sites[which].tell(&mut self.network).await,
-            StepKind::Advance => self.sites[which].advance(&mut self.network).await,
+            StepKind::Advance => Box::pin(self.sites[which].advance(&mut self.network)).await,
             StepKind::Bury => self.sites[which].bury(&mut self.network).await,
             StepKind::Late => Ok(self.network.late().await?),
             StepKind::Clock => Ok(self.clock(which)),
@@ -406,7 +406,7 @@ impl<'g> SimulationWorld<'g> {
                 site.turn(&mut self.network).await?;
                 site.tell(&mut self.network).await?;
                 for _ in 0..site.in_hand() * 8 {
-                    site.advance(&mut self.network).await?;
+                    Box::pin(site.advance(&mut self.network)).await?;
                 }
                 site.bury(&mut self.network).await?;
             }

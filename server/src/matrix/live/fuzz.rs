@@ -94,7 +94,7 @@ fn no_body_makes_the_server_fail() {
         (app, RequestBuilder::new())
     });
     let (seeds, callers, scene) = runtime.block_on(async {
-        let mut scene = TestScene::set(&app).await;
+        let mut scene = Box::pin(TestScene::set(&app)).await;
         let callers = std::mem::take(&mut scene.callers);
         (seeds(&requests, &scene, callers.len()).await, callers, Mutex::new(scene))
     });

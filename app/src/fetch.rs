@@ -19,6 +19,12 @@ pub(crate) async fn get(address: &str) -> Option<String> {
     reply.done.then_some(reply.text)
 }
 
+/// Returns whether every number of a form can be parsed and is in its field's range. A field is empty for a moment while
+/// a visitor types over it; the server would refuse such a form.
+pub(crate) fn has_valid_numbers(form: &HtmlFormElement) -> bool {
+    form.query_selector("input[type=number]:invalid").is_ok_and(|first| first.is_none())
+}
+
 /// Posts a form's fields to a server function as the browser itself would; `None` if the server is unreachable. The
 /// text is the function's value, decoded from JSON.
 pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<ServerReply> {

@@ -50,7 +50,9 @@ pub fn PricedForm(
         let still = move || changes.get_value() == version;
         stale.set(true);
         let weigh = move || {
-            let Some(form) = form.get_untracked().filter(|_| still()) else { return };
+            // The next valid input schedules the request again.
+            let form = form.get_untracked().filter(|form| still() && fetch::has_valid_numbers(form));
+            let Some(form) = form else { return };
             spawn_local(async move {
                 let answer = fetch::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
                 if still() {

@@ -265,14 +265,17 @@ pub fn Planner(
     }
 }
 
-/// Requests the tight numbers once the plan has been unchanged for a moment.
+/// Requests the tight numbers once the plan has been unchanged for a moment and every number of the form is valid.
 fn schedule_pricing(plan: RwSignal<TrainingPlan>, form: NodeRef<Form>, tight: RwSignal<String>, stale: RwSignal<bool>) {
     let snapshot = plan.get_untracked();
     let still = move || plan.with_untracked(|plan| *plan == snapshot);
     let ask = move || {
-        let Some(form) = form.get_untracked().filter(|_| still()) else { return };
+        let Some(element) = form.get_untracked().filter(|_| still()) else { return };
+        if !fetch::has_valid_numbers(&element) {
+            return schedule_pricing(plan, form, tight, stale);
+        }
         spawn_local(async move {
-            let answer = fetch::post(tight::WEIGH, &form).await;
+            let answer = fetch::post(tight::WEIGH, &element).await;
             if still() {
                 tight.set(answer.filter(|answer| answer.done).map(|answer| answer.text).unwrap_or_default());
                 stale.set(false);

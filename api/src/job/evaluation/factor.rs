@@ -27,14 +27,14 @@ impl PrefixFactor {
         let mut root = Vec::with_capacity(bins);
         let mut inverse = Vec::with_capacity(bins);
         let mut own = 1.0;
-        let mut inverted = 1.0;
+        let mut inverse_term = 1.0;
         for k in 0..bins {
             if k > 0 {
                 own *= (2.0 * k as f64 - 1.0) / (2.0 * k as f64);
-                inverted *= (2.0 * k as f64 - 3.0) / (2.0 * k as f64);
+                inverse_term *= (2.0 * k as f64 - 3.0) / (2.0 * k as f64);
             }
             root.push(own);
-            inverse.push(inverted);
+            inverse.push(inverse_term);
         }
         let norm = root.iter().map(|value| value * value).sum::<f64>().sqrt();
         Self { root, inverse, norm }

@@ -88,9 +88,9 @@ pub(super) fn estimate_pr_auc(counts: &NoisyCounts<'_>) -> Option<MetricEstimate
     let mut positive_effect = 0.0;
     let mut negative_effect = 0.0;
     for bin in 0..positives.len() {
-        let selected = true_above[bin] + false_above[bin];
-        let own_positive = positives[bin] * false_above[bin] / (selected * selected);
-        let own_negative = -positives[bin] * true_above[bin] / (selected * selected);
+        let selection = true_above[bin] + false_above[bin];
+        let own_positive = positives[bin] * false_above[bin] / (selection * selection);
+        let own_negative = -positives[bin] * true_above[bin] / (selection * selection);
         by_positive.push((precision[bin] - area + positive_effect + 0.5 * own_positive) / total);
         by_negative.push((negative_effect + 0.5 * own_negative) / total);
         positive_effect += own_positive;
@@ -161,15 +161,15 @@ pub(super) fn estimate_sensitivity(counts: &NoisyCounts<'_>, specificity: f64) -
     }
     let place = find_threshold(counts, specificity);
     let below = weights_below(place, bins);
-    let missed = counts.positives.iter().zip(&below).map(|(count, weight)| count * weight).sum::<f64>() / positives;
+    let miss_rate = counts.positives.iter().zip(&below).map(|(count, weight)| count * weight).sum::<f64>() / positives;
     let near = place.bin.saturating_sub(SLOPE_BINS)..(place.bin + SLOPE_BINS + 1).min(bins);
     let density = |values: &[f64], total: f64| values[near.clone()].iter().sum::<f64>() / total;
     let slope = (density(counts.positives, positives) / density(counts.negatives, negatives)).max(0.0);
     let influence = MetricInfluence {
-        positives: below.iter().map(|weight| (missed - weight) / positives).collect(),
+        positives: below.iter().map(|weight| (miss_rate - weight) / positives).collect(),
         negatives: below.iter().map(|weight| slope * (weight - specificity) / negatives).collect(),
     };
-    Some((counts.estimate(1.0 - missed, &influence)?, place))
+    Some((counts.estimate(1.0 - miss_rate, &influence)?, place))
 }
 
 #[cfg(test)]
@@ -242,12 +242,12 @@ mod tests {
             let mut variance = 0.0;
             for side in 0..2 {
                 for bin in 0..6 {
-                    let moved = |by: f64| {
+                    let shift = |by: f64| {
                         let mut both = [positives, negatives];
                         both[side][bin] += by;
                         metric(&counts(&factor, &both[0], &both[1]))
                     };
-                    let slope = (moved(1e-4) - moved(-1e-4)) / 2e-4;
+                    let slope = (shift(1e-4) - shift(-1e-4)) / 2e-4;
                     variance += [positives, negatives][side][bin] * slope * slope;
                 }
             }

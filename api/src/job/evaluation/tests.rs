@@ -143,7 +143,7 @@ fn report_pools_all_sites_and_states_the_noise() {
 fn server_learns_the_histograms_only() {
     let any = AnySpec::Evaluation(example().0);
     let [_, site] = datasets();
-    let learned = disclosures(&any, &site, &datasets());
-    assert!(learned.iter().any(|one| one.observer == Observer::Server && one.form == DisclosureForm::Protected));
-    assert!(!learned.iter().any(|one| one.form == DisclosureForm::Exact), "{learned:?}");
+    let list = disclosures(&any, &site, &datasets());
+    assert!(list.iter().any(|one| one.observer == Observer::Server && one.form == DisclosureForm::Protected));
+    assert!(!list.iter().any(|one| one.form == DisclosureForm::Exact), "{list:?}");
 }

@@ -6,6 +6,7 @@ use undertone_api::job::evaluation::{ClassMetrics, ClassResult, MetricEstimate, 
 use crate::words;
 
 /// Returns the result in a sentence.
+#[cfg(feature = "ssr")]
 pub(super) fn summarize(report: &Report) -> String {
     let metrics = report.classes.iter().find_map(|class| Some((class.class, class.metrics.as_ref()?)));
     let sites = words::plural(report.sites.into(), "site");

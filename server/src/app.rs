@@ -2,20 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
 use axum::Router;
 
-use crate::connections::{ConnectionLimits, ServedListener, open_files};
-use crate::{dashboard, grpc, metrics, rest};
+use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener, open_files};
+use crate::{connections, dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
-use undertone_server_core::service::{delivery, duty};
+use undertone_server_core::service::{delivery, scheduler};
 use undertone_server_core::tls::{self, ServedCertificate};
 use undertone_server_core::{StartError, data_folder, open};
-
-/// The time that open requests have to finish after shutdown begins.
-pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// A server that listens and is ready to serve.
 pub struct App {
@@ -65,9 +61,7 @@ pub(crate) fn router(ctx: &Ctx) -> Result<Router, StartError> {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let listener = TcpListener::bind(address).map_err(|source| StartError::Listen { address, source })?;
-    listener.set_nonblocking(true).map_err(|source| StartError::Listen { address, source })?;
-    Ok(listener)
+    connections::listen(address).map_err(|source| StartError::Listen { address, source })
 }
 
 fn address(public: Option<&str>, listener: &TcpListener, tls: bool) -> Result<String, StartError> {
@@ -86,7 +80,7 @@ impl App {
     pub async fn serve(self) -> Result<(), StartError> {
         tracing::info!(http = self.ctx.addresses.http, grpc = self.ctx.addresses.grpc, "serving");
         let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
-        tokio::spawn(duty::keep(ctx.clone()));
+        tokio::spawn(scheduler::keep(ctx.clone()));
         tokio::spawn(delivery::keep(ctx.clone()));
         let watched = async {
             match watchers {
@@ -112,14 +106,14 @@ async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Res
     let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2", b"http/1.1"])).transpose()?;
     let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.http_behind_proxy, false);
     let served = ServedListener { name: "http", listener, tls, router, limits };
-    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
+    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), SHUTDOWN_GRACE).await
 }
 
-/// Runs the server to its end, but for at most [`GRACE`] after shutdown begins.
+/// Runs the server to its end, but for at most [`SHUTDOWN_GRACE`] after shutdown begins.
 async fn in_time(ctx: &Ctx, served: impl Future<Output = io::Result<()>>) -> io::Result<()> {
     let late = async {
         ctx.shutdown.cancelled().await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     };
     tokio::select! {
         served = served => served,

@@ -16,6 +16,7 @@ mod accept;
 mod answer;
 mod drive;
 mod limits;
+mod listen;
 pub(crate) mod open_files;
 mod received;
 mod registry;
@@ -38,12 +39,13 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(test)]
 pub(crate) use self::drive::serve_stream;
-pub(crate) use self::limits::ConnectionLimits;
 #[cfg(test)]
 pub(crate) use self::limits::{
-    FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN, MOST_STREAMS, MOST_WAITING,
-    RECOGNIZED_BYTES, STRANGER_AGE, STRANGER_BYTES, TURNS_OF_PROCESSOR, UNREAD,
+    BACKLOG, FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN, MOST_STREAMS,
+    MOST_WAITING, RECOGNIZED_BYTES, STRANGER_AGE, STRANGER_BYTES, TURNS_OF_PROCESSOR, UNREAD,
 };
+pub(crate) use self::limits::{ConnectionLimits, SHUTDOWN_GRACE};
+pub(crate) use self::listen::listen;
 pub(crate) use self::state::ConnectionHandle;
 
 use self::accept::accept_until;

@@ -7,6 +7,7 @@ mod control;
 mod convert;
 mod documents;
 mod head_exchange;
+mod message_limits;
 mod messages;
 mod metered;
 mod rate;
@@ -35,24 +36,22 @@ use undertone_proto::v1::control_server::ControlServer;
 use undertone_proto::v1::worker_gateway_server::WorkerGatewayServer;
 
 use self::control::ControlService;
-use self::messages::{MessageGate, MessageLimits};
+use self::message_limits::MessageLimits;
+use self::messages::MessageGate;
 use self::rate::RateLayer;
 use self::worker_gateway::GatewayService;
-use crate::app::GRACE;
-use crate::connections::{ConnectionLimits, ServedListener};
+use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener};
 use crate::metrics::CallLayer;
 use crate::scope::scope_request;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::fault;
 
-/// The highest number of bytes of one message of a recognized caller: enough for a header with some thousands of
-/// receipts.
-pub(crate) const LARGEST_MESSAGE: usize = 16 << 20;
-
 #[cfg(test)]
 pub(crate) use self::auth::SESSION;
 #[cfg(test)]
-pub(crate) use self::messages::{LARGEST_OF_STRANGER, MESSAGE_RATE, MESSAGE_TIME, RECOGNIZED_BYTES, STRANGER_BYTES};
+pub(crate) use self::message_limits::{
+    LARGEST_MESSAGE, LARGEST_OF_STRANGER, MESSAGE_RATE, MESSAGE_TIME, RECOGNIZED_BYTES, STRANGER_BYTES,
+};
 
 /// Serves workers and programs until `ctx.shutdown` is cancelled.
 ///
@@ -73,7 +72,7 @@ pub(crate) async fn serve_with(
     let router = router(ctx, messages).await?;
     let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2"])).transpose()?;
     let served = ServedListener { name: "grpc", listener, tls, router, limits };
-    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), GRACE).await
+    served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), SHUTDOWN_GRACE).await
 }
 
 /// Returns all services, with the layers around each call.
@@ -83,8 +82,10 @@ async fn router(ctx: &Ctx, messages: MessageLimits) -> io::Result<Router> {
     health.set_serving::<ControlServer<ControlService>>().await;
     let reflection = described().build_v1().map_err(io::Error::other)?;
     let reflection_alpha = described().build_v1alpha().map_err(io::Error::other)?;
-    let gateway = WorkerGatewayServer::new(GatewayService::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
-    let control = ControlServer::new(ControlService::new(ctx.clone())).max_decoding_message_size(LARGEST_MESSAGE);
+    let gateway = WorkerGatewayServer::new(GatewayService::new(ctx.clone()))
+        .max_decoding_message_size(message_limits::LARGEST_MESSAGE);
+    let control =
+        ControlServer::new(ControlService::new(ctx.clone())).max_decoding_message_size(message_limits::LARGEST_MESSAGE);
     let services = Routes::new(health_service)
         .add_service(reflection)
         .add_service(reflection_alpha)

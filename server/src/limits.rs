@@ -88,6 +88,10 @@ fn rows() -> Vec<(&'static str, String)> {
             "`connections.most`; `connections.by_address`".to_owned(),
         ),
         (
+            "connections of a listener that wait to be accepted",
+            format!("{}, or what the system allows", grouped(connections::BACKLOG.into())),
+        ),
+        (
             "files of the process",
             format!("the most that the system allows; {} are not for connections", open_files::RESERVED_FILES),
         ),

@@ -134,7 +134,10 @@ const ROOMS: [(&str, &[&str]); 11] = [
     (
         "sea_orm",
         &[
+            "server/core/src/model",
+            "server/core/src/rule",
             "server/core/src/service",
+            "server/core/src/view",
             "server/core/src/db.rs",
             "server/core/src/db/",
             "migrations/",

@@ -5,7 +5,7 @@ mod change_notifier;
 mod clock;
 mod event_hub;
 mod offer_cache;
-mod random;
+pub(crate) mod random;
 mod uploads;
 
 use std::sync::Arc;

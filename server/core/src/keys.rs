@@ -17,7 +17,7 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use undertone_api::signed::public_key;
 
 use self::ring::KeyRing;
-use crate::ctx::Random;
+use crate::ctx::random::Random;
 
 pub use external::ExternalSigner;
 pub use live::{FactorKeys, LiveKeys, TokenKeys};
@@ -206,7 +206,7 @@ pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{signing_key, verifying_key};
-    use crate::ctx::Random;
+    use crate::ctx::random::Random;
 
     #[test]
     fn a_key_is_made_once_and_is_its_owners() {

@@ -1,10 +1,7 @@
 //! The server's operations: one file per subject, one function per operation. Each operation first checks the
-//! [`policy`](crate::auth::policy). The interfaces translate requests and call operations. Only this module reads and
-//! writes tables.
+//! [`policy`](crate::auth::policy). The interfaces translate requests and call operations. Only this module writes tables.
 
 mod attempt;
-mod code;
-mod entity;
 
 pub mod alarm;
 pub mod api_key;
@@ -14,13 +11,11 @@ pub mod audit;
 pub mod audit_log;
 pub mod budget;
 pub mod bundle;
-pub mod census;
 pub mod certificate;
 pub mod challenge;
 pub mod consortium;
 pub mod dataset;
 pub mod delivery;
-pub mod duty;
 pub mod event;
 pub mod factor;
 pub mod finish;
@@ -55,11 +50,11 @@ pub mod restoration;
 pub mod retirement;
 pub mod role;
 pub mod round;
+pub mod scheduler;
 pub mod session;
 pub mod sessions;
 pub mod setup;
 pub mod site_key;
-pub mod stuck;
 pub mod version;
 pub mod witness;
 pub mod worker;

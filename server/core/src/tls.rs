@@ -8,11 +8,11 @@
 
 mod generated;
 mod inspect;
+mod renewal;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
@@ -24,13 +24,9 @@ use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 
 use crate::config::Config;
-use crate::ctx::Ctx;
-use crate::service::audit_log;
 
 pub use inspect::{CertificateView, inspect};
-
-/// The interval of reading the files.
-const LOOK_AGAIN: Duration = Duration::from_mins(1);
+pub use renewal::keep;
 
 /// A certificate chain and its key.
 #[derive(Clone)]
@@ -225,46 +221,5 @@ impl ServedCertificate {
 impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.read_state(|state| Arc::clone(&state.certified)))
-    }
-}
-
-/// Reads the files every minute, and at SIGHUP, until shutdown.
-///
-/// # Errors
-/// If the signal cannot be registered.
-pub async fn keep(ctx: &Ctx) -> io::Result<()> {
-    let Some(served) = &ctx.tls else {
-        ctx.shutdown.cancelled().await;
-        return Ok(());
-    };
-    // A certificate may have been replaced while the server did not run.
-    note(ctx, served).await;
-    #[cfg(unix)]
-    let mut hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
-    loop {
-        #[cfg(unix)]
-        let hangup = hangup.recv();
-        #[cfg(not(unix))]
-        let hangup = std::future::pending::<()>();
-        tokio::select! {
-            () = ctx.shutdown.cancelled() => return Ok(()),
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
-            _ = hangup => {}
-        }
-        match served.look_again(&ctx.config, ctx.now()) {
-            Ok(false) => {}
-            Ok(true) => {
-                tracing::info!(tls.fingerprint = served.fingerprint(), "another certificate is shown from now on");
-                note(ctx, served).await;
-            }
-            Err(error) => tracing::error!(%error, "the certificate's files cannot be used: the one in force stays"),
-        }
-    }
-}
-
-/// Records a new certificate in the audit log. An unavailable database does not affect connections.
-async fn note(ctx: &Ctx, served: &ServedCertificate) {
-    if let Err(error) = audit_log::note_certificate(ctx, &served.fingerprint()).await {
-        tracing::error!(error = &error as &dyn std::error::Error, "the audit log does not have the new certificate");
     }
 }

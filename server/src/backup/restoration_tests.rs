@@ -145,7 +145,7 @@ async fn lost_receipt_is_charged_again_and_its_job_ended() {
 
     let ctx = restored.ctx();
     let job = row(ctx, restored.job.summary.id).await;
-    assert_eq!(undertone_server_core::service::job::state::parse(&job).unwrap(), JobState::Failed);
+    assert_eq!(job.state, JobState::Failed);
     let reserved = ledger::find_reservation(ctx.db.read(), job.id, restored.dataset().0).await.unwrap().unwrap();
     assert_eq!((reserved.committed, reserved.settled), (1, false), "the rest is held until the site ends its part");
     let lease = restored.world.lease(1).await;

@@ -6,6 +6,9 @@ use undertone_server_core::config::ConnectionConfig;
 
 use super::open_files::bounded_total;
 
+/// The highest number of connections that the system has made and the server has not accepted yet. The system's own limit may be lower:
+/// on Linux 4,096, or what `net.core.somaxconn` says.
+pub(crate) const BACKLOG: u32 = 4096;
 /// The longest time of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The longest time from a connection to the head of its first request, including the preface of HTTP/2.
@@ -19,6 +22,8 @@ pub(crate) const STRANGER_AGE: Duration = Duration::from_mins(5);
 pub(crate) const UNREAD: Duration = Duration::from_mins(1);
 /// The time that open requests get to finish when a connection is closed gracefully.
 pub(crate) const CLOSING: Duration = Duration::from_secs(10);
+/// The time that open requests have to finish after shutdown begins.
+pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 /// The interval between HTTP/2 pings, and the timeout of their replies.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
 /// The highest number of concurrent requests over one HTTP/2 connection.

@@ -1,8 +1,8 @@
-//! Which connections are open. Admits another one while there is room, or makes room by closing one of a stranger. A newcomer is a
+//! Which connections are open. Admits another one while there is room, or makes room by closing some of strangers. A newcomer is a
 //! stranger, so it never closes the connection of a recognized caller.
 //!
 //! Quiet strangers go first, from the network that has the most of them, the longest quiet first. Where no stranger is quiet, the
-//! oldest goes, of the network with the most strangers. So a network keeps its quiet connections while another has more of them.
+//! oldest go, of the network with the most strangers. So a network keeps its quiet connections while another has more of them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,6 +17,9 @@ use super::state::ConnectionState;
 use undertone_server_core::metrics::{Limit, Metrics};
 use undertone_server_core::network::network_of;
 
+/// The share of the connections that is closed at once where there is no room. Each search looks at every connection, and a flood would
+/// have the server search for each of its newcomers.
+const EVICTED_SHARE: usize = 128;
 /// The least time between two log lines about the same limit.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
@@ -40,31 +43,35 @@ struct OpenConnections {
     logged: Option<Instant>,
 }
 
-/// The stranger of a network that is closed first.
+/// The strangers of a network of whom some are closed first: the quiet ones, or all where none is quiet.
 #[derive(Debug)]
-struct EvictionCandidate {
-    /// The number of the network's strangers that are as quiet as this one: of the quiet ones, or of all where none is quiet.
-    rivals: usize,
+struct EvictionCandidates {
     is_quiet: bool,
-    since: Instant,
-    connection: Arc<ConnectionState>,
+    /// With the time since when a stranger is quiet, or since when it is connected.
+    strangers: Vec<(Instant, Arc<ConnectionState>)>,
 }
 
-impl EvictionCandidate {
-    /// Returns the stranger of a network that is closed first; `None` if all its callers are recognized.
+impl EvictionCandidates {
+    /// Returns the strangers of a network; `None` if all its callers are recognized.
     fn find(connections: &NetworkConnections) -> Option<Self> {
         let strangers = || connections.values().filter(|state| !state.is_recognized());
-        let quiet = || strangers().filter_map(|state| Some((state.quiet_since()?, state)));
-        if let Some((since, connection)) = quiet().min_by_key(|(since, _)| *since) {
-            return Some(Self { rivals: quiet().count(), is_quiet: true, since, connection: Arc::clone(connection) });
+        let quiet = strangers().filter_map(|state| Some((state.quiet_since()?, Arc::clone(state)))).collect::<Vec<_>>();
+        if !quiet.is_empty() {
+            return Some(Self { is_quiet: true, strangers: quiet });
         }
-        let connection = strangers().min_by_key(|state| state.opened)?;
-        let rivals = strangers().count();
-        Some(Self { rivals, is_quiet: false, since: connection.opened, connection: Arc::clone(connection) })
+        let all = strangers().map(|state| (state.opened, Arc::clone(state))).collect::<Vec<_>>();
+        (!all.is_empty()).then_some(Self { is_quiet: false, strangers: all })
     }
 
-    const fn order(&self) -> (bool, usize, Reverse<Instant>) {
-        (self.is_quiet, self.rivals, Reverse(self.since))
+    fn order(&self) -> (bool, usize, Option<Reverse<Instant>>) {
+        let longest = self.strangers.iter().map(|(since, _)| *since).min();
+        (self.is_quiet, self.strangers.len(), longest.map(Reverse))
+    }
+
+    /// Returns the `most` strangers that are quiet, or connected, for longest.
+    fn longest(mut self, most: usize) -> impl Iterator<Item = Arc<ConnectionState>> {
+        self.strangers.sort_by_key(|(since, _)| *since);
+        self.strangers.into_iter().take(most).map(|(_, connection)| connection)
     }
 }
 
@@ -92,17 +99,23 @@ impl OpenConnections {
         self.by_network.get(&network).map_or(0, HashMap::len)
     }
 
-    /// Closes the connection of a stranger. Returns whether there was one.
-    fn evict_stranger(&mut self) -> bool {
-        let candidates = self.by_network.values().filter_map(EvictionCandidate::find);
-        let first = candidates.max_by_key(EvictionCandidate::order);
-        self.evict(first.map(|candidate| candidate.connection))
+    /// Closes some connections of strangers of one network, of which others keep as many. Returns whether there was one.
+    fn evict_strangers(&mut self) -> bool {
+        let mut networks = self.by_network.values().filter_map(EvictionCandidates::find).collect::<Vec<_>>();
+        let Some(first) = (0..networks.len()).max_by_key(|index| networks[*index].order()) else { return false };
+        let first = networks.swap_remove(first);
+        let others = networks.iter().filter(|network| network.is_quiet == first.is_quiet);
+        let next = others.map(|network| network.strangers.len()).max().unwrap_or(0);
+        let most = (first.strangers.len() - next).clamp(1, self.count.div_ceil(EVICTED_SHARE));
+        self.evict(first.longest(most))
     }
 
-    /// Closes the connection of a stranger of one network. Returns whether there was one.
-    fn evict_stranger_of(&mut self, network: IpAddr) -> bool {
-        let candidate = self.by_network.get(&network).and_then(EvictionCandidate::find);
-        self.evict(candidate.map(|candidate| candidate.connection))
+    /// Closes some connections of strangers of one network. Returns whether there was one.
+    fn evict_strangers_of(&mut self, network: IpAddr) -> bool {
+        let Some(connections) = self.by_network.get(&network) else { return false };
+        let most = connections.len().div_ceil(EVICTED_SHARE);
+        let longest = EvictionCandidates::find(connections).map(|candidates| candidates.longest(most));
+        self.evict(longest.into_iter().flatten())
     }
 
     /// Closes the connection of a recognized caller that has been quiet longest. Returns whether there was one.
@@ -113,11 +126,14 @@ impl OpenConnections {
         self.evict(first)
     }
 
-    fn evict(&mut self, connection: Option<Arc<ConnectionState>>) -> bool {
-        let Some(connection) = connection else { return false };
-        connection.evicted.cancel();
-        self.remove(&connection);
-        true
+    fn evict(&mut self, connections: impl IntoIterator<Item = Arc<ConnectionState>>) -> bool {
+        let mut is_any = false;
+        for connection in connections {
+            connection.evicted.cancel();
+            self.remove(&connection);
+            is_any = true;
+        }
+        is_any
     }
 }
 
@@ -132,13 +148,13 @@ impl ConnectionRegistry {
         let mut open = self.lock();
         if self.limits.by_address.is_some_and(|most| open.of_network(network) >= most) {
             self.report(&mut open, Limit::ConnectionsOfAddress);
-            if !open.evict_stranger_of(network) {
+            if !open.evict_strangers_of(network) {
                 return None;
             }
         }
         if open.count >= self.limits.total {
             self.report(&mut open, Limit::Connections);
-            if !open.evict_stranger() {
+            if !open.evict_strangers() {
                 return None;
             }
         }
@@ -151,7 +167,7 @@ impl ConnectionRegistry {
     /// so the longest quiet of them goes where there is no stranger.
     pub(super) fn make_room(&self) {
         let mut open = self.lock();
-        let _ = open.evict_stranger() || open.evict_quiet();
+        let _ = open.evict_strangers() || open.evict_quiet();
     }
 
     fn report(&self, open: &mut OpenConnections, limit: Limit) {
@@ -301,6 +317,29 @@ mod tests {
             flood.push(registry.admit(address(number % 3)).expect("another of the flood goes"));
         }
         assert!(!alone.state.evicted.is_cancelled(), "it is the longest quiet, and the only one of its network");
+    }
+
+    #[tokio::test]
+    async fn share_of_the_largest_network_is_evicted_at_once() {
+        let registry = registry(512, 512);
+        let admit = |last| registry.admit(address(last)).expect("room, or a stranger goes");
+        let large = (0..300).map(|_| admit(1)).collect::<Vec<_>>();
+        let small = (0..212).map(|_| admit(2)).collect::<Vec<_>>();
+        let _newest = admit(3);
+        let evicted = |admissions: &[Admission]| admissions.iter().filter(|it| it.state.evicted.is_cancelled()).count();
+        assert_eq!((evicted(&large), evicted(&small)), (4, 0), "one of 128");
+        let room = (0..3).map(|_| admit(3)).collect::<Vec<_>>();
+        assert_eq!((evicted(&large), evicted(&small), evicted(&room)), (4, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn largest_network_keeps_as_many_as_the_next() {
+        let registry = registry(512, 512);
+        let admit = |last| registry.admit(address(last)).expect("room, or a stranger goes");
+        let large = (0..257).map(|_| admit(1)).collect::<Vec<_>>();
+        let _next = (0..255).map(|_| admit(2)).collect::<Vec<_>>();
+        let _newest = admit(3);
+        assert_eq!(large.iter().filter(|it| it.state.evicted.is_cancelled()).count(), 2);
     }
 
     #[tokio::test]

@@ -15,11 +15,10 @@ use crate::testing::{TestApp, on_both};
 use undertone_server_core::auth::cookie;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::finish::{PartOutcome, finish};
-use undertone_server_core::service::job::{cancel, propose, state};
+use undertone_server_core::service::job::{cancel, propose};
 use undertone_server_core::service::version::ExpectedVersion;
-use undertone_server_core::service::world::poll;
-use undertone_server_core::service::world::{TestConsortium, people};
-use undertone_server_core::service::{approval, budget, freeze, session};
+use undertone_server_core::service::world::{TestConsortium, freeze_dataset, people, poll};
+use undertone_server_core::service::{approval, budget, session};
 
 /// The number of requests of each page. Concurrent work of the server only adds statements to some of them.
 const TIMES: usize = 3;
@@ -53,9 +52,7 @@ impl LoadedConsortium {
         }
         world.submit(&running, 1, &leases[1], 1, &[1.0]).await.unwrap();
         let proposed = world.propose(world.spec(1)).await.unwrap().summary.id;
-        let parts = state::participants(ctx.db.read(), proposed).await.unwrap();
-        let part = parts.iter().find(|part| part.dataset_id == world.sites[1].dataset.0).unwrap();
-        ctx.db.write("test", async |tx| freeze::freeze(ctx, tx, part, "the claim does not hold").await).await.unwrap();
+        freeze_dataset(ctx, proposed, world.sites[1].dataset, "the claim does not hold").await;
 
         let over = RoleScope::Consortium(world.consortium);
         let mut grants = vec![RoleGrant { scope: over, role: Role::ConsortiumAdmin }];

@@ -13,7 +13,7 @@ use tonic::Status;
 use undertone_api::problem::{Code, Problem};
 use undertone_proto::to_retry_status;
 
-use super::messages::{MESSAGE_RATE, MessageSender};
+use super::message_limits::{MESSAGE_RATE, MessageSender};
 use undertone_server_core::exchange::budget::ByteCharge;
 use undertone_server_core::metrics::{Limit, Metrics};
 
@@ -204,7 +204,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{MeteredBody, SharedCharge};
-    use crate::grpc::messages::{MESSAGE_RATE, MessageSender};
+    use crate::grpc::message_limits::{MESSAGE_RATE, MessageSender};
     use undertone_server_core::exchange::budget::ByteBudget;
     use undertone_server_core::metrics::{Metrics, Transactions};
 

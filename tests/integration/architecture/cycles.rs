@@ -14,8 +14,6 @@ use super::{items, metadata, text};
 
 /// The largest cycle of a crate.
 const LARGEST: usize = 2;
-/// The crates with a larger cycle, and the size of their largest. A size may only shrink.
-const EXCEPTIONS: [(&str, usize); 2] = [("undertone-server", 6), ("undertone-server-core", 21)];
 /// The beginnings of folders and files for tests.
 const FOR_TESTS: [&str; 5] = ["bench", "fake", "fixture", "fuzz", "testing"];
 
@@ -26,13 +24,11 @@ struct ModuleGraph(BTreeMap<ModulePath, BTreeSet<ModulePath>>);
 
 #[test]
 fn modules_of_a_crate_form_no_large_cycle() {
-    let exceptions = BTreeMap::from(EXCEPTIONS);
     let metadata = metadata(&["--no-deps"]);
     let root = Path::new(text(&metadata["workspace_root"]));
     let mut modules = 0;
     let mut broken = Vec::new();
     for package in items(&metadata["packages"]) {
-        let name = text(&package["name"]);
         let manifest = Path::new(text(&package["manifest_path"]));
         let folder = manifest.with_file_name("src");
         if !folder.is_dir() {
@@ -41,8 +37,8 @@ fn modules_of_a_crate_form_no_large_cycle() {
         let folder = folder.strip_prefix(root).expect("a crate of the workspace").to_string_lossy().into_owned();
         let graph = ModuleGraph::read(&folder);
         modules += graph.0.len();
-        let largest = exceptions.get(name).copied().unwrap_or(LARGEST);
-        let cycles = graph.cycles().into_iter().filter(|cycle| cycle.len() > largest);
+        let name = text(&package["name"]);
+        let cycles = graph.cycles().into_iter().filter(|cycle| cycle.len() > LARGEST);
         broken.extend(cycles.map(|cycle| format!("{name}: {} modules: {}", cycle.len(), cycle.join(" "))));
     }
     assert!(modules > 500, "only {modules} modules were read: the test is blind");

@@ -1,4 +1,4 @@
-//! A draft opened in the planner, in a browser without wasm.
+//! The planner in a browser without wasm: its numbers, and a draft that is opened in it.
 
 use crate::page::tests::planner_fields;
 use crate::path;
@@ -131,4 +131,67 @@ async fn invalid_draft_address_is_refused_by_name() {
     }
     let unknown = path::reopen(consortium, undertone_api::id::DraftId(uuid::Uuid::nil()));
     assert_eq!(dashboard.render(&unknown, true, "").await.status.as_u16(), 404);
+}
+
+/// Renders the planner with one of the plan's numbers replaced.
+async fn planner_with(dashboard: &TestDashboard, field: &str, value: &str) -> String {
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let query: Vec<String> = planner_fields(&page)
+        .split('&')
+        .map(|pair| match pair.split_once('=') {
+            Some((name, _)) if name == field => format!("{name}={value}"),
+            _ => pair.to_owned(),
+        })
+        .collect();
+    dashboard.render(&format!("{}?{}", path::plan(consortium), query.join("&")), true, "").await.body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plan_shows_remainder_bottleneck_and_round_costs() {
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let texts = [
+        "Fits every budget.",
+        " limits the plan: its budget admits ",
+        "passes over the data",
+        "% of the budget: ",
+        "; the least noise for the requested rounds is z ",
+    ];
+    for text in texts {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(page.contains("ε of ward-a against rounds; this plan, rounds 40: budget "), "the chart can be heard");
+    assert!(page.contains("Tight, by itself") && page.contains("Rényi bound, by itself"));
+    assert!(page.contains("up to 2 of the charged organizations"), "the consortium's rule is applied");
+    assert!(!page.contains("Nearest plans within the budgets"), "nothing has to be changed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_plan_links_to_three_fitting_plans() {
+    let dashboard = TestDashboard::open().await;
+    let page = planner_with(&dashboard, "plan%5Brounds%5D", "100").await;
+    assert!(page.contains("Over the limit of ") && page.contains("instead of 100, with this noise."), "{page}");
+    let offers = page.split("Nearest plans within the budgets").nth(1).and_then(|rest| rest.split("</section>").next());
+    let links: Vec<_> =
+        offers.expect("offers").split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), 3, "{links:?}");
+    for link in links {
+        let page = dashboard.render(&link.replace("&amp;", "&"), true, "").await.body;
+        assert!(page.contains("Fits every budget."), "{link}");
+        assert!(!page.contains("Nearest plans within the budgets"), "{link}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_plan_gets_tight_numbers_from_the_server() {
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let came = dashboard.send("weigh-dp-sgd", &planner_fields(&page), false).await;
+    let text: String = serde_json::from_str(&came.body).expect("a text");
+    assert!(text.contains("ward-a") && text.contains("Budget with it"), "{text}");
+    let wrong = planner_fields(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
+    assert_eq!(dashboard.send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }

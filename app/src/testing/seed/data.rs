@@ -16,7 +16,7 @@ impl Seeding {
         let speech = [
             (0, "archive-20", Visibility::Public, 1000, 20, 200),
             (1, "ward-a", Visibility::Private, 500, 50, 0),
-            (1, "ward-b", Visibility::Open, 500, 1, 0),
+            (1, "ward-b", Visibility::Open, 500, 20, 0),
             (2, "memory-clinic", Visibility::Open, 2000, 100, 0),
         ];
         for (owner, name, visibility, records, speakers, test_records) in speech {
@@ -60,7 +60,7 @@ impl Seeding {
             let dataset = self.workers[owner].register(self.ctx(), &registration).await;
             self.recordings.push(dataset);
         }
-        for (index, epsilon) in [(1, 6.0), (2, 4.0), (3, 6.0)] {
+        for (index, epsilon) in [(1, 6.0), (2, 12.0), (3, 12.0)] {
             self.set_budget(&self.speech[index], PrivacyUnit::Speaker, epsilon, 1e-6).await;
         }
         for log in &self.logs[1..] {

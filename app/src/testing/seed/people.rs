@@ -59,12 +59,18 @@ pub(super) async fn invite(app: &TestApp) -> (People, [TestWorker; 3]) {
     }
     let founder = operator.actor(app).await;
     let [keeper, steward, other_steward] = <[Person; 3]>::try_from(admins).ok().expect("three admins");
+    let steward_id = steward.session.member.id;
+    let confirmed = role::confirm_address(&app.ctx, &founder, organizations[1], steward_id).await;
+    confirmed.expect("an operator may confirm an address");
     let new = NewConsortiumMember { email: email_of("Steward of North"), roles: vec![Role::ConsortiumAdmin] };
     role::add_consortium_member(&app.ctx, &founder, consortium, &new).await.expect("an admin may add another");
     let organizations = <[OrganizationId; 3]>::try_from(organizations).expect("three organizations");
 
     let researcher = join(app, &other_steward, organizations[2], "Researcher of South", &[Role::Researcher]).await;
     let colleague = join(app, &steward, organizations[1], "Deputy of North", &[Role::Auditor]).await;
+    let colleague_id = colleague.session.member.id;
+    let confirmed = role::confirm_address(&app.ctx, &steward.actor(app).await, organizations[1], colleague_id).await;
+    confirmed.expect("an admin may confirm an address");
     let former = join(app, &steward, organizations[1], "Former Researcher", &[Role::Researcher]).await;
     let admin = steward.actor(app).await;
     let reason = || StatedReason { reason: "left the clinic".to_owned() };

@@ -5,6 +5,7 @@
 //! [`ExternalSigner::open`].
 
 mod command;
+mod holder;
 mod module;
 #[cfg(test)]
 mod tests;
@@ -12,48 +13,15 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use ed25519_dalek::{Signature, VerifyingKey};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use undertone_api::signed::{KeyPurpose, SignedError, public_key};
 
 use self::command::SigningCommand;
+use self::holder::{HolderError, KeyHolder, MOST_AT_ONCE};
 use self::module::SigningModule;
 use crate::config::{SignerConfig, SignerKind};
-
-/// Signatures that are made at a time for strangers and sign-ins of workers, and as many again for the log and jobs: a crowd of
-/// strangers cannot take the log's turns.
-const MOST_AT_ONCE: usize = 4;
-/// Requests that a holder is asked at a time, at most.
-const MOST_REQUESTS: usize = 2 * MOST_AT_ONCE;
-
-/// The reason why a holder gave no signature.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct HolderError(String);
-
-impl HolderError {
-    fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<HolderError> for SignedError {
-    fn from(error: HolderError) -> Self {
-        Self::Unavailable(error.0)
-    }
-}
-
-/// A holder of private Ed25519 keys outside the server.
-#[async_trait]
-trait KeyHolder: Send + Sync {
-    /// Returns the public half of the key that new requests name.
-    async fn public_key(&self) -> Result<VerifyingKey, HolderError>;
-
-    /// Signs a message with the private half of `key`.
-    async fn sign(&self, key: &VerifyingKey, message: &[u8]) -> Result<[u8; Signature::BYTE_SIZE], HolderError>;
-}
 
 /// The configured holder, with bounds on time and number of its signatures.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::process::ProcessUsage;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::census::{self, ServerStatistics};
+use crate::view::statistics::{self, ServerStatistics};
 
 /// The time for which figures are cached, because a store may contain many objects.
 const FRESH: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// The figures of the tables and the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    census: ServerStatistics,
+    server: ServerStatistics,
     objects: u64,
     bytes: u64,
 }
@@ -48,7 +48,7 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
     if let Some((_, figures)) = cache.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
         return Ok(figures.clone());
     }
-    let census = census::take(ctx).await?;
+    let server = statistics::take(ctx).await?;
     let mut objects = 0;
     let mut bytes = 0;
     let mut listed = ctx.store.list(None);
@@ -58,20 +58,20 @@ pub(super) async fn look(ctx: &Ctx) -> Result<Figures, Error> {
         objects += 1;
         bytes += object.size;
     }
-    let figures = Figures { census, objects, bytes };
+    let figures = Figures { server, objects, bytes };
     *cache = Some((Instant::now(), figures.clone()));
     Ok(figures)
 }
 
 /// Registers the figures by name; those of the tables and the store only if they are available.
 pub(super) fn register(all: &mut Registry, figures: Option<&Figures>, days: CertificateDays) {
-    if let Some(Figures { census, objects, bytes }) = figures {
-        register_states(all, "jobs", "Jobs by state", &census.jobs);
-        register_states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &census.workers);
-        register_number(all, "rounds_open", "Rounds that wait for submissions", census.rounds_open);
-        register_number(all, "rounds_late", "Of these, rounds whose deadline has passed", census.rounds_late);
-        register_number(all, "ledger_entries", "Entries of the consortium's ledger", census.ledger_entries);
-        register_number(all, "log_leaves", "Leaves of the transparency log", census.log_leaves);
+    if let Some(Figures { server, objects, bytes }) = figures {
+        register_states(all, "jobs", "Jobs by state", &server.jobs);
+        register_states(all, "workers", "Workers, `seen` in the last two minutes or `silent`", &server.workers);
+        register_number(all, "rounds_open", "Rounds that wait for submissions", server.rounds_open);
+        register_number(all, "rounds_late", "Of these, rounds whose deadline has passed", server.rounds_late);
+        register_number(all, "ledger_entries", "Entries of the consortium's ledger", server.ledger_entries);
+        register_number(all, "log_leaves", "Leaves of the transparency log", server.log_leaves);
         register_number(all, "objects", "Objects in the store", *objects);
         register_gauge(all, "object", "Bytes in the store", Unit::Bytes, *bytes as f64);
     }

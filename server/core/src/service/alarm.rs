@@ -7,8 +7,9 @@ use time::OffsetDateTime;
 
 use crate::db::Db;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::audit_log::AuditAction;
-use crate::service::entity::{audit_log, freeze, head_observation, job, log_head, round};
 use crate::service::operator;
 
 /// The number of occurrences of each condition that needs an operator.
@@ -57,7 +58,10 @@ async fn frozen_lineages(db: &Db) -> Result<u64, Error> {
 }
 
 async fn late_rounds(db: &Db, now: OffsetDateTime) -> Result<u64, Error> {
-    let running: Vec<_> = job::Entity::find().filter(job::Column::State.eq("running")).all(db.read()).await?;
+    let running: Vec<_> = job::Entity::find()
+        .filter(job::Column::State.eq(undertone_api::job::JobState::Running.to_text()))
+        .all(db.read())
+        .await?;
     let late = round::Entity::find()
         .filter(round::Column::ClosedAt.is_null())
         .filter(round::Column::Deadline.lt(now))

@@ -25,9 +25,9 @@ use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::{api_key, member};
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{api_key, member};
 use crate::service::member as members;
 use crate::service::notification::{self, MemberNotice};
 
@@ -53,7 +53,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
         id: id.0,
         member_id: actor.id().0,
         name: new.name.trim().to_owned(),
-        scopes: to_json(&scopes)?,
+        scopes: JsonColumn::new(scopes.clone())?,
         secret_hash: fingerprint(&secret),
         created_at: now,
         expires_at: now + Duration::days(i64::from(new.days)),
@@ -80,7 +80,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApiKey) -> Result<ApiKey,
         })
         .await?;
     let secret = format!("{PREFIX}{}_{secret}", id.0.simple());
-    Ok(ApiKey { secret: Some(secret), ..to_api_key(row)? })
+    Ok(ApiKey { secret: Some(secret), ..ApiKey::from(row) })
 }
 
 /// Returns the caller's own keys, newest first, including those that no longer work.
@@ -94,7 +94,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<ApiKey>, Error> {
         .order_by_desc(api_key::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(to_api_key).collect()
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// Revokes a key of the caller with immediate effect. Revoking it again changes nothing.
@@ -156,7 +156,7 @@ pub async fn authenticate(ctx: &Ctx, token: &str) -> Result<Actor, Error> {
     let member = member.filter(|member| member.retired_at.is_none()).ok_or_else(invalid_key)?;
     let member = members::with_grants(ctx.db.read(), member).await?;
     let standing = members::standing_of(ctx.db.read(), &member.grants).await?;
-    Ok(Actor::new(member, Means::Key(id, from_json(&row.scopes)?), standing, false))
+    Ok(Actor::new(member, Means::Key(id, row.scopes.into_value()), standing, false))
 }
 
 /// Stores the time of use. A failure is only logged: a full disk must not refuse requests that only read.
@@ -192,17 +192,4 @@ fn invalid_key() -> Error {
 
 fn act(actor: &Actor, what: AuditAction, id: ApiKeyId, detail: serde_json::Value) -> NewAuditEntry<'static> {
     NewAuditEntry { by: actor.into(), what, place: Place::Server, subject: Some(("api_key", id.to_string())), detail }
-}
-
-fn to_api_key(row: api_key::Model) -> Result<ApiKey, Error> {
-    Ok(ApiKey {
-        id: row.id.into(),
-        name: row.name,
-        scopes: from_json(&row.scopes)?,
-        secret: None,
-        created_at: row.created_at,
-        expires_at: row.expires_at,
-        last_used_at: row.last_used_at,
-        revoked_at: row.revoked_at,
-    })
 }

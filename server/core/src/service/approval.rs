@@ -3,18 +3,16 @@
 //! refuses the job. All answers are stored.
 //!
 //! An answer belongs to one manifest, and a job has only one: a changed spec makes another job. If the budget or the
-//! dataset changes while other owners still decide, `void` revokes the answer. Jobs within a steward's standing limit
+//! dataset changes while other owners still decide, `revocation` revokes the answer. Jobs within a steward's standing limit
 //! (`limit`) are approved automatically. `review` builds the page for manual approval; `waiting` lists pending
 //! approvals.
 
 pub mod consent;
 pub mod limit;
-mod review;
+mod revocation;
 #[cfg(test)]
 mod tests;
 mod total;
-mod void;
-mod waiting;
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
@@ -28,16 +26,20 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::decision::DecisionSource;
+use crate::model::participant::ApprovalState;
+use crate::model::{decision, job, participant, worker};
+use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::to_json;
-use crate::service::entity::{decision, job, participant, worker};
-use crate::service::job::{readable, state, view_job};
+use crate::service::job::state;
 use crate::service::react;
+use crate::view::job as view;
 
+pub use crate::view::approval::review::{review, site_approvals};
+pub use crate::view::approval::waiting::{WaitingApproval, waiting};
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
-pub use review::{review, site_approvals};
-pub use void::{refuse_outdated, revoke_answers};
-pub use waiting::{WaitingApproval, waiting};
+pub use revocation::{refuse_outdated, revoke_answers};
 
 /// The author of a site's answer, in words.
 const SITE_POLICY: &str = "site policy";
@@ -98,18 +100,18 @@ async fn answer(
     manifest: Option<&str>,
     signature: Option<&SignedApproval>,
 ) -> Result<Job, Error> {
-    readable(ctx, actor, job).await?;
+    load_readable_job(ctx, actor, job).await?;
     let part = part(ctx.db.read(), job, dataset).await?;
     policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let row = ctx
         .db
         .write("decide job", async |tx| {
             let part = self::part(tx, job, dataset).await?;
-            let row = state::row(tx, job).await?;
-            if state::parse(&row)? != JobState::Proposed {
-                return Err(Error::wrong_state(format!("the job is {}", state::parse(&row)?.label())));
+            let row = load_job(tx, job).await?;
+            if row.state != JobState::Proposed {
+                return Err(Error::wrong_state(format!("the job is {}", row.state.label())));
             }
-            if part.approval == "not_needed" {
+            if part.approval == ApprovalState::NotNeeded {
                 return Err(Error::wrong_state("the dataset is public: nobody has to agree"));
             }
             if manifest.is_some_and(|manifest| !manifest.eq_ignore_ascii_case(&row.digest)) {
@@ -120,19 +122,20 @@ async fn answer(
             let consent = if steward_approved {
                 let site = consent::load_rule(tx, part.dataset_id).await?;
                 let consent = consent::steward_consent(site.as_ref(), signature, &row.digest, job, dataset)?;
-                Some(to_json(&consent)?)
+                Some(JsonColumn::new(consent)?)
             } else {
                 None
             };
             log(ctx, tx, &row, &part, actor.into(), refusal).await?;
             let by = actor.member.name.as_str();
-            record(ctx, tx, &part, "steward", by, refusal, signature.map(DecisionEvidence::Steward)).await?;
+            record(ctx, tx, &part, DecisionSource::Steward, by, refusal, signature.map(DecisionEvidence::Steward))
+                .await?;
             let part = participant::Model { steward_approved, consent, ..part };
             apply(ctx, tx, actor.into(), row, part, by, refusal).await
         })
         .await?;
     react::after_job_change(ctx, JobId(row.id)).await;
-    view_job(ctx, actor, row).await
+    view::view_job(ctx, actor, row).await
 }
 
 /// Accepts a site's signed answer. The same answer again changes nothing.
@@ -148,7 +151,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
             let decision: SiteDecision = signed.open(&key).map_err(|error| bad(error.to_string()))?;
-            let row = state::row(tx, decision.job).await?;
+            let row = load_job(tx, decision.job).await?;
             let part = part(tx, decision.job, decision.dataset).await?;
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
@@ -157,14 +160,16 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
             // An approval may become a refusal, but not the reverse: a refused job is over.
-            let is_recorded = if decision.approve { part.site_answered } else { part.approval == "refused" };
-            if is_recorded || part.approval == "not_needed" {
+            let is_recorded =
+                if decision.approve { part.site_answered } else { part.approval == ApprovalState::Refused };
+            if is_recorded || part.approval == ApprovalState::NotNeeded {
                 return Ok(decision.job);
             }
             let refusal = (!decision.approve).then_some(decision.reason.as_str());
             log(ctx, tx, &row, &part, AuditAuthor::Worker(worker), refusal).await?;
-            record(ctx, tx, &part, "site", SITE_POLICY, refusal, Some(DecisionEvidence::Site(signed))).await?;
-            let site = to_json(&Consent::Site)?;
+            record(ctx, tx, &part, DecisionSource::Site, SITE_POLICY, refusal, Some(DecisionEvidence::Site(signed)))
+                .await?;
+            let site = JsonColumn::new(Consent::Site)?;
             let consent = part.consent.clone().or_else(|| refusal.is_none().then_some(site));
             let part = participant::Model { site_answered: true, consent, ..part };
             apply(ctx, tx, AuditAuthor::Worker(worker), row, part, SITE_POLICY, refusal).await?;
@@ -184,13 +189,13 @@ async fn apply(
     by: &str,
     refusal: Option<&str>,
 ) -> Result<job::Model, Error> {
-    let (now, owner) = (state::parse(&row)?, part.organization_name.clone());
+    let (now, owner) = (*row.state, part.organization_name.clone());
     if let Some(reason) = refusal {
-        "refused".clone_into(&mut part.approval);
+        part.approval = ApprovalState::Refused.into();
         part.approval_by = Some(by.to_owned());
         part.approval_reason = Some(reason.to_owned());
-    } else if part.approval == "pending" || part.steward_approved {
-        "approved".clone_into(&mut part.approval);
+    } else if part.approval == ApprovalState::Pending || part.steward_approved {
+        part.approval = ApprovalState::Approved.into();
         // A person's name takes precedence over a policy's.
         if part.approval_by.is_none() || by != SITE_POLICY {
             part.approval_by = Some(by.to_owned());
@@ -242,7 +247,7 @@ async fn record(
     ctx: &Ctx,
     tx: &Tx,
     part: &participant::Model,
-    source: &str,
+    source: DecisionSource,
     by: &str,
     refusal: Option<&str>,
     evidence: Option<DecisionEvidence<'_>>,
@@ -260,7 +265,7 @@ async fn record(
         id: ctx.id::<Uuid>(),
         job_id: part.job_id,
         dataset_id: part.dataset_id,
-        source: source.to_owned(),
+        source: source.into(),
         approve: refusal.is_none(),
         by: by.to_owned(),
         reason: refusal.unwrap_or_default().to_owned(),

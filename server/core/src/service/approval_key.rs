@@ -9,14 +9,13 @@ use serde_json::json;
 use undertone_api::approval_key::{MOST_OWN_APPROVAL_KEYS, NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::ApprovalKeyId;
 use undertone_api::problem::Violation;
-use undertone_api::signed::ApprovalKey;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::approval_key;
+use crate::model::column::JsonColumn;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::approval_key;
 use crate::service::notification::credential::{self, CredentialChange};
 
 /// Lists a key of the caller.
@@ -36,7 +35,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
         id: ctx.id::<ApprovalKeyId>().0,
         member_id: actor.id().0,
         label: new.label.trim().to_owned(),
-        key: to_json(&new.key)?,
+        key: JsonColumn::new(new.key.clone())?,
         fingerprint: fingerprint.to_string(),
         created_at: ctx.now(),
     };
@@ -58,7 +57,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewApprovalKey) -> Result<Ow
         })
         .await?;
     ctx.changes().notify();
-    to_own_key(row)
+    Ok(row.into())
 }
 
 /// Returns the caller's own keys, newest first.
@@ -72,7 +71,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<OwnApprovalKey>, Error
         .order_by_desc(approval_key::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(to_own_key).collect()
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// Removes a key of the caller from the list. Sites that pin it accept it until their operators remove it.
@@ -96,18 +95,6 @@ pub async fn remove(ctx: &Ctx, actor: &Actor, id: ApprovalKeyId) -> Result<(), E
         .await?;
     ctx.changes().notify();
     Ok(())
-}
-
-fn to_own_key(row: approval_key::Model) -> Result<OwnApprovalKey, Error> {
-    let key: ApprovalKey = from_json(&row.key)?;
-    Ok(OwnApprovalKey {
-        id: row.id.into(),
-        label: row.label,
-        fingerprint: key.fingerprint(),
-        line: key.to_line(),
-        key,
-        created_at: row.created_at,
-    })
 }
 
 fn act<'a>(actor: &Actor, what: AuditAction, id: ApprovalKeyId, detail: serde_json::Value) -> NewAuditEntry<'a> {

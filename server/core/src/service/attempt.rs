@@ -23,8 +23,8 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
+use crate::model::attempt;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::attempt;
 
 /// Counts one attempt on each of the counters.
 ///

@@ -11,8 +11,8 @@ mod tests;
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use sea_orm::{QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::job::JobState;
 use undertone_api::job::audit::{Assessment, AuditPlan, AuditVerdict, AuditView};
-use undertone_api::job::{Charge, JobState};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{self, AuditStatement, Signed};
 use undertone_privacy::ledger::{Balance, Budget};
@@ -23,12 +23,13 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::code::{from_json, from_word, to_json, word};
-use crate::service::entity::{audit, job, participant, worker};
-use crate::service::job::series::PlannedSeries;
-use crate::service::job::{readable, state};
+use crate::model::column::{ColumnEnum as _, JsonColumn, parse_json};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{audit, job, participant, worker};
+use crate::rule::job::{load_job, load_participants, load_readable_job};
+use crate::service::lease;
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
-use crate::service::{freeze, lease};
+use crate::service::ledger::frozen::freeze_lineage;
 
 /// The largest δ at which a site may compare its finding with its claim.
 const MOST_DELTA: f64 = 0.01;
@@ -38,8 +39,8 @@ const MOST_DELTA: f64 = 0.01;
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>, Error> {
-    readable(ctx, actor, id).await?;
-    let parts = state::participants(ctx.db.read(), id).await?;
+    load_readable_job(ctx, actor, id).await?;
+    let parts = load_participants(ctx.db.read(), id).await?;
     let rows = audit::Entity::find()
         .filter(audit::Column::JobId.eq(id.0))
         .order_by_asc(audit::Column::DatasetId)
@@ -50,9 +51,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
         Ok(AuditView {
             dataset_name: part.map(|part| part.dataset_name.clone()).unwrap_or_default(),
             organization_name: part.map(|part| part.organization_name.clone()).unwrap_or_default(),
-            statement: from_json(&row.payload)?,
-            assessment: from_json(&row.assessment)?,
-            verdict: from_word(&row.verdict)?,
+            statement: parse_json("reading the column audit.payload", &row.payload)?,
+            assessment: *row.assessment,
+            verdict: *row.verdict,
             signed: Signed { payload: row.payload, signature: row.signature },
             received_at: row.received_at,
         })
@@ -61,12 +62,9 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPlan>, Error> {
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
-    Ok(planned.iter().find_map(|planned| planned.audited_of(dataset).cloned()))
+pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Option<AuditPlan> {
+    let planned = &*row.series;
+    planned.iter().find_map(|planned| planned.audited_of(dataset).cloned())
 }
 
 /// Checks that a job's files may be downloaded: at once without a promised audit, otherwise after the job has passed
@@ -75,11 +73,11 @@ pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Result<Option<AuditPla
 /// # Errors
 /// `withheld` when not.
 pub(crate) fn releasable(row: &job::Model) -> Result<(), Error> {
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
-    if !planned.iter().any(PlannedSeries::is_audited) || state::parse(row)? == JobState::Finished {
+    let planned = &*row.series;
+    if !planned.iter().any(PlannedSeries::is_audited) || row.state == JobState::Finished {
         return Ok(());
     }
-    let why = row.reason.as_deref().filter(|_| state::parse(row).is_ok_and(JobState::is_over));
+    let why = row.reason.as_deref().filter(|_| row.state.is_over());
     let why =
         why.map_or_else(|| "it has not come yet".to_owned(), |reason| format!("the job ended without it ({reason})"));
     Err(Error::problem(Code::Withheld, format!("the job promises an audit, and its files wait for it: {why}")))
@@ -110,7 +108,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
     let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(ctx.db.read()).await?;
     let part = part.ok_or_else(|| Error::not_found("job"))?;
     // Checked before any computation, so that the server only prices the signed release.
-    is_of(&state::row(ctx.db.read(), lease.job).await?, &part, &statement)?;
+    is_of(&load_job(ctx.db.read(), lease.job).await?, &part, &statement)?;
     let delta = delta(ctx.db.read(), &part).await?.unwrap_or(statement.assessment.delta);
     if !(statement.assessment.delta.get() > 0.0 && statement.assessment.delta.get() <= MOST_DELTA) {
         return Err(wrong(format!("delta: greater than 0 and at most {MOST_DELTA}")));
@@ -130,10 +128,10 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
 
 /// Returns δ of the account that a participant's charge goes to.
 async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> Result<Option<Delta>, Error> {
-    let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { return Ok(None) };
+    let Some(charge) = part.charge.as_deref() else { return Ok(None) };
     let key = LedgerAccountKey::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
     let account = accounts::find(connection, key).await?;
-    let balance: Option<Balance> = account.map(|account| from_json(&account.balance)).transpose()?;
+    let balance: Option<Balance> = account.map(|account| account.balance()).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))
 }
 
@@ -173,8 +171,8 @@ pub async fn accept(
             digest: signed.digest(),
             payload: signed.payload.clone(),
             signature: signed.signature.clone(),
-            assessment: to_json(ours)?,
-            verdict: word(&verdict)?,
+            assessment: JsonColumn::new(*ours)?,
+            verdict: verdict.into(),
             received_at: ctx.now(),
         };
         model.into_active_model().insert(tx).await?;
@@ -188,7 +186,7 @@ pub async fn accept(
         disproved.tight,
         disproved.delta.get()
     );
-    freeze::freeze(ctx, tx, part, &reason).await?;
+    freeze_lineage(ctx, tx, part, &reason).await?;
     tracing::error!(
         job.id = %part.job_id, dataset.id = %part.dataset_id, claim = disproved.tight, measured = disproved.blocking,
         "AN AUDIT DISPROVES A CLAIM: the job fails, its files are withheld, the account is frozen"
@@ -198,9 +196,9 @@ pub async fn accept(
 
 /// Checks that a statement is about this part and answers its promised audit.
 fn is_of(row: &job::Model, part: &participant::Model, statement: &AuditStatement) -> Result<(), Error> {
-    let audited = find_plan(row, part.dataset_id.into())?;
+    let audited = find_plan(row, part.dataset_id.into());
     let audited = audited.ok_or_else(|| wrong("the manifest promises no audit of this dataset"))?;
-    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+    let charge = part.charge.as_deref();
     let charge = charge.ok_or_else(|| wrong("the manifest charges nothing for this dataset"))?;
     let matches_part = (statement.worker.0, statement.job.0, statement.dataset.0, statement.lineage.0)
         == (part.worker_id, part.job_id, part.dataset_id, part.lineage_id);
@@ -227,7 +225,7 @@ pub(crate) async fn is_missing(
     row: &job::Model,
     part: &participant::Model,
 ) -> Result<bool, Error> {
-    if find_plan(row, part.dataset_id.into())?.is_none() {
+    if find_plan(row, part.dataset_id.into()).is_none() {
         return Ok(false);
     }
     Ok(audit::Entity::find_by_id((part.job_id, part.dataset_id)).one(connection).await?.is_none())
@@ -235,14 +233,14 @@ pub(crate) async fn is_missing(
 
 /// Returns the reason why an otherwise finished job fails: a missing statement, or one that disproves its claim.
 pub(crate) async fn flaw(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Option<String>, Error> {
-    for part in state::participants(connection, JobId(row.id)).await? {
+    for part in load_participants(connection, JobId(row.id)).await? {
         if is_missing(connection, row, &part).await? {
             return Ok(Some(format!("{} brought no audit of `{}`", part.organization_name, part.dataset_name)));
         }
     }
     let disproved = audit::Entity::find()
         .filter(audit::Column::JobId.eq(row.id))
-        .filter(audit::Column::Verdict.eq(word(&AuditVerdict::Disproved)?))
+        .filter(audit::Column::Verdict.eq(AuditVerdict::Disproved.to_text()))
         .one(connection)
         .await?;
     Ok(disproved.map(|_| "an audit disproves what was claimed".to_owned()))

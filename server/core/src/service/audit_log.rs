@@ -24,8 +24,8 @@ use crate::auth::{Actor, Place};
 use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
-use crate::service::code::{from_json, to_json, word};
-use crate::service::entity::{audit_log, audit_pending, job};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{audit_log, audit_pending, job};
 
 pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
 pub use read::{content_of, harmless};
@@ -166,7 +166,7 @@ pub(crate) async fn note_certificate(ctx: &Ctx, fingerprint: &str) -> Result<(),
                 .one(tx)
                 .await?;
             let detail = json!({ "fingerprint": fingerprint });
-            if newest.is_some_and(|row| from_json::<Value>(&row.detail).is_ok_and(|known| known == detail)) {
+            if newest.is_some_and(|row| row.detail().is_ok_and(|known| known == detail)) {
                 return Ok(());
             }
             let act = NewAuditEntry {
@@ -220,9 +220,9 @@ fn row(entry: AuditEntry) -> Result<audit_log::Model, Error> {
         place_id,
         number: entry.number as i64,
         at: entry.at,
-        by_hand: word(&entry.by.hand)?,
+        by_hand: entry.by.hand.to_text(),
         by_id: entry.by.id,
-        what: word(&entry.what)?,
+        what: entry.what.to_text(),
         subject_kind,
         subject_id,
         detail: to_json(&entry.detail)?,

@@ -1,30 +1,26 @@
 //! Budgets: the lifetime limits that stewards set on a dataset's accounts, and the use of each limit.
 
-use std::collections::{HashMap, HashSet};
+pub(crate) mod usage;
 
-use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-};
+use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use serde_json::json;
-use undertone_api::budget::{
-    Account, AccountStanding, BudgetRefusal, ExceededPart, NewBudget, SideDelta, UncoveredReleases,
-};
+use undertone_api::budget::{Account, AccountStanding, BudgetRefusal, ExceededPart, NewBudget, SideDelta};
 use undertone_api::dataset::Dataset;
-use undertone_api::id::{ConsortiumId, DatasetId, LineageId, OrganizationId};
+use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::problem::{Code, Problem, Violation};
+use undertone_privacy::Adjacency;
 use undertone_privacy::curve::Curve;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError};
-use undertone_privacy::{Adjacency, PrivacyUnit};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::to_json;
+use crate::model::{account, budget, dataset as dataset_row};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, from_word, to_json};
 use crate::service::dataset;
-use crate::service::entity::{account, budget, dataset as dataset_row, reservation};
 use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
 use crate::service::log;
 use crate::service::version::ExpectedVersion;
@@ -64,7 +60,7 @@ pub async fn set_if(
     let row = ctx
         .db
         .write("set budget", async |tx| {
-            let mut now = of_lineages(tx, vec![dataset.lineage]).await?;
+            let mut now = usage::load_accounts(tx, vec![dataset.lineage]).await?;
             expected.check(&now.remove(&(dataset.organization, dataset.lineage)).unwrap_or_default())?;
             let mut account = accounts::open(ctx, tx, key).await?;
             let limits = limits(&account.balance, &new)?;
@@ -106,59 +102,7 @@ pub async fn set_if(
         })
         .await?;
     ctx.changes().notify();
-    to_account(&row)
-}
-
-/// Returns the accounts of lineages, for display. An account that only records exact releases of its owner has a limit
-/// of 0.
-pub(crate) async fn of_lineages(
-    connection: &impl ConnectionTrait,
-    lineages: Vec<LineageId>,
-) -> Result<HashMap<(OrganizationId, LineageId), Vec<Account>>, Error> {
-    let mut all: HashMap<_, Vec<Account>> = HashMap::new();
-    let rows = accounts::of_lineages(connection, lineages.into_iter().map(|lineage| lineage.0).collect()).await?;
-    let mut uncovered = count_uncovered(connection, &rows).await?;
-    for row in rows {
-        let account = Account { uncovered: uncovered.remove(&row.id).unwrap_or_default(), ..to_account(&row)? };
-        all.entry((row.organization_id.into(), row.lineage_id.into())).or_default().push(account);
-    }
-    Ok(all)
-}
-
-/// Returns the releases that each account does not cover: those of jobs on another account of the same lineage that
-/// were not charged to it.
-async fn count_uncovered(
-    connection: &impl ConnectionTrait,
-    rows: &[account::Model],
-) -> Result<HashMap<Uuid, Vec<UncoveredReleases>>, Error> {
-    let beside = |row: &&account::Model, other: &account::Model| {
-        row.id != other.id && (row.organization_id, row.lineage_id) == (other.organization_id, other.lineage_id)
-    };
-    let several: Vec<_> = rows.iter().filter(|row| rows.iter().any(|other| beside(row, other))).collect();
-    let mut all: HashMap<Uuid, Vec<UncoveredReleases>> = HashMap::new();
-    if several.is_empty() {
-        return Ok(all);
-    }
-    let reserved = reservation::Entity::find()
-        .filter(reservation::Column::AccountId.is_in(several.iter().map(|row| row.id)))
-        .all(connection)
-        .await?;
-    let reserved_keys: HashSet<_> = reserved.iter().map(|row| (row.account_id, row.job_id, row.dataset_id)).collect();
-    for part in reserved.iter().filter(|part| part.own && !part.in_the_clear && part.committed > 0) {
-        let Some(own) = several.iter().find(|row| row.id == part.account_id) else { continue };
-        let unit: PrivacyUnit = from_word(&own.unit)?;
-        for row in several.iter().filter(|row| beside(row, own)) {
-            if reserved_keys.contains(&(row.id, part.job_id, part.dataset_id)) {
-                continue;
-            }
-            let (known, releases) = (all.entry(row.id).or_default(), part.committed as u64);
-            match known.iter_mut().find(|known| known.unit == unit) {
-                Some(known) => (known.jobs, known.releases) = (known.jobs + 1, known.releases + releases),
-                None => known.push(UncoveredReleases { unit, jobs: 1, releases }),
-            }
-        }
-    }
-    Ok(all)
+    usage::to_account(&row)
 }
 
 /// Returns the full balances of a dataset's accounts, for planning in the browser. The ledger decides by the same
@@ -200,31 +144,7 @@ pub async fn standings(
 }
 
 fn standing(row: &account::Model) -> Result<AccountStanding, Error> {
-    Ok(AccountStanding {
-        unit: from_word(&row.unit)?,
-        adjacency: from_word(&row.adjacency)?,
-        balance: from_json(&row.balance)?,
-    })
-}
-
-/// Converts an account for display.
-fn to_account(row: &account::Model) -> Result<Account, Error> {
-    let balance: Balance = from_json(&row.balance)?;
-    let summary = balance.summary();
-    let none = |error| Error::internal("showing an account without a budget", error);
-    Ok(Account {
-        id: row.id.into(),
-        unit: from_word(&row.unit)?,
-        adjacency: from_word(&row.adjacency)?,
-        epsilon: summary.limit.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
-        delta: summary.delta.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
-        spent: summary.spent_epsilon,
-        committed: summary.committed_epsilon,
-        spent_fraction: summary.spent_fraction,
-        reserved_fraction: summary.reserved_fraction,
-        released_in_the_clear: row.in_the_clear as u64,
-        uncovered: Vec::new(),
-    })
+    Ok(AccountStanding { unit: row.unit()?, adjacency: row.adjacency()?, balance: row.balance()? })
 }
 
 fn violations(new: &NewBudget) -> Vec<Violation> {

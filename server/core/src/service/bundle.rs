@@ -1,14 +1,14 @@
 //! The ledger in the tables, line by line: for an exported bundle, and for the examination of the database itself.
 //! Reads one consistent state and writes nothing.
 //!
-//! `page` reads the records behind a section of the log; `stray` finds rows that are not in the log. [`crate::verify`]
+//! `page` reads the records behind a section of the log; `unreferenced` finds rows that are not in the log. [`crate::verify`]
 //! judges the content of rows; this module only checks that a row is unchanged since it was written.
 
 mod audit;
 mod page;
-mod stray;
 #[cfg(test)]
 mod tests;
+mod unreferenced;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -31,9 +31,8 @@ use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::exchange::spool::SpoolWriter;
+use crate::model::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_json;
-use crate::service::entity::{account, job, log_head, log_leaf, membership, reservation, worker};
 use crate::service::site_key;
 use crate::verify::file::BundleEncoder;
 use crate::verify::{Examiner, Pins, Report};
@@ -92,7 +91,7 @@ async fn examine_state(tx: &Tx, server_key: &VerifyingKey, pins: Pins, now: Offs
     let mut sink = ExaminerSink(Examiner::new(pins));
     let reach = BundleExtent { scope: BundleScope::Whole, organizations: None };
     lines(tx, server_key, &reach, now, &mut sink).await?;
-    stray::find(tx, &mut sink).await?;
+    unreferenced::find(tx, &mut sink).await?;
     Ok(sink.0.finish())
 }
 
@@ -278,7 +277,7 @@ async fn claims(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Resu
         after = last.id;
         for row in rows.into_iter().filter(|row| reach.discloses(row.organization_id)) {
             disclosed.insert(row.id);
-            let Ok(balance) = from_json(&row.balance) else {
+            let Ok(balance) = row.balance() else {
                 sink.report_defect(format!("account {}", row.id), "its balance cannot be read");
                 continue;
             };
@@ -299,7 +298,7 @@ async fn claims(tx: &Tx, reach: &BundleExtent, sink: &mut impl LineSink) -> Resu
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.id;
         for row in rows.into_iter().filter(|row| disclosed.contains(&row.account_id)) {
-            let Ok(per_release) = from_json(&row.per_release) else {
+            let Ok(per_release) = row.per_release() else {
                 sink.report_defect(format!("reservation {}", row.id), "its price cannot be read");
                 continue;
             };

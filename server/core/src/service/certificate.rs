@@ -21,10 +21,9 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
+use crate::model::{certificate, job};
+use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::code::from_json;
-use crate::service::entity::{certificate, job};
-use crate::service::job::{readable, state};
 use crate::service::notification;
 
 pub use draft::describe_job;
@@ -34,8 +33,8 @@ pub use draft::describe_job;
 /// # Errors
 /// 404 when there is no job that the caller may know, `wrong_state` while there is nothing to certify.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Error> {
-    readable(ctx, actor, id).await?;
-    from_json(&require(ctx, id).await?.payload)
+    load_readable_job(ctx, actor, id).await?;
+    require(ctx, id).await?.certificate()
 }
 
 /// Returns a job's certificate with its evidence, for a download.
@@ -43,9 +42,9 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Certificate, Err
 /// # Errors
 /// As [`get`].
 pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
-    let job = readable(ctx, actor, id).await?;
+    let job = load_readable_job(ctx, actor, id).await?;
     let row = require(ctx, id).await?;
-    let evidence = evidence::load_evidence(ctx, job, &from_json(&row.payload)?).await?;
+    let evidence = evidence::load_evidence(ctx, job, &row.certificate()?).await?;
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
@@ -54,7 +53,7 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
 /// # Errors
 /// As `file`.
 pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let file = file(ctx, actor, id).await?;
     audit_log::note_taken(ctx, actor, AuditAction::CertificateTaken, &row).await?;
     Ok(file)
@@ -80,7 +79,7 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
     if let Some(model) = find(ctx.db.read(), id).await? {
         return Ok(Some(model));
     }
-    let job = state::row(ctx.db.read(), id).await?;
+    let job = load_job(ctx.db.read(), id).await?;
     let Some(draft) = draft::draft_certificate(ctx, &job).await? else { return Ok(None) };
     let certificate = ctx
         .compute()
@@ -133,7 +132,7 @@ pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result
 /// When the database fails, or a stored value cannot be read.
 pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
     let row = find(ctx.db.read(), id).await?;
-    row.map(|row| Ok((row.digest, from_json(&row.payload)?))).transpose()
+    row.map(|row| Ok((row.digest.clone(), row.certificate()?))).transpose()
 }
 
 async fn find(connection: &impl ConnectionTrait, id: JobId) -> Result<Option<certificate::Model>, Error> {

@@ -15,7 +15,7 @@ use undertone_api::signed::{Document, KeyPurpose, Signed};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::challenge;
+use crate::model::challenge;
 
 /// The time in which a challenge must be answered.
 pub const PATIENCE: Duration = Duration::minutes(1);
@@ -120,7 +120,7 @@ mod tests {
 
     use super::{MOST, PATIENCE, ask, check as look, spend};
     use crate::ctx::Ctx;
-    use crate::service::entity::challenge;
+    use crate::model::challenge;
     use crate::service::presence;
     use crate::service::world::{TestConsortium, TestSite};
     use crate::testing::on_both;

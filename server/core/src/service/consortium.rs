@@ -22,8 +22,8 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{consortium, membership};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{consortium, membership};
 use crate::service::{invitation, member as members};
 
 pub use edit::edit;

@@ -12,15 +12,15 @@ use sea_orm::sea_query::Query;
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, usual_units};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::signed::SiteApproval;
 use undertone_privacy::PrivacyUnit;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
-use crate::service::entity::{dataset, membership};
-use crate::service::{budget, organization};
+use crate::model::column::parse_word;
+use crate::model::{dataset, membership};
+use crate::service::budget::usage::load_accounts;
+use crate::service::organization::names::load_names;
 
 pub use list::{DatasetFilter, search};
 #[cfg(any(test, feature = "testing"))]
@@ -79,8 +79,8 @@ pub(super) async fn to_datasets(
     connection: &impl ConnectionTrait,
     rows: Vec<dataset::Model>,
 ) -> Result<Vec<Dataset>, Error> {
-    let names = organization::names(connection, rows.iter().map(|row| row.organization_id)).await?;
-    let accounts = budget::of_lineages(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
+    let names = load_names(connection, rows.iter().map(|row| row.organization_id)).await?;
+    let accounts = load_accounts(connection, rows.iter().map(|row| row.lineage_id.into()).collect()).await?;
     let mut datasets = Vec::with_capacity(rows.len());
     for row in rows {
         let key = (row.organization_id.into(), row.lineage_id.into());
@@ -91,8 +91,8 @@ pub(super) async fn to_datasets(
             organization_name: names.get(&row.organization_id).cloned().unwrap_or_default(),
             worker: row.worker_id.into(),
             name: row.name,
-            visibility: from_word(&row.visibility)?,
-            content: from_word(&row.content)?,
+            visibility: *row.visibility,
+            content: *row.content,
             inputs: count(row.inputs)?,
             classes: count(row.classes)?,
             records: SizeClass(count(row.records)?),
@@ -101,7 +101,7 @@ pub(super) async fn to_datasets(
             users: row.users.map(count).transpose()?.map(SizeClass),
             seconds: row.seconds.map(count).transpose()?.map(SizeClass),
             units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
-            approval: row.approval.as_deref().map(from_json::<SiteApproval>).transpose()?.map(|site| site.rule),
+            approval: row.approval.as_deref().map(|site| site.rule),
             accounts: accounts.get(&key).cloned().unwrap_or_default(),
             created_at: row.created_at,
         });
@@ -111,7 +111,7 @@ pub(super) async fn to_datasets(
 
 /// Parses the units of a row: their words, separated by blanks.
 fn units(stored: &str) -> Result<Vec<PrivacyUnit>, Error> {
-    stored.split(' ').map(from_word).collect()
+    stored.split(' ').map(|word| parse_word("reading the column dataset.units", word)).collect()
 }
 
 fn count<S, T: TryFrom<S>>(stored: S) -> Result<T, Error>

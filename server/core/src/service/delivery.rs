@@ -14,7 +14,6 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, PaginatorTrait as _,
     QueryFilter as _, QueryOrder as _,
 };
-use serde::{Deserialize, Serialize};
 use time::Duration;
 use undertone_api::notification::NotificationKind;
 use uuid::Uuid;
@@ -22,9 +21,10 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::notice_delivery::NoticeChannel;
+use crate::model::{member, notice_delivery};
 use crate::outbound::{Channels, OutboundError, OutboundNotice};
-use crate::service::code::{from_word, word};
-use crate::service::entity::{member, notice_delivery};
 
 /// The highest number of queued notices; the dashboard alone shows further ones.
 pub const MOST_WAITING: u64 = 10_000;
@@ -39,14 +39,6 @@ const EVERY: Pause = Pause::from_secs(5);
 /// The number of notices sent between two checks for a shutdown.
 const AT_A_TIME: usize = 20;
 
-/// A delivery channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum DeliveryChannel {
-    Mail,
-    Webhook,
-}
-
 /// Queues a security notice for the configured channels. Other kinds are not sent.
 ///
 /// # Errors
@@ -59,10 +51,10 @@ pub(crate) async fn enqueue(
     text: &str,
 ) -> Result<(), Error> {
     let configured = [
-        (DeliveryChannel::Mail, ctx.config.mail.server.is_some()),
-        (DeliveryChannel::Webhook, ctx.config.webhook.url.is_some()),
+        (NoticeChannel::Mail, ctx.config.mail.server.is_some()),
+        (NoticeChannel::Webhook, ctx.config.webhook.url.is_some()),
     ];
-    let channels: Vec<DeliveryChannel> =
+    let channels: Vec<NoticeChannel> =
         configured.into_iter().filter(|(_, is_on)| *is_on).map(|(channel, _)| channel).collect();
     if kind.can_be_switched_off() || channels.is_empty() {
         return Ok(());
@@ -78,8 +70,8 @@ pub(crate) async fn enqueue(
         let row = notice_delivery::Model {
             id: ctx.id::<Uuid>(),
             member_id: recipient,
-            channel: word(&channel)?,
-            kind: word(&kind)?,
+            channel: channel.into(),
+            kind: kind.into(),
             text: text.to_owned(),
             at: ctx.now(),
             attempts: 0,
@@ -160,22 +152,22 @@ async fn send(
     channels: &Channels,
     row: &notice_delivery::Model,
 ) -> Result<Result<(), OutboundError>, Error> {
-    let kind: NotificationKind = from_word(&row.kind)?;
+    let kind = *row.kind;
     let notice = OutboundNotice {
         id: row.id,
         member: row.member_id,
-        kind: row.kind.clone(),
+        kind: row.kind.to_text(),
         label: kind.label(),
         text: row.text.clone(),
         at: row.at,
     };
     let off = Err(OutboundError::Unusable("a channel that is switched off"));
-    Ok(match from_word(&row.channel)? {
-        DeliveryChannel::Webhook => match &channels.webhook {
+    Ok(match *row.channel {
+        NoticeChannel::Webhook => match &channels.webhook {
             Some(webhook) => webhook.send(&notice, ctx.now()).await,
             None => off,
         },
-        DeliveryChannel::Mail => {
+        NoticeChannel::Mail => {
             match (&channels.mail, member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?) {
                 (Some(mail), Some(person)) => mail.send(&person.email, &ctx.addresses.http, &notice).await,
                 _ => off,
@@ -187,7 +179,8 @@ async fn send(
 /// Deletes a notice that was delivered or given up.
 async fn settle(ctx: &Ctx, row: &notice_delivery::Model, sent: Result<(), OutboundError>) -> Result<(), Error> {
     let id = row.id;
-    let channel = row.channel.as_str();
+    let channel = row.channel.to_text();
+    let channel = channel.as_str();
     let attempts = row.attempts;
     match sent {
         Ok(()) => tracing::debug!(notice.id = %id, notice.channel = channel, "a security notice was sent"),

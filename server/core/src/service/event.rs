@@ -33,10 +33,12 @@ use crate::ctx::{
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::metrics::Limit;
-use crate::service::code::to_json;
-use crate::service::entity::{account, annotation, api_key, dataset, freeze, job, member, membership, participant};
-use crate::service::job::{readable, standing, state, summary};
-use crate::service::{job_log, member as members, session, stuck};
+use crate::model::column::to_json;
+use crate::model::{account, annotation, api_key, dataset, freeze, job, member, membership, participant};
+use crate::rule::job::{load_job, load_readable_job};
+use crate::service::{job_log, member as members, session};
+use crate::view::diagnosis;
+use crate::view::job as view;
 
 /// The interval of queries for changes by other replicas or by time.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -186,7 +188,7 @@ async fn still(ctx: &Ctx, actor: &Actor) -> Result<Actor, Error> {
 /// Checks that the caller may watch the subject.
 async fn may(ctx: &Ctx, actor: &Actor, subject: StreamSubject, operation: Operation) -> Result<(), Error> {
     match subject {
-        StreamSubject::Job(id) => readable(ctx, actor, id).await.map(|_| ()),
+        StreamSubject::Job(id) => load_readable_job(ctx, actor, id).await.map(|_| ()),
         StreamSubject::Consortium(id) => policy::check(actor, operation, Place::Consortium(id)),
     }
 }
@@ -240,12 +242,12 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: 
 async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> {
     match subject {
         StreamSubject::Job(id) => {
-            let row = state::row(ctx.db.read(), id).await?;
+            let row = load_job(ctx.db.read(), id).await?;
             let event = JobEvent {
-                job: summary(&row)?,
-                diagnoses: stuck::diagnose(ctx, &row).await?,
+                job: (&row).into(),
+                diagnoses: diagnosis::diagnose(ctx, &row).await?,
                 log: job_log::newest(ctx, id).await?,
-                progress: standing(ctx, row).await?,
+                progress: view::progress(ctx, None, row).await?,
             };
             to_update(&event, "")
         }
@@ -257,7 +259,7 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 .all(ctx.db.read())
                 .await?;
             let rest = page_content(ctx, id, &jobs).await?;
-            to_update(&ConsortiumEvent { jobs: jobs.iter().map(summary).collect::<Result<_, _>>()? }, &rest)
+            to_update(&ConsortiumEvent { jobs: jobs.iter().map(Into::into).collect() }, &rest)
         }
     }
 }

@@ -26,8 +26,8 @@ use crate::auth::{Actor, Door, Operation, Place, factor, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{half_session, recovery_code, second_factor};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{half_session, recovery_code, second_factor};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, passkey, password};
 

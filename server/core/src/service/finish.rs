@@ -1,8 +1,9 @@
 //! The end of a participant's part: its last receipts are counted, then the releases that were never made are returned
 //! to the account.
 
-use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use undertone_api::id::{JobId, WorkerId};
+use undertone_api::job::JobState;
 use undertone_api::job::{JobStep, Report};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::Signed;
@@ -10,10 +11,11 @@ use undertone_api::signed::Signed;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::participant::PartState;
+use crate::model::{job, participant};
+use crate::rule::job::{load_job, load_participants};
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{job, participant};
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::{audit, lease, ledger, question, react, receipt};
 
@@ -69,10 +71,10 @@ pub async fn finish_audited(
             let countersigned = receipt::accept(ctx, tx, worker, receipts).await?;
             let part = participant::Entity::find_by_id((lease.job.0, lease.dataset.0)).one(tx).await?;
             let part = part.ok_or_else(|| Error::not_found("job"))?;
-            if matches!(&*part.state, "done" | "failed") {
+            if matches!(*part.state, PartState::Done | PartState::Failed) {
                 return Ok((lease.job, countersigned));
             }
-            let row = state::row(tx, lease.job).await?;
+            let row = load_job(tx, lease.job).await?;
             let disproved = match &judgement {
                 Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
@@ -97,7 +99,7 @@ async fn end(
     disproved: Option<String>,
 ) -> Result<(), Error> {
     let leads = part.position == 0;
-    let over = state::parse(&row)?.is_over();
+    let over = row.state.is_over();
     match outcome {
         PartOutcome::Done(report) => {
             if !over && audit::is_missing(tx, &row, &part).await? {
@@ -108,7 +110,7 @@ async fn end(
                 row.report = Some(check_report(&row, report.as_ref(), part.charge.is_some())?);
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
-            set_state(tx, part, "done").await?;
+            set_state(tx, part, PartState::Done).await?;
             match disproved {
                 Some(_) if over => {}
                 Some(reason) => {
@@ -122,7 +124,7 @@ async fn end(
         PartOutcome::GaveUp(reason) => {
             let reason = format!("{}: {}", part.organization_name, short(reason));
             let owes = audit::is_missing(tx, &row, &part).await?;
-            set_state(tx, part, "failed").await?;
+            set_state(tx, part, PartState::Failed).await?;
             if over {
                 return Ok(());
             }
@@ -134,6 +136,27 @@ async fn end(
                 let row = job::Model { reason, ..row }.into_active_model().reset_all().update(tx).await?;
                 state::finish_if_done(ctx, tx, by, row).await?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Finishes jobs whose last running participant has become silent, which no message reports.
+pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
+    let reported = job::Entity::find()
+        .filter(job::Column::State.eq(JobState::Running.to_text()))
+        .filter(job::Column::Report.is_not_null())
+        .all(ctx.db.read())
+        .await?;
+    for found in reported {
+        if state::is_done(ctx, ctx.db.read(), &found).await? {
+            ctx.db
+                .write("finish silent job", async |tx| {
+                    let row = load_job(tx, JobId(found.id)).await?;
+                    state::finish_if_done(ctx, tx, AuditAuthor::System, row).await
+                })
+                .await?;
+            react::after_job_change(ctx, JobId(found.id)).await;
         }
     }
     Ok(())
@@ -158,7 +181,7 @@ pub async fn withdraw(
     let owes_audit = audit::is_missing(tx, &row, &part).await?;
     let dataset = part.dataset_id;
     let had_lease = lease::end(ctx, tx, row.id, dataset).await?;
-    set_state(tx, part, if had_lease { "withdrawn" } else { "failed" }).await?;
+    set_state(tx, part, if had_lease { PartState::Withdrawn } else { PartState::Failed }).await?;
     if !had_lease {
         ledger::settle(ctx, tx, row.id, dataset).await?;
     }
@@ -175,39 +198,43 @@ pub async fn withdraw(
 /// Returns whether every series still has enough contributors for its quorum, and a job with questions has a pool or
 /// can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
-    let participants = state::participants(tx, JobId(row.id)).await?;
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
+    let participants = load_participants(tx, JobId(row.id)).await?;
+    let planned = &*row.series;
     Ok(question::can_go_on(tx, row, &participants).await?
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()
-                .filter(|part| !state::is_out(part) && planned.weight_of(part.dataset_id.into()).is_some())
+                .filter(|part| !part.state.is_out() && planned.weight_of(part.dataset_id.into()).is_some())
                 .count();
             remaining >= planned.series.quorum as usize
         }))
 }
 
-fn check_report(row: &job::Model, report: Option<&Report>, charged: bool) -> Result<String, Error> {
+fn check_report(
+    row: &job::Model,
+    report: Option<&Report>,
+    charged: bool,
+) -> Result<JsonColumn<Report, job::Entity>, Error> {
     let wrong = |message: &str| Error::validation(vec![Violation::new("report", message)]);
     let report = report.ok_or_else(|| wrong("the lead hands in the job's report"))?;
     let kind = serde_json::to_value(report).ok().and_then(|value| value["kind"].as_str().map(str::to_owned));
     if kind.as_deref() != Some(&*row.kind) {
         return Err(wrong("the report is of another kind than the job"));
     }
-    if charged && !report.tells_no_more(&from_json(&row.spec)?) {
+    if charged && !report.tells_no_more(&row.spec) {
         return Err(wrong(
             "it tells more than the spec does, of data that are charged: leave out what was computed of them",
         ));
     }
-    let text = to_json(report)?;
-    if text.len() > 1 << 20 {
+    let report = JsonColumn::new(report.clone())?;
+    if report.text().len() > 1 << 20 {
         return Err(Error::problem(Code::TooLarge, "a report has at most 1 MiB"));
     }
-    Ok(text)
+    Ok(report)
 }
 
-async fn set_state(tx: &Tx, part: participant::Model, state: &str) -> Result<(), Error> {
-    let part = participant::Model { state: state.to_owned(), ..part };
+async fn set_state(tx: &Tx, part: participant::Model, state: PartState) -> Result<(), Error> {
+    let part = participant::Model { state: state.into(), ..part };
     part.into_active_model().reset_all().update(tx).await?;
     Ok(())
 }

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{head_observation, log_head, membership, organization, worker};
+use crate::model::{head_observation, log_head, membership, organization, worker};
 use crate::service::{log, restoration, site_key};
 
 pub use positions::{HandedPositions, store_positions};

@@ -25,7 +25,7 @@ use crate::auth::Actor;
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
 use crate::keys::ring::RingKey;
-use crate::service::entity::idempotency;
+use crate::model::idempotency;
 
 /// The time for which a response is kept.
 const KEPT: Duration = Duration::hours(24);

@@ -21,9 +21,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::invitation::LinkPurpose;
+use crate::model::{consortium, invitation, organization};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{consortium, invitation, organization};
 use crate::service::operator;
 
 pub use accept::accept;
@@ -65,9 +66,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
             let row = insert(ctx, tx, &new.purpose, new.label.trim(), Some(actor.id()), &secret).await?;
             let (what, detail) = match &new.purpose {
                 InvitationPurpose::Operator => (AuditAction::OperatorInvited, json!({})),
-                InvitationPurpose::Member { .. } => {
-                    (AuditAction::MemberInvited, json!({ "roles": from_json::<serde_json::Value>(&row.roles)? }))
-                }
+                InvitationPurpose::Member { .. } => (AuditAction::MemberInvited, json!({ "roles": *row.roles })),
                 InvitationPurpose::Organization { .. } => (AuditAction::OrganizationInvited, json!({})),
                 InvitationPurpose::Annotator { .. } => (AuditAction::AnnotatorInvited, json!({})),
             };
@@ -81,7 +80,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
         })
         .await?;
     let link = Some(link(ctx, &secret));
-    Ok(Invitation { link, ..to_invitation(row)? })
+    Ok(Invitation { link, ..Invitation::try_from(row)? })
 }
 
 /// Returns every link into a place, newest first.
@@ -91,15 +90,15 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewInvitation) -> Result<Inv
 pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Result<Vec<Invitation>, Error> {
     let (operation, place) = required_operation(purpose);
     policy::check(actor, operation, place)?;
-    let (word, scope) = columns(purpose);
+    let (kind, scope) = columns(purpose);
     let in_place = scope.map_or_else(|| invitation::Column::ScopeId.is_null(), |id| invitation::Column::ScopeId.eq(id));
     let rows = invitation::Entity::find()
-        .filter(invitation::Column::Purpose.eq(word))
+        .filter(invitation::Column::Purpose.eq(kind.to_text()))
         .filter(in_place)
         .order_by_desc(invitation::Column::Id)
         .all(ctx.db.read())
         .await?;
-    rows.into_iter().map(to_invitation).collect()
+    rows.into_iter().map(Invitation::try_from).collect()
 }
 
 /// Withdraws an unused link with immediate effect. Withdrawing it again changes nothing.
@@ -109,7 +108,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, purpose: &InvitationPurpose) -> Resu
 pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) -> Result<(), Error> {
     let row = invitation::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("invitation"))?;
-    let (operation, at) = required_operation(&purpose(&row)?);
+    let (operation, at) = required_operation(&InvitationPurpose::try_from(&row)?);
     policy::check(actor, operation, at)?;
     if at != place {
         return Err(Error::not_found("invitation"));
@@ -144,7 +143,7 @@ pub async fn withdraw(ctx: &Ctx, actor: &Actor, place: Place, id: InvitationId) 
 /// `link_spent` when it was used, has expired, or never existed; these are not distinguished.
 pub async fn preview(ctx: &Ctx, secret: &str) -> Result<InvitationPreview, Error> {
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let purpose = purpose(&row)?;
+    let purpose = InvitationPurpose::try_from(&row)?;
     let from = match &purpose {
         InvitationPurpose::Operator => None,
         InvitationPurpose::Organization { consortium } | InvitationPurpose::Annotator { consortium } => {
@@ -180,14 +179,14 @@ pub(super) async fn insert(
     by: Option<MemberId>,
     secret: &str,
 ) -> Result<invitation::Model, Error> {
-    let (word, scope_id) = columns(purpose);
+    let (kind, scope_id) = columns(purpose);
     let roles: &[Role] = if let InvitationPurpose::Member { roles, .. } = purpose { roles } else { &[] };
     let row = invitation::Model {
         id: ctx.id::<InvitationId>().0,
         secret_hash: fingerprint(secret),
-        purpose: word.to_owned(),
+        purpose: kind.into(),
         scope_id,
-        roles: to_json(&roles)?,
+        roles: JsonColumn::new(roles.to_vec())?,
         label: label.to_owned(),
         invited_by: by.map(|member| member.0),
         created_at: ctx.now(),
@@ -227,35 +226,11 @@ async fn exists(tx: &Tx, purpose: &InvitationPurpose) -> Result<(), Error> {
     if there { Ok(()) } else { Err(Error::not_found("place")) }
 }
 
-const fn columns(purpose: &InvitationPurpose) -> (&'static str, Option<uuid::Uuid>) {
+const fn columns(purpose: &InvitationPurpose) -> (LinkPurpose, Option<uuid::Uuid>) {
     match purpose {
-        InvitationPurpose::Operator => ("operator", None),
-        InvitationPurpose::Organization { consortium } => ("organization", Some(consortium.0)),
-        InvitationPurpose::Annotator { consortium } => ("annotator", Some(consortium.0)),
-        InvitationPurpose::Member { organization, .. } => ("member", Some(organization.0)),
+        InvitationPurpose::Operator => (LinkPurpose::Operator, None),
+        InvitationPurpose::Organization { consortium } => (LinkPurpose::Organization, Some(consortium.0)),
+        InvitationPurpose::Annotator { consortium } => (LinkPurpose::Annotator, Some(consortium.0)),
+        InvitationPurpose::Member { organization, .. } => (LinkPurpose::Member, Some(organization.0)),
     }
-}
-
-pub(super) fn purpose(row: &invitation::Model) -> Result<InvitationPurpose, Error> {
-    match (row.purpose.as_str(), row.scope_id) {
-        ("operator", _) => Ok(InvitationPurpose::Operator),
-        ("organization", Some(id)) => Ok(InvitationPurpose::Organization { consortium: id.into() }),
-        ("annotator", Some(id)) => Ok(InvitationPurpose::Annotator { consortium: id.into() }),
-        ("member", Some(id)) => {
-            Ok(InvitationPurpose::Member { organization: id.into(), roles: from_json(&row.roles)? })
-        }
-        (other, _) => Err(Error::internal("reading an invitation's purpose", format!("{other:?} is none"))),
-    }
-}
-
-fn to_invitation(row: invitation::Model) -> Result<Invitation, Error> {
-    Ok(Invitation {
-        id: row.id.into(),
-        purpose: purpose(&row)?,
-        label: row.label,
-        link: None,
-        expires_at: row.expires_at,
-        used: row.used_at.is_some(),
-        withdrawn: row.withdrawn_at.is_some(),
-    })
 }

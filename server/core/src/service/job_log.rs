@@ -31,10 +31,10 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::{Tx, lock_job_log};
 use crate::error::Error;
+use crate::model::column::{ColumnEnum as _, JsonColumn, to_json};
+use crate::model::{job, job_log, participant};
+use crate::rule::job::{load_job, load_participants, load_readable_job};
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::code::{from_json, from_word, to_json, word};
-use crate::service::entity::{job, job_log, participant};
-use crate::service::job::{readable, state};
 use crate::service::lease;
 
 /// An event that a site reports.
@@ -77,9 +77,8 @@ pub async fn append(
         let most = format!("send 1 to {MOST_EVENTS} events, not {}", said.len());
         return Err(Error::validation(vec![Violation::new("events", most)]));
     }
-    let row = state::row(ctx.db.read(), lease.job).await?;
-    let spec: Spec = from_json(&row.spec)?;
-    let violations = violations(&spec, said);
+    let row = load_job(ctx.db.read(), lease.job).await?;
+    let violations = violations(&row.spec, said);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
@@ -103,8 +102,8 @@ pub async fn append(
                     number,
                     dataset_id: part,
                     sequence: Some(sequence),
-                    level: word(&event.level())?,
-                    event: to_json(&event)?,
+                    level: event.level().into(),
+                    event: JsonColumn::new(event)?,
                     skew_seconds: Some(sent_at_unix.saturating_sub(ctx.now().unix_timestamp())),
                     at: event_time(ctx, row.created_at, sent_at_unix, one.at_unix),
                 };
@@ -133,8 +132,8 @@ pub async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: L
         number,
         dataset_id: dataset,
         sequence: None,
-        level: word(&event.level())?,
-        event: to_json(&event)?,
+        level: event.level().into(),
+        event: JsonColumn::new(event)?,
         skew_seconds: None,
         at: ctx.now(),
     };
@@ -147,15 +146,14 @@ pub async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: L
 /// # Errors
 /// 404 when there is no job that the caller may know, `validation_failed` for an invalid cursor.
 pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Result<Page<LogLine>, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let mut find = job_log::Entity::find().filter(job_log::Column::JobId.eq(row.id));
     if let Some(dataset) = query.dataset {
         find = find.filter(job_log::Column::DatasetId.eq(dataset.0));
     }
     if let Some(least) = query.level {
         let levels = [LogLevel::Info, LogLevel::Warning, LogLevel::Error].into_iter().filter(|level| *level >= least);
-        find =
-            find.filter(job_log::Column::Level.is_in(levels.map(|level| word(&level)).collect::<Result<Vec<_>, _>>()?));
+        find = find.filter(job_log::Column::Level.is_in(levels.map(LogLevel::to_text)));
     }
     if let Some(cursor) = &query.cursor {
         let wrong = || Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
@@ -174,7 +172,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId, query: &LogQuery) -> Resu
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let rows = job_log::Entity::find()
         .filter(job_log::Column::JobId.eq(row.id))
         .order_by_asc(job_log::Column::Number)
@@ -216,8 +214,7 @@ pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMa
         .await?;
     let mut last = HashMap::new();
     for row in rows {
-        let event: LogEvent = from_json(&row.event)?;
-        if let (Some(dataset), LogEvent::Site { said }) = (row.dataset_id, event) {
+        if let (Some(dataset), LogEvent::Site { said }) = (row.dataset_id, row.event.into_value()) {
             last.insert(dataset, LastSiteLine { event: said, at: row.at, skew_seconds: row.skew_seconds.unwrap_or(0) });
         }
     }
@@ -305,15 +302,15 @@ fn event_time(ctx: &Ctx, job_from: OffsetDateTime, sent_at_unix: i64, at_unix: i
 }
 
 async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result<Vec<LogLine>, Error> {
-    let names = list_series(&from_json(&row.spec)?);
-    let parts: HashMap<Uuid, participant::Model> = state::participants(ctx.db.read(), row.id.into())
+    let names = list_series(&row.spec);
+    let parts: HashMap<Uuid, participant::Model> = load_participants(ctx.db.read(), row.id.into())
         .await?
         .into_iter()
         .map(|part| (part.dataset_id, part))
         .collect();
     rows.into_iter()
         .map(|line| {
-            let event: LogEvent = from_json(&line.event)?;
+            let event = line.event.into_value();
             let series = event.round().and_then(|(series, _)| names.get(series as usize).cloned());
             let part = line.dataset_id.and_then(|dataset| parts.get(&dataset));
             Ok(LogLine {
@@ -322,7 +319,7 @@ async fn lines(ctx: &Ctx, row: &job::Model, rows: Vec<job_log::Model>) -> Result
                 dataset: line.dataset_id.map(Into::into),
                 dataset_name: part.map(|part| part.dataset_name.clone()),
                 organization_name: part.map(|part| part.organization_name.clone()),
-                level: from_word(&line.level)?,
+                level: *line.level,
                 text: event.sentence(series.as_deref().unwrap_or_default()),
                 event,
                 series_name: series,

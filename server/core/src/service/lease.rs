@@ -1,6 +1,7 @@
 //! Leases: the assignment of a participant's part of a job to a worker, proved by a fencing token. No lease is granted
 //! before the job's reservation; a new token ends the one before it.
 
+mod grant;
 #[cfg(test)]
 mod tests;
 
@@ -10,19 +11,19 @@ use sea_orm::{
 };
 use time::Duration;
 use undertone_api::id::{DatasetId, JobId, WorkerId};
-use undertone_api::job::log::LogEvent;
-use undertone_api::job::{JobState, JobStep};
+use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::audit_log::AuditAuthor;
-use crate::service::code::word;
-use crate::service::entity::{job, lease, participant};
-use crate::service::job::{hold, state};
-use crate::service::{job_log, ledger};
+use crate::model::column::ColumnEnum;
+use crate::model::{job, lease};
+use crate::rule::hold::describe_pause;
+use crate::rule::job::load_job;
+
+pub use grant::grant;
 
 /// The validity of a lease without a call from its worker, in seconds.
 pub const SECONDS: u32 = 60;
@@ -74,62 +75,12 @@ pub async fn at_work(
     token: &str,
 ) -> Result<(ActiveLease, job::Model), Error> {
     let lease = find_lease(connection, worker, token).await?;
-    let row = state::row(connection, lease.job).await?;
-    match state::parse(&row)? {
+    let row = load_job(connection, lease.job).await?;
+    match *row.state {
         JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
-}
-
-/// Begins a lease of a participant for its worker: a new token, valid at once.
-///
-/// # Errors
-/// `wrong_state` when the job has no work to give, or nothing is reserved for its charges.
-pub async fn grant(
-    ctx: &Ctx,
-    tx: &Tx,
-    worker: WorkerId,
-    job: JobId,
-    dataset: DatasetId,
-) -> Result<(job::Model, participant::Model, String), Error> {
-    let row = state::row(tx, job).await?;
-    let part = participant::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
-    let part = part.filter(|part| part.worker_id == worker.0).ok_or_else(|| Error::not_found("job"))?;
-    if !matches!(&*part.state, "waiting" | "running") {
-        return Err(Error::wrong_state("this participant has done its part"));
-    }
-    if part.charge.is_some()
-        && ledger::find_reservation(tx, job.0, dataset.0).await?.is_none_or(|reservation| reservation.settled)
-    {
-        return Err(Error::wrong_state("nothing is reserved for this participant: it must not run"));
-    }
-    // After the end of the job, a participant that had a lease gets another one, only to finish its part.
-    let to_end = part.state == "running" && part.charge.is_some() && state::parse(&row)?.is_over();
-    let row =
-        if to_end { row } else { state::step(ctx, tx, AuditAuthor::Worker(worker), row, JobStep::Start, None).await? };
-    let before = lease::Entity::find_by_id((job.0, dataset.0)).one(tx).await?;
-    let token = ctx.random.secret();
-    let next = lease::Model {
-        job_id: job.0,
-        dataset_id: dataset.0,
-        worker_id: worker.0,
-        token: token.clone(),
-        number: before.as_ref().map_or(1, |lease| lease.number + 1),
-        granted_at: ctx.now(),
-        expires_at: ctx.now() + Duration::seconds(i64::from(SECONDS)),
-    };
-    let number = u32::try_from(next.number).unwrap_or(u32::MAX);
-    let next = next.into_active_model().reset_all();
-    if before.is_some() {
-        next.update(tx).await?
-    } else {
-        next.insert(tx).await?
-    };
-    let part = participant::Model { state: "running".to_owned(), ..part };
-    let part = part.into_active_model().reset_all().update(tx).await?;
-    job_log::note(ctx, tx, job.0, Some(dataset.0), LogEvent::Leased { times: number }).await?;
-    Ok((row, part, token))
 }
 
 /// Ends the lease of a participant: its token becomes invalid. Returns whether there was one.
@@ -146,7 +97,7 @@ pub async fn end(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<bool, E
 /// Returns the error for a worker of a paused job: the lease is lost, but the job is not over. The worker then stops as
 /// after a broken connection, returns nothing, and continues when the part is offered again.
 async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Error, Error> {
-    Ok(Error::problem(Code::LeaseLost, format!("the job is paused: {}", hold::in_words(connection, row).await?)))
+    Ok(Error::problem(Code::LeaseLost, format!("the job is paused: {}", describe_pause(connection, row).await?)))
 }
 
 /// Renews a lease; returns whether the job continues. An expired lease without a successor is renewed as well.
@@ -155,8 +106,8 @@ async fn paused(connection: &impl ConnectionTrait, row: &job::Model) -> Result<E
 /// `lease_lost` when a later lease has begun, and while the job is paused.
 pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<LeaseRenewal, Error> {
     let lease = find_lease(ctx.db.read(), worker, token).await?;
-    let row = state::row(ctx.db.read(), lease.job).await?;
-    let now = state::parse(&row)?;
+    let row = load_job(ctx.db.read(), lease.job).await?;
+    let now = *row.state;
     if now == JobState::Paused {
         return Err(paused(ctx.db.read(), &row).await?);
     }
@@ -177,7 +128,7 @@ pub(crate) async fn still_at_work(
     held: &ActiveLease,
     token: &str,
 ) -> Result<(), Error> {
-    let states = [JobState::Queued, JobState::Running].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let states = [JobState::Queued, JobState::Running].map(ColumnEnum::to_text);
     let under_way = Query::select()
         .column(job::Column::Id)
         .from(job::Entity)

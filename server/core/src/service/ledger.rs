@@ -14,12 +14,14 @@ mod chain;
 mod charged;
 mod explain;
 mod figures;
+pub mod frozen;
 mod histories;
 mod history;
 mod newest;
 mod promises;
 mod read;
 mod rebuild;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +31,6 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
 };
 use undertone_api::budget::{BudgetRefusal, EntryKind};
-use undertone_api::id::{DatasetId, LineageId, OrganizationId};
-use undertone_api::job::Charge;
 use undertone_api::log::LogLeaf;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
@@ -41,9 +41,9 @@ use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{self, reservation};
-use crate::service::{freeze, log};
+use crate::model::column::to_json;
+use crate::model::{self as entity, reservation};
+use crate::service::log;
 
 pub use explain::explain;
 pub use figures::{epsilon_alone, epsilon_together};
@@ -53,28 +53,7 @@ pub use newest::{NewestEntries, newest};
 pub use promises::promises;
 pub use read::{entries, search};
 pub use rebuild::{RebuiltAccount, rebuild};
-
-/// The request of one dataset of a job to its account.
-#[derive(Debug, Clone)]
-pub struct ChargeRequest {
-    /// The dataset.
-    pub dataset: DatasetId,
-    /// The dataset's name.
-    pub dataset_name: String,
-    /// The organization that owns the dataset.
-    pub organization: OrganizationId,
-    /// The dataset's lineage.
-    pub lineage: LineageId,
-    /// The worst case of the job for the dataset.
-    pub charge: Charge,
-}
-
-impl ChargeRequest {
-    /// Returns the key of the account that is charged.
-    pub const fn key(&self) -> LedgerAccountKey {
-        LedgerAccountKey::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
-    }
-}
+pub use request::ChargeRequest;
 
 /// A commit that a receipt proves.
 #[derive(Debug, Clone)]
@@ -100,7 +79,7 @@ pub struct ProvenRelease<'a> {
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
 pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
-    freeze::refuse(connection, asks).await?;
+    frozen::refuse_frozen(connection, asks).await?;
     let (charged, mut refusals) = charged::accounts(connection, asks).await?;
     let asks = || charged.iter().map(|charged| &charged.ask).filter(|ask| !ask.charge.is_in_the_clear());
     let mut balances = account::balances(connection, &asks().map(ChargeRequest::key).collect()).await?;
@@ -121,7 +100,7 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) ->
 /// # Errors
 /// `account_frozen` when an audit has frozen one of the lineages.
 pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
-    freeze::refuse(tx, asks).await?;
+    frozen::refuse_frozen(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
     let mut accounts: BTreeMap<LedgerAccountKey, OpenAccount> = BTreeMap::new();
     for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
@@ -351,7 +330,7 @@ pub async fn find_other_reservations(
 fn part(row: &reservation::Model) -> Result<Reservation, Error> {
     Reservation::from_parts(
         ReservationId(row.id.as_u128()),
-        from_json(&row.per_release)?,
+        row.per_release()?,
         row.releases as u64,
         row.committed as u64,
         row.settled,

@@ -26,7 +26,7 @@ use crate::ctx::Ctx;
 use crate::db::{Db, Tx};
 use crate::error::Error;
 use crate::keys::ServerSigner;
-use crate::service::entity::{log_head, log_leaf};
+use crate::model::{log_head, log_leaf};
 use uuid::Uuid;
 
 pub(crate) use adopt::adopt;

@@ -9,8 +9,7 @@ use undertone_api::problem::Violation;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_json;
-use crate::service::entity::{measurement, participant};
+use crate::model::{measurement, participant};
 use crate::service::lease;
 
 /// Stores a figure. A lead that returned and measured again replaces its earlier figure.
@@ -25,7 +24,7 @@ pub async fn measure(ctx: &Ctx, worker: WorkerId, token: &str, figure: &Measurem
     if part.is_none_or(|part| part.position != 0) {
         return Err(Error::forbidden("only the lead participant, on public data, measures"));
     }
-    let violations = violations(&from_json(&row.spec)?, figure);
+    let violations = violations(&row.spec, figure);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }

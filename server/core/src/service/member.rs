@@ -14,8 +14,9 @@ use crate::auth::{Actor, Memberships, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_word, word};
-use crate::service::entity::{member, membership, role};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, membership, role};
 
 /// Returns the caller's own account.
 ///
@@ -37,13 +38,13 @@ pub async fn list(ctx: &Ctx, actor: &Actor, organization: OrganizationId) -> Res
     let admin = policy::allows(actor, Operation::InviteMember, place);
     let scope = RoleScope::Organization(organization);
     let grants = role::Entity::find()
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .filter(role::Column::ScopeId.eq(organization.0))
         .all(ctx.db.read())
         .await?;
     let mut by_member: HashMap<Uuid, Vec<RoleGrant>> = HashMap::new();
     for row in grants {
-        by_member.entry(row.member_id).or_default().push(RoleGrant { scope, role: from_word(&row.role)? });
+        by_member.entry(row.member_id).or_default().push(RoleGrant { scope, role: *row.role });
     }
     let rows = member::Entity::find()
         .filter(member::Column::Id.is_in(by_member.keys().copied()))
@@ -100,12 +101,7 @@ async fn grants(connection: &impl ConnectionTrait, members: Vec<Uuid>) -> Result
         .await?;
     let mut grants: HashMap<Uuid, Vec<RoleGrant>> = HashMap::new();
     for row in rows {
-        let scope = match row.scope.as_str() {
-            "consortium" => RoleScope::Consortium(row.scope_id.into()),
-            "organization" => RoleScope::Organization(row.scope_id.into()),
-            other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
-        };
-        grants.entry(row.member_id).or_default().push(RoleGrant { scope, role: from_word(&row.role)? });
+        grants.entry(row.member_id).or_default().push(RoleGrant::from(&row));
     }
     Ok(grants)
 }
@@ -154,12 +150,9 @@ pub(super) async fn mark_address_confirmed(ctx: &Ctx, tx: &Tx, id: MemberId) -> 
 
 /// Grants a role, unless the member has it already.
 pub(super) async fn grant(tx: &Tx, member: MemberId, scope: RoleScope, role: Role) -> Result<(), Error> {
-    let (scope, scope_id) = match scope {
-        RoleScope::Consortium(id) => ("consortium", id.0),
-        RoleScope::Organization(id) => ("organization", id.0),
-    };
-    let row = role::Model { member_id: member.0, scope: scope.to_owned(), scope_id, role: word(&role)? };
-    let key = (row.member_id, row.scope.clone(), row.scope_id, row.role.clone());
+    let (scope, scope_id) = ScopeKind::columns(scope);
+    let row = role::Model { member_id: member.0, scope: scope.into(), scope_id, role: role.into() };
+    let key = (row.member_id, row.scope, row.scope_id, row.role);
     if role::Entity::find_by_id(key).one(tx).await?.is_none() {
         row.into_active_model().insert(tx).await?;
     }

@@ -24,9 +24,9 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, ObjectUpload};
+use crate::model::{artifact, participant};
+use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{artifact, participant};
-use crate::service::job::{readable, state};
 use crate::service::round::object_error;
 use crate::service::{audit, lease};
 
@@ -199,7 +199,7 @@ pub async fn fetch(
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn list(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<Artifact>, Error> {
-    let row = readable(ctx, actor, job).await?;
+    let row = load_readable_job(ctx, actor, job).await?;
     if audit::releasable(&row).is_err() {
         return Ok(Vec::new());
     }
@@ -231,7 +231,7 @@ async fn of_jobs(
 pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArtifact, Error> {
     let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("file"))?;
-    let job = state::row(ctx.db.read(), row.job_id.into()).await?;
+    let job = load_job(ctx.db.read(), row.job_id.into()).await?;
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
     policy::check(actor, Operation::TakeModel, place)?;
     audit::releasable(&job)?;

@@ -29,8 +29,8 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_word, word};
-use crate::service::entity::{notification, notification_switch};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{notification, notification_switch};
 
 pub(crate) use access::AccessNotice;
 pub(crate) use notice::{MemberNotice, tell};
@@ -47,7 +47,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
         find = find.filter(notification::Column::ReadAt.is_null());
     }
     if let Some(kind) = &query.kind {
-        find = find.filter(notification::Column::Kind.eq(word(kind)?));
+        find = find.filter(notification::Column::Kind.eq(kind.to_text()));
     }
     if let Some(cursor) = &query.cursor {
         let wrong = |_| Error::validation(vec![Violation::new("cursor", "give the `next` of the page before")]);
@@ -58,7 +58,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, query: &NotificationQuery) -> Result
     let more = rows.len() as u64 > size;
     rows.truncate(size as usize);
     let next = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    Ok(Page { items: rows.into_iter().map(to_notification).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(Into::into).collect(), next })
 }
 
 /// Returns the number of the caller's unread notifications.
@@ -85,7 +85,7 @@ pub async fn read(ctx: &Ctx, actor: &Actor, id: NotificationId) -> Result<Notifi
             Ok(row.into_active_model().reset_all().update(tx).await?)
         })
         .await?;
-    to_notification(row)
+    Ok(row.into())
 }
 
 /// Marks all as read; returns the number of those that were unread.
@@ -118,7 +118,7 @@ pub async fn switches(ctx: &Ctx, actor: &Actor) -> Result<NotificationSwitches, 
         .order_by_asc(notification_switch::Column::Kind)
         .all(ctx.db.read())
         .await?;
-    Ok(NotificationSwitches { off: rows.iter().map(|row| from_word(&row.kind)).collect::<Result<_, _>>()? })
+    Ok(NotificationSwitches { off: rows.iter().map(|row| *row.kind).collect() })
 }
 
 /// Sets the caller's notification settings. Earlier notifications stay.
@@ -144,7 +144,7 @@ pub async fn set_switches(
                 .exec(tx)
                 .await?;
             for kind in &off {
-                let row = notification_switch::Model { member_id: actor.id().0, kind: word(kind)? };
+                let row = notification_switch::Model { member_id: actor.id().0, kind: (*kind).into() };
                 row.into_active_model().insert(tx).await?;
             }
             Ok(())
@@ -168,18 +168,4 @@ fn visible_to(actor: &Actor) -> Condition {
         condition = Condition::all();
     }
     Condition::all().add(notification::Column::MemberId.eq(actor.id().0)).add(condition)
-}
-
-fn to_notification(row: notification::Model) -> Result<Notification, Error> {
-    Ok(Notification {
-        id: row.id.into(),
-        kind: from_word(&row.kind)?,
-        text: row.text,
-        consortium: row.consortium_id.map(Into::into),
-        job: row.job_id.map(Into::into),
-        dataset: row.dataset_id.map(Into::into),
-        organization: row.organization_id.map(Into::into),
-        at: row.at,
-        read_at: row.read_at,
-    })
 }

@@ -19,10 +19,13 @@ use undertone_api::signed::{Signed, SignedApproval};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job as jobs, lease, participant, worker};
+use crate::rule::job::load_job;
 use crate::service::approval::consent;
-use crate::service::code::{from_json, word};
-use crate::service::entity::{job as jobs, lease, participant, worker};
-use crate::service::job::{self, state};
+use crate::service::finish;
+use crate::service::job;
 use crate::service::lease as leases;
 use crate::service::restoration;
 
@@ -81,7 +84,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Work
     let wait = Duration::from_secs(u64::from(asking.wait_seconds.min(LONGEST_WAIT)));
     let end = Instant::now() + wait;
     let mut waiter = ctx.changes().subscribe_to_offers();
-    state::finish_silent(ctx).await?;
+    finish::finish_silent(ctx).await?;
     job::lapse(ctx).await?;
     let mut since = Instant::now();
     let (mut key, mut alive): (Option<String>, Option<OffsetDateTime>) = (None, None);
@@ -145,13 +148,13 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Opti
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(id.0))
         .filter(participant::Column::SiteAnswered.eq(false))
-        .filter(participant::Column::Visibility.ne(word(&Visibility::Public)?))
+        .filter(participant::Column::Visibility.ne(Visibility::Public.to_text()))
         .order_by_asc(participant::Column::JobId)
         .all(ctx.db.read())
         .await?;
     for part in rows {
-        let row = state::row(ctx.db.read(), JobId(part.job_id)).await?;
-        if state::parse(&row)? == JobState::Proposed && !asking.decided.contains(&row.digest) {
+        let row = load_job(ctx.db.read(), JobId(part.job_id)).await?;
+        if row.state == JobState::Proposed && !asking.decided.contains(&row.digest) {
             return Ok(Some(WorkOffer::Proposal { manifest: manifest(row), dataset: part.dataset_id.into() }));
         }
     }
@@ -161,22 +164,21 @@ async fn proposal(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Opti
 /// Returns the oldest work for this worker that it does not hold already. A restarted worker holds no lease, and gets a
 /// new token at once.
 async fn work(ctx: &Ctx, worker: &worker::Model, asking: &OfferRequest) -> Result<Option<WorkOffer>, Error> {
-    let kinds: Vec<String> = from_json(&worker.kinds)?;
     let rows = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(worker.id))
-        .filter(participant::Column::Purpose.eq(word(&DatasetUse::Participate)?))
-        .filter(participant::Column::State.is_in(["waiting", "running"]))
+        .filter(participant::Column::Purpose.eq(DatasetUse::Participate.to_text()))
+        .filter(participant::Column::State.is_in(PartState::OPEN.map(ColumnEnum::to_text)))
         .order_by_asc(participant::Column::JobId)
         .all(ctx.db.read())
         .await?;
     for part in rows {
         let (job, dataset) = (JobId(part.job_id), DatasetId(part.dataset_id));
-        let row = state::row(ctx.db.read(), job).await?;
-        let now = state::parse(&row)?;
+        let row = load_job(ctx.db.read(), job).await?;
+        let now = *row.state;
         // An ended job's part that still holds a reservation: its worker crashed, or lost its lease, before it
         // accounted for its releases. It is offered until it has; otherwise the budget would stay reserved for ever.
-        let owes = now.is_over() && part.state == "running" && part.charge.is_some();
-        if !(owes || matches!(now, JobState::Queued | JobState::Running)) || !kinds.contains(&row.kind) {
+        let owes = now.is_over() && part.state == PartState::Running && part.charge.is_some();
+        if !(owes || matches!(now, JobState::Queued | JobState::Running)) || !worker.kinds.contains(&row.kind) {
             continue;
         }
         let lease = lease::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await?;

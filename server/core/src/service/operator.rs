@@ -20,8 +20,8 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::member;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::member;
 use crate::service::notification::AccessNotice;
 use crate::service::{invitation, member as members, reset};
 

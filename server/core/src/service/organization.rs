@@ -1,10 +1,11 @@
 //! Organizations: owners of datasets and workers.
 
+pub(crate) mod names;
+
 use std::collections::HashMap;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
+    ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _, QueryOrder as _,
 };
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::organization::Organization;
@@ -15,8 +16,11 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{dataset, membership, organization, role};
-use crate::service::retirement::{self, SubjectKind};
+use crate::model::column::ColumnEnum as _;
+use crate::model::retirement::SubjectKind;
+use crate::model::role::ScopeKind;
+use crate::model::{dataset, membership, organization, role};
+use crate::service::retirement;
 use crate::service::worker;
 
 /// Returns every organization that the caller may see, by name; all of them for the operator.
@@ -99,20 +103,11 @@ pub(super) async fn insert(ctx: &Ctx, tx: &Tx, name: &str) -> Result<Organizatio
     Ok(id)
 }
 
-/// Returns the names of organizations.
-pub(super) async fn names(
-    connection: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, String>, Error> {
-    let rows = organization::Entity::find().filter(organization::Column::Id.is_in(ids)).all(connection).await?;
-    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
-}
-
 async fn to_organizations(ctx: &Ctx, rows: Vec<organization::Model>) -> Result<Vec<Organization>, Error> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let mut members: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
     let grants = role::Entity::find()
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .filter(role::Column::ScopeId.is_in(ids.clone()));
     for row in grants.all(ctx.db.read()).await? {
         members.entry(row.scope_id).or_default().push(row.member_id);

@@ -25,9 +25,8 @@ use crate::auth::passkey::{PasskeyPlace, PasskeyPurpose, PasskeyTicket, challeng
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::model::passkey;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::code::{from_word, word};
-use crate::service::entity::passkey;
 use crate::service::notification::credential::{self, CredentialChange};
 
 pub(super) use answer::{VerifiedPasskey, verify};
@@ -101,7 +100,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
         id: ctx.id::<PasskeyId>().0,
         member_id: actor.id().0,
         label: new.label.trim().to_owned(),
-        algorithm: word(&made.algorithm)?,
+        algorithm: made.algorithm.into(),
         public_key: made.public_key,
         credential_hash: fingerprint(&made.credential),
         credential: made.credential,
@@ -132,7 +131,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
         })
         .await?;
     ctx.changes().notify();
-    to_api(row)
+    Ok(row.into())
 }
 
 /// Returns the caller's passkeys, newest first.
@@ -142,7 +141,7 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewPasskey) -> Result<Passke
 pub async fn list(ctx: &Ctx, actor: &Actor) -> Result<Vec<Passkey>, Error> {
     policy::check(actor, Operation::ManageFactor, Place::Server)?;
     let rows = of_member(actor.id()).order_by_desc(passkey::Column::Id).all(ctx.db.read()).await?;
-    rows.into_iter().map(to_api).collect()
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// Removes a passkey of the caller: it becomes invalid.
@@ -218,16 +217,6 @@ fn read(
 fn stale_registration() -> Error {
     let remedy = "its challenge was used or is older than five minutes: begin again";
     Error::validation(vec![Violation::new("registration.ticket", remedy)])
-}
-
-fn to_api(row: passkey::Model) -> Result<Passkey, Error> {
-    Ok(Passkey {
-        id: row.id.into(),
-        label: row.label,
-        algorithm: from_word(&row.algorithm)?,
-        created_at: row.created_at,
-        last_used_at: row.last_used_at,
-    })
 }
 
 fn act<'a>(actor: &Actor, what: AuditAction, id: PasskeyId) -> NewAuditEntry<'a> {

@@ -12,8 +12,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::metrics::Limit;
+use crate::model::member;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::member;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, member as members, sessions};
 

@@ -17,7 +17,6 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::service::code::{from_json, from_word};
 use crate::service::ledger::{self, ChargeRequest, account};
 use crate::service::{consortium, dataset, job};
 
@@ -132,8 +131,8 @@ async fn balances(ctx: &Ctx, spec: &Spec, datasets: &[Dataset]) -> Result<Accoun
     for row in account::of_lineages(ctx.db.read(), lineages.into_iter().collect()).await? {
         let (organization, lineage) = (row.organization_id.into(), row.lineage_id.into());
         if asks.iter().any(|ask| (ask.organization, ask.lineage) == (organization, lineage)) {
-            let (unit, adjacency) = (from_word(&row.unit)?, from_word(&row.adjacency)?);
-            balances.add(AccountKey::new(organization, lineage, unit, adjacency), from_json(&row.balance)?);
+            let (unit, adjacency) = (row.unit()?, row.adjacency()?);
+            balances.add(AccountKey::new(organization, lineage, unit, adjacency), row.balance()?);
         }
     }
     Ok(balances)

@@ -8,9 +8,9 @@ use undertone_api::signed::{PresenceProof, Signed, public_key};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
+use crate::model::column::JsonColumn;
+use crate::model::{organization, worker};
 use crate::service::challenge;
-use crate::service::code::to_json;
-use crate::service::entity::{organization, worker};
 
 /// The highest number of job kinds that a worker may name.
 const MOST_KINDS: usize = 100;
@@ -46,7 +46,7 @@ pub async fn sign_in(
             let key = row.public_key.clone();
             let row = worker::Model {
                 version: version.to_owned(),
-                kinds: to_json(&kinds)?,
+                kinds: JsonColumn::new(kinds.to_vec())?,
                 last_seen_at: Some(ctx.now()),
                 ..row
             };

@@ -22,16 +22,15 @@ mod tests;
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
 use undertone_api::id::{ConsortiumId, JobId, QuestionId};
-use undertone_api::job::Spec;
 use undertone_api::question::{Answer, QuestionPlan};
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::annotate::StoredPool;
-use crate::service::code::from_json;
-use crate::service::entity::{job, participant, pool, question};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::{job, participant, pool, question};
+use crate::rule::job::load_job;
 use crate::service::lease::ActiveLease;
 
 pub use answer::{annotate, take_back};
@@ -55,19 +54,13 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub fn read_plan(row: &job::Model) -> Result<Option<QuestionPlan>, Error> {
-    if !row.asks {
-        return Ok(None);
-    }
-    Ok(from_json::<Spec>(&row.spec)?.questions())
+pub fn read_plan(row: &job::Model) -> Option<QuestionPlan> {
+    if row.asks { row.spec.questions() } else { None }
 }
 
 /// Returns the questions of a job that must have some.
 fn require_plan(row: &job::Model) -> Result<QuestionPlan, Error> {
-    read_plan(row)?.ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
+    read_plan(row).ok_or_else(|| Error::wrong_state("the job asks nothing of people"))
 }
 
 /// Returns the questions of a job, for its lead.
@@ -98,9 +91,9 @@ pub(crate) async fn can_go_on(
     row: &job::Model,
     parts: &[participant::Model],
 ) -> Result<bool, Error> {
-    let Some(questions) = read_plan(row)? else { return Ok(true) };
+    let Some(questions) = read_plan(row) else { return Ok(true) };
     let may_ask =
-        |part: &participant::Model| !state::is_out(part) && questions.asking.contains(&part.dataset_id.into());
+        |part: &participant::Model| !part.state.is_out() && questions.asking.contains(&part.dataset_id.into());
     Ok(parts.iter().any(may_ask) || !pools(connection, row.id.into(), &questions).await?.is_empty())
 }
 
@@ -115,9 +108,9 @@ async fn askable(
     operation: Operation,
     id: JobId,
 ) -> Result<(job::Model, QuestionPlan), Error> {
-    let row = state::row(ctx.db.read(), id).await?;
+    let row = load_job(ctx.db.read(), id).await?;
     may(actor, operation, &row, "job")?;
-    let questions = read_plan(&row)?.ok_or_else(|| Error::not_found("question of this job"))?;
+    let questions = read_plan(&row).ok_or_else(|| Error::not_found("question of this job"))?;
     Ok((row, questions))
 }
 
@@ -125,7 +118,7 @@ async fn askable(
 async fn answerable(ctx: &Ctx, actor: &Actor, id: QuestionId) -> Result<(question::Model, job::Model), Error> {
     let question = question::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let question = question.ok_or_else(|| Error::not_found("question"))?;
-    let row = state::row(ctx.db.read(), question.job_id.into()).await?;
+    let row = load_job(ctx.db.read(), question.job_id.into()).await?;
     may(actor, Operation::Annotate, &row, "question")?;
     Ok((question, row))
 }
@@ -138,21 +131,21 @@ fn may(actor: &Actor, operation: Operation, row: &job::Model, what: &str) -> Res
 }
 
 /// Returns the two columns of an answer.
-fn columns(answer: &Answer) -> (String, Option<String>) {
-    let word = match answer {
-        Answer::Label { .. } => "label",
-        Answer::Unsure => "unsure",
-        Answer::Skip => "skip",
+fn columns(answer: &Answer) -> (AnswerKind, Option<String>) {
+    let kind = match answer {
+        Answer::Label { .. } => AnswerKind::Label,
+        Answer::Unsure => AnswerKind::Unsure,
+        Answer::Skip => AnswerKind::Skip,
     };
-    (word.to_owned(), answer.label().map(str::to_owned))
+    (kind, answer.label().map(str::to_owned))
 }
 
 /// Returns the answer of two columns.
-fn answer_of(word: &str, label: Option<&str>) -> Result<Answer, Error> {
-    match (word, label) {
-        ("label", Some(label)) => Ok(Answer::Label { label: label.to_owned() }),
-        ("unsure", None) => Ok(Answer::Unsure),
-        ("skip", None) => Ok(Answer::Skip),
+fn answer_of(kind: AnswerKind, label: Option<&str>) -> Result<Answer, Error> {
+    match (kind, label) {
+        (AnswerKind::Label, Some(label)) => Ok(Answer::Label { label: label.to_owned() }),
+        (AnswerKind::Unsure, None) => Ok(Answer::Unsure),
+        (AnswerKind::Skip, None) => Ok(Answer::Skip),
         (other, _) => Err(Error::internal("reading an answer", format!("{other:?} is none"))),
     }
 }

@@ -10,16 +10,13 @@ use sea_orm::{
     QueryFilter as _, QueryOrder as _,
 };
 use undertone_api::id::WorkerId;
-use undertone_api::job::{Charge, Spec};
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Countersignature, Receipt, Signed};
 
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::from_json;
-use crate::service::entity::{countersignature, job, participant, receipt};
-use crate::service::job::series::PlannedSeries;
+use crate::model::{countersignature, job, participant, receipt};
 use crate::service::lease::{self, ActiveLease};
 use crate::service::ledger::{self, ProvenRelease};
 use crate::service::{question, site_key};
@@ -284,13 +281,13 @@ fn foreseen(
     if part.worker_id != worker.0 || part.lineage_id != receipt.lineage.0 {
         return Ok(Err("the receipt names a dataset that the manifest gives to another worker or lineage"));
     }
-    let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else {
+    let Some(charge) = part.charge.as_deref() else {
         return Ok(Err("the manifest charges nothing for this dataset"));
     };
     if (charge.unit, charge.adjacency) != (receipt.unit, receipt.adjacency) {
         return Ok(Err("the receipt is for another privacy unit than the manifest"));
     }
-    let planned: Vec<PlannedSeries> = from_json(&job.series)?;
+    let planned = &*job.series;
     let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
         planned.release_of(receipt.dataset) == Some(&receipt.event)
             && (1..=planned.series.rounds).contains(&receipt.round)
@@ -298,7 +295,7 @@ fn foreseen(
     });
     // A pool of questions is the whole charge of its participant, once.
     let foreseen = foreseen
-        || question::read_plan(job)?.is_some_and(|questions| {
+        || question::read_plan(job).is_some_and(|questions| {
             questions.series == receipt.series
                 && questions.asking.contains(&receipt.dataset)
                 && charge.event == receipt.event
@@ -307,7 +304,7 @@ fn foreseen(
         });
     // So is a release to a recipient outside the consortium, which is never sent to this server.
     let foreseen = foreseen
-        || from_json::<Spec>(&job.spec)?.external_release().is_some_and(|outside| {
+        || job.spec.external_release().is_some_and(|outside| {
             outside.series == receipt.series
                 && outside.sending.contains(&receipt.dataset)
                 && charge.event == receipt.event

@@ -15,17 +15,17 @@ use undertone_api::problem::Violation;
 use undertone_api::report::{
     ArmComparison, CertificateNamed, DatasetUsed, FORMAT, MissingFigure, PartyCost, ReportFile, ReportVersions,
 };
+use undertone_api::signed::Signed;
 use undertone_api::signed::certificate::{ArtifactNamed, Certificate, CertificateParty, ConsortiumNamed};
-use undertone_api::signed::{Manifest, Signed};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
+use crate::model::{artifact, consortium, job, measurement};
+use crate::rule::job::load_readable_job;
 use crate::service::audit_log::{self, AuditAction};
-use crate::service::code::from_json;
-use crate::service::entity::{artifact, consortium, job, measurement};
 use crate::service::{audit, certificate, dataset, job as jobs};
 
 /// The size class of an unknown dataset: so large that no guarantee depends on its size.
@@ -36,7 +36,7 @@ const UNKNOWN: SizeClass = SizeClass(1_000_000_000);
 /// # Errors
 /// As [`get`].
 pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
-    let row = jobs::readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let file = get(ctx, actor, id).await?;
     audit_log::note_taken(ctx, actor, AuditAction::ReportTaken, &row).await?;
     Ok(file)
@@ -47,9 +47,9 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Err
 /// # Errors
 /// 404 when there is no job that the caller may know.
 pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Error> {
-    let row = jobs::readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     let connection = ctx.db.read();
-    let manifest: Manifest = from_json(&row.manifest)?;
+    let manifest = row.manifest()?;
     let parties = certificate::parties(ctx, &row, &manifest).await?;
     let datasets = dataset::in_consortium(connection, ConsortiumId(row.consortium_id)).await?;
     let audits = audit::list(ctx, actor, id).await?;
@@ -57,11 +57,11 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
     let issued = certificate::existing(ctx, id).await?;
     let consortium = consortium::Entity::find_by_id(row.consortium_id).one(connection).await?;
     let consortium = consortium.ok_or_else(|| Error::not_found("consortium"))?;
-    let outcome: Option<Report> = row.report.as_deref().map(from_json).transpose()?;
+    let outcome = row.report.as_deref();
     let tests = manifest.spec.allowed_measurements().tests;
     let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(id.0));
     let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
-    let state = jobs::state::parse(&row)?;
+    let state = *row.state;
     let mut report = ReportFile {
         format: FORMAT.to_owned(),
         made_at: ctx.now(),
@@ -74,9 +74,9 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
         consortium: ConsortiumNamed { id: consortium.id.into(), name: consortium.name },
         job: certificate::describe_job(&row, state),
         reason: row.reason.clone(),
-        datasets: parties.iter().map(|party| used(party, &datasets, outcome.as_ref())).collect(),
-        comparison: ArmComparison::compare_all(&tests, outcome.as_ref(), &measurements),
-        outcome,
+        datasets: parties.iter().map(|party| used(party, &datasets, outcome)).collect(),
+        comparison: ArmComparison::compare_all(&tests, outcome, &measurements),
+        outcome: outcome.cloned(),
         measurements,
         privacy: costs(ctx, actor, &parties, &datasets).await?,
         audits,

@@ -20,8 +20,8 @@ use crate::auth::{Actor, Door, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{member, reset};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{member, reset};
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{api_key, attempt, factor, member as members, password, sessions};
 

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{dataset, reconciliation, restoration, worker, write_off as written_off};
+use crate::model::{dataset, reconciliation, restoration, worker, write_off as written_off};
 use crate::service::log;
 
 pub use rebuild::hold_leases;

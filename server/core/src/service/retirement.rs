@@ -25,10 +25,8 @@ use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _,
 };
-use serde::{Deserialize, Serialize};
-use undertone_api::id::MemberId;
-use undertone_api::member::{RoleGrant, RoleScope};
-use undertone_api::retirement::{Retirement, StatedReason};
+use undertone_api::member::RoleGrant;
+use undertone_api::retirement::StatedReason;
 use uuid::Uuid;
 
 use crate::auth::policy::{self, Standing};
@@ -36,8 +34,9 @@ use crate::auth::{Actor, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{retirement, role};
+use crate::model::column::{ColumnEnum as _, JsonColumn};
+use crate::model::retirement::{RestoreAuthority, StoredRole, SubjectKind};
+use crate::model::{retirement, role};
 use crate::service::member as members;
 
 pub use account::{list_accounts, restore_account, retire_account};
@@ -47,31 +46,6 @@ pub use member::{list_retired_members, restore_member, retire_member};
 pub use organization::{restore_organization, retire_organization};
 pub use worker::{restore_worker, retire_worker};
 pub use write_off::write_off_worker;
-
-/// The kind of a retired subject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubjectKind {
-    /// A worker.
-    Worker,
-    /// A member at one organization.
-    Member,
-    /// An organization in one consortium.
-    Organization,
-    /// A member's account.
-    Account,
-}
-
-impl SubjectKind {
-    /// Returns its word in the column.
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Member => "member",
-            Self::Organization => "organization",
-            Self::Account => "account",
-        }
-    }
-}
 
 /// A subject, with its scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,19 +58,6 @@ pub struct RetiredSubject {
     pub scope: Option<Uuid>,
 }
 
-/// A role that a retirement removed and a restoration returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct StoredRole {
-    member: MemberId,
-    #[serde(flatten)]
-    grant: RoleGrant,
-}
-
-/// The authority of a retirement by the organization's own admin.
-const OWN: &str = "organization";
-/// The authority of a retirement by the consortium or an operator.
-const ABOVE: &str = "consortium";
-
 /// Checks the request of a retirement or a restoration: a fresh proof of identity, then the reason. Returns the reason,
 /// trimmed.
 fn check_request<'a>(actor: &Actor, stated: &'a StatedReason) -> Result<&'a str, Error> {
@@ -106,15 +67,19 @@ fn check_request<'a>(actor: &Actor, stated: &'a StatedReason) -> Result<&'a str,
 }
 
 /// Returns the authority with which `actor` acts at an organization: the lowest that applies.
-fn authority_of(actor: &Actor, place: Place) -> &'static str {
-    if Standing::list_for(actor, place).contains(&Standing::OrganizationAdmin) { OWN } else { ABOVE }
+fn authority_of(actor: &Actor, place: Place) -> RestoreAuthority {
+    if Standing::list_for(actor, place).contains(&Standing::OrganizationAdmin) {
+        RestoreAuthority::Organization
+    } else {
+        RestoreAuthority::Consortium
+    }
 }
 
 /// Rejects an organization's admin for a retirement by the consortium or an operator.
 fn check_authority(actor: &Actor, place: Place, row: &retirement::Model) -> Result<(), Error> {
     let standings = Standing::list_for(actor, place);
     let is_above = standings.contains(&Standing::ConsortiumAdmin) || standings.contains(&Standing::Operator);
-    if row.authority == OWN || is_above {
+    if row.authority == RestoreAuthority::Organization || is_above {
         return Ok(());
     }
     Err(Error::forbidden("a consortium admin or an operator retired it: ask them to restore it"))
@@ -126,18 +91,18 @@ async fn begin(
     tx: &Tx,
     actor: &Actor,
     subject: RetiredSubject,
-    authority: &str,
+    authority: RestoreAuthority,
     reason: &str,
-    roles: &[StoredRole],
+    roles: Vec<StoredRole>,
 ) -> Result<retirement::Model, Error> {
     let row = retirement::Model {
         id: ctx.id::<Uuid>(),
-        kind: subject.kind.word().to_owned(),
+        kind: subject.kind.into(),
         subject_id: subject.id,
         scope_id: subject.scope,
-        authority: authority.to_owned(),
+        authority: authority.into(),
         reason: reason.to_owned(),
-        roles: to_json(&roles)?,
+        roles: JsonColumn::new(roles)?,
         retired_at: ctx.now(),
         retired_by: actor.id().0,
         restored_at: None,
@@ -181,7 +146,7 @@ pub(crate) async fn all_in_force(
     scope: Option<Uuid>,
 ) -> Result<HashMap<Uuid, retirement::Model>, Error> {
     let mut query = retirement::Entity::find()
-        .filter(retirement::Column::Kind.eq(kind.word()))
+        .filter(retirement::Column::Kind.eq(kind.to_text()))
         .filter(retirement::Column::SubjectId.is_in(ids.iter().copied()))
         .filter(retirement::Column::RestoredAt.is_null())
         .order_by_asc(retirement::Column::Id);
@@ -192,23 +157,11 @@ pub(crate) async fn all_in_force(
     Ok(rows.into_iter().map(|row| (row.subject_id, row)).collect())
 }
 
-impl From<retirement::Model> for Retirement {
-    fn from(row: retirement::Model) -> Self {
-        Self { at: row.retired_at, by: row.retired_by.into(), is_own: row.authority == OWN, reason: row.reason }
-    }
-}
-
 /// Removes roles; returns them for the retirement's row.
 async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, Error> {
     let mut roles = Vec::with_capacity(rows.len());
     for row in rows {
-        let scope = match row.scope.as_str() {
-            "consortium" => RoleScope::Consortium(row.scope_id.into()),
-            "organization" => RoleScope::Organization(row.scope_id.into()),
-            other => return Err(Error::internal("reading a role's scope", format!("{other:?} is none"))),
-        };
-        let role = crate::service::code::from_word(&row.role)?;
-        roles.push(StoredRole { member: row.member_id.into(), grant: RoleGrant { scope, role } });
+        roles.push(StoredRole { member: row.member_id.into(), grant: RoleGrant::from(&row) });
         let key = (row.member_id, row.scope, row.scope_id, row.role);
         role::Entity::delete_by_id(key).exec(tx).await?;
     }
@@ -217,11 +170,10 @@ async fn take_roles(tx: &Tx, rows: Vec<role::Model>) -> Result<Vec<StoredRole>, 
 
 /// Grants the roles again that a retirement removed.
 async fn give_roles_back(tx: &Tx, row: &retirement::Model) -> Result<Vec<StoredRole>, Error> {
-    let stored: Vec<StoredRole> = from_json(&row.roles)?;
-    for StoredRole { member, grant } in &stored {
+    for StoredRole { member, grant } in &*row.roles {
         members::grant(tx, *member, grant.scope, grant.role).await?;
     }
-    Ok(stored)
+    Ok(row.roles.to_vec())
 }
 
 /// Notifies the affected tasks of this process: waiting workers, watchers and streams.

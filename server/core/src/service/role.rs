@@ -16,9 +16,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, membership, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_word, word};
-use crate::service::entity::{member, membership, role};
 use crate::service::{member as members, retirement};
 
 /// The roles of an organization.
@@ -193,7 +194,7 @@ async fn change(
             }
             let mut had = Vec::with_capacity(rows.len());
             for row in rows {
-                let role: Role = from_word(&row.role)?;
+                let role = *row.role;
                 had.push(role);
                 if !wanted.contains(&role) {
                     keep_an_admin(tx, scope, role).await?;
@@ -223,7 +224,7 @@ async fn change(
 async fn stands(tx: &Tx, scope: RoleScope, member: MemberId) -> Result<bool, Error> {
     let RoleScope::Consortium(consortium) = scope else { return Ok(false) };
     let own = role::Entity::find()
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .filter(role::Column::MemberId.eq(member.0))
         .all(tx)
         .await?;
@@ -242,7 +243,7 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: RoleScope, role: Role) -> Resu
         RoleScope::Consortium(_) => Role::ConsortiumAdmin,
         RoleScope::Organization(_) => Role::OrganizationAdmin,
     };
-    if role == admin && select_roles(scope).filter(role::Column::Role.eq(word(&admin)?)).count(tx).await? < 2 {
+    if role == admin && select_roles(scope).filter(role::Column::Role.eq(admin.to_text())).count(tx).await? < 2 {
         return Err(Error::problem(Code::WrongState, "this is the last admin: make somebody else an admin first"));
     }
     Ok(())
@@ -250,11 +251,8 @@ pub(super) async fn keep_an_admin(tx: &Tx, scope: RoleScope, role: Role) -> Resu
 
 /// Selects all members' roles at a place.
 fn select_roles(scope: RoleScope) -> sea_orm::Select<role::Entity> {
-    let (word, id) = match scope {
-        RoleScope::Consortium(id) => ("consortium", id.0),
-        RoleScope::Organization(id) => ("organization", id.0),
-    };
-    role::Entity::find().filter(role::Column::Scope.eq(word)).filter(role::Column::ScopeId.eq(id))
+    let (kind, id) = ScopeKind::columns(scope);
+    role::Entity::find().filter(role::Column::Scope.eq(kind.to_text())).filter(role::Column::ScopeId.eq(id))
 }
 
 /// Returns the member as visible at a place: without roles elsewhere.

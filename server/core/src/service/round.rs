@@ -26,10 +26,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
 use crate::exchange::upload::{ResumableUpload, UploadPlace};
-use crate::service::code::from_json;
-use crate::service::entity::{job, round, submission};
-use crate::service::job::series::PlannedSeries;
-use crate::service::job::state;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, round, submission};
+use crate::rule::job::load_job;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 
@@ -108,7 +107,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
         violations.push(Violation::new("offset", format!("at most the {} bytes of the whole", header.size)));
     }
     let (held, row) = lease::at_work(ctx.db.read(), worker, &header.lease).await?;
-    let planned = contributes(&row, &held, &header.series)?;
+    let planned = contributes(&row, &held, &header.series);
     match &planned {
         None => violations.push(Violation::new("series", "this dataset contributes to no series of this name")),
         Some(planned) if !(1..=planned.series.rounds).contains(&header.round) => {
@@ -184,7 +183,7 @@ pub async fn received(
     digest: &str,
 ) -> Result<u64, Error> {
     let (held, row) = lease::at_work(ctx.db.read(), worker, lease).await?;
-    if contributes(&row, &held, series)?.is_none() || !object::is_digest(digest) {
+    if contributes(&row, &held, series).is_none() || !object::is_digest(digest) {
         let what = "this dataset contributes to no series of this name, or the digest is none";
         return Err(Error::validation(vec![Violation::new("series", what)]));
     }
@@ -258,7 +257,7 @@ impl VectorUpload {
                 Ok(AcceptedSubmission { repeated: false, countersignatures })
             }
             SubmissionOutcome::Repeated => {
-                let row = state::row(ctx.db.read(), held.job).await?;
+                let row = load_job(ctx.db.read(), held.job).await?;
                 let open = find(ctx.db.read(), &row, &header.series, header.round).await?;
                 // While the round is open, this object will be averaged; afterwards it is not needed.
                 if open.is_some_and(|open| open.closed_at.is_some()) {
@@ -384,7 +383,7 @@ async fn opened(
     if number != 1 {
         return Ok(None);
     }
-    let all: Vec<PlannedSeries> = from_json(&row.series)?;
+    let all = &*row.series;
     for before in all.iter().take_while(|before| before.series.name != series.name) {
         let last = find(tx, row, &before.series.name, before.series.rounds).await?;
         if last.is_none_or(|last| last.closed_at.is_none()) {
@@ -428,9 +427,10 @@ async fn find(
 }
 
 /// Returns the series with this name, if the lease's dataset contributes to it.
-fn contributes(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<PlannedSeries>, Error> {
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
-    Ok(planned.into_iter().find(|planned| planned.series.name == series && planned.weight_of(held.dataset).is_some()))
+fn contributes(row: &job::Model, held: &ActiveLease, series: &str) -> Option<PlannedSeries> {
+    let contributes =
+        |planned: &&PlannedSeries| planned.series.name == series && planned.weight_of(held.dataset).is_some();
+    row.series.iter().find(contributes).cloned()
 }
 
 /// Converts an error for the sender of bytes.

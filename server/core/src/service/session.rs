@@ -34,8 +34,8 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::{WorkOwner, recognize_caller};
 use crate::keys::ring::RingKey;
+use crate::model::{member, session};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{member, session};
 use crate::service::{api_key, factor, member as members, sessions};
 
 pub(super) use enter::admit;

@@ -16,8 +16,8 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{half_session, session};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{half_session, session};
 
 /// The highest number of sessions of a member: a further one ends the longest unused.
 pub const MOST: usize = 100;

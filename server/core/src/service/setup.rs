@@ -12,8 +12,10 @@ use undertone_api::organization::InvitationPurpose;
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::invitation;
+use crate::model::invitation::LinkPurpose;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::invitation;
 use crate::service::{invitation as invitations, operator};
 
 /// The file in the data folder that holds the first operator's link.
@@ -32,7 +34,7 @@ pub async fn operator_link(ctx: &Ctx) -> Result<Option<String>, Error> {
                 return Ok(false);
             }
             invitation::Entity::delete_many()
-                .filter(invitation::Column::Purpose.eq("operator"))
+                .filter(invitation::Column::Purpose.eq(LinkPurpose::Operator.to_text()))
                 .filter(invitation::Column::UsedAt.is_null())
                 .exec(tx)
                 .await?;

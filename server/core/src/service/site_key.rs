@@ -15,15 +15,15 @@ use serde_json::json;
 use undertone_api::id::{OrganizationId, WorkerId};
 use undertone_api::log::leaf::KeyEvent;
 use undertone_api::problem::Code;
-use undertone_api::signed::{KeyRotation, Signed, SiteKeys, public_key};
+use undertone_api::signed::{KeyRotation, SiteKeys, public_key};
 use undertone_api::worker::KeyChanged;
 use uuid::Uuid;
 
 use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::{receipt, worker, worker_key};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{receipt, worker, worker_key};
 use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
 
@@ -142,7 +142,7 @@ pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -
         .order_by_asc(worker_key::Column::Number)
         .all(connection)
         .await?;
-    Ok(rows.into_iter().map(rotation).collect())
+    Ok(rows.into_iter().map(Into::into).collect())
 }
 
 /// Returns the changes of workers' keys for display, oldest first.
@@ -161,20 +161,14 @@ pub async fn changes(
     let mut by_worker: HashMap<Uuid, Vec<KeyChanged>> = HashMap::new();
     for row in rows {
         let worker = row.worker_id;
-        let change =
-            rotation(row).open().map_err(|error| Error::internal("reading the changes of a site's key", error))?;
+        let change = KeyRotation::from(row)
+            .open()
+            .map_err(|error| Error::internal("reading the changes of a site's key", error))?;
         let (number, receipts, at) = (change.number, change.receipts, change.at);
         let entry = KeyChanged { number, old: change.old, new: change.new, receipts, at };
         by_worker.entry(worker).or_default().push(entry);
     }
     Ok(by_worker)
-}
-
-fn rotation(row: worker_key::Model) -> KeyRotation {
-    KeyRotation {
-        by_old: Signed { payload: row.payload.clone(), signature: row.by_old },
-        by_new: Signed { payload: row.payload, signature: row.by_new },
-    }
 }
 
 fn unknown() -> Error {

@@ -14,7 +14,7 @@ use undertone_api::signed::{LogHead, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{countersignature, ledger_entry, log_head, log_leaf, receipt};
+use crate::model::{countersignature, ledger_entry, log_head, log_leaf, receipt};
 use crate::service::{log, restoration, site_key};
 
 /// The highest number of receipts returned to a site at once.

@@ -25,12 +25,14 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::{Ctx, fingerprint};
 use crate::error::Error;
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::retirement::SubjectKind;
+use crate::model::{enrolment, retirement as retirement_row, worker};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{enrolment, retirement as retirement_row, worker};
-use crate::service::retirement::{self, SubjectKind};
-use crate::service::{presence, restoration, site_key, stuck};
+use crate::service::retirement;
+use crate::service::{presence, restoration, site_key};
 use crate::tls::ServedCertificate;
+use crate::view::diagnosis;
 
 /// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
@@ -162,7 +164,7 @@ pub async fn enrol(ctx: &Ctx, secret: &str, public: &str, version: &str, kinds: 
                 name: token.name.clone(),
                 public_key: public.clone(),
                 version: version.to_owned(),
-                kinds: to_json(&kinds)?,
+                kinds: JsonColumn::new(kinds.to_vec())?,
                 created_at: ctx.now(),
                 last_seen_at: None,
                 retired_at: None,
@@ -255,7 +257,7 @@ fn to_worker(
     Ok(Worker {
         key_changes,
         // A retired worker is silent on purpose.
-        diagnoses: if row.retired_at.is_some() { Vec::new() } else { stuck::of_worker(ctx, &row) },
+        diagnoses: if row.retired_at.is_some() { Vec::new() } else { diagnosis::of_worker(ctx, &row) },
         retirement: retirement.map(Into::into),
         replaces: row.replaces.map(Into::into),
         reconciliation: None,
@@ -265,7 +267,7 @@ fn to_worker(
         name: row.name,
         public_key: row.public_key,
         version: row.version,
-        kinds: from_json(&row.kinds)?,
+        kinds: row.kinds.into_value(),
         online: row.retired_at.is_none() && row.last_seen_at.is_some_and(|at| ctx.now() - at <= ONLINE),
         last_seen_at: row.last_seen_at,
     })

@@ -28,11 +28,13 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use crate::auth::{Actor, Means};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::{consortium, job, membership, organization, participant, role, worker};
+use crate::model::column::JsonColumn;
+use crate::model::{consortium, job, membership, organization, participant, role, worker};
+use crate::rule::job::load_job;
+use crate::service::ledger::frozen::freeze_lineage;
 use crate::service::offer::{OfferRequest, WorkOffer};
 use crate::service::round::{VectorHeader, begin};
-use crate::service::{approval, budget, dataset, freeze, job as jobs, offer};
+use crate::service::{approval, budget, dataset, job as jobs, offer};
 
 /// The clip of its jobs.
 pub const CLIP: f64 = 1e6;
@@ -142,7 +144,7 @@ impl TestConsortium {
     pub async fn signed_before(&self, proposed: &Job) -> Job {
         let (id, ctx) = (proposed.summary.id, &self.ctx);
         let row = job::Entity::find_by_id(id.0).one(ctx.db.read()).await.unwrap().unwrap();
-        let mut manifest: Manifest = from_json(&row.manifest).unwrap();
+        let mut manifest: Manifest = serde_json::from_str(&row.manifest).unwrap();
         for charge in manifest.participants.iter_mut().filter_map(|party| party.charge.as_mut()) {
             charge.adjacency = Adjacency::AddRemove;
         }
@@ -156,9 +158,9 @@ impl TestConsortium {
                 let row = job::Model { manifest, signature, digest, ..row.clone() };
                 row.into_active_model().reset_all().update(tx).await?;
                 for part in parts.iter().filter(|part| part.charge.is_some()) {
-                    let charge: Charge = from_json(part.charge.as_deref().unwrap_or_default())?;
+                    let charge = part.charge.as_deref().unwrap().clone();
                     let charge = Charge { adjacency: Adjacency::AddRemove, ..charge };
-                    let part = participant::Model { charge: Some(to_json(&charge)?), ..part.clone() };
+                    let part = participant::Model { charge: Some(JsonColumn::new(charge)?), ..part.clone() };
                     part.into_active_model().reset_all().update(tx).await?;
                 }
                 Ok(())
@@ -269,7 +271,7 @@ impl TestSite {
                 name: "worker".to_owned(),
                 public_key: hex::encode(key.verifying_key().to_bytes()),
                 version: String::new(),
-                kinds: r#"["dp_sgd","active_learning"]"#.to_owned(),
+                kinds: JsonColumn::new(["dp_sgd", "active_learning"].map(str::to_owned).to_vec()).unwrap(),
                 created_at: ctx.now(),
                 last_seen_at: None,
                 retired_at: None,
@@ -397,11 +399,11 @@ pub async fn loses_every_role(ctx: &Ctx, member: MemberId) {
 
 /// Returns the row of a job, with columns that no view contains.
 pub async fn row(ctx: &Ctx, id: JobId) -> job::Model {
-    crate::service::job::state::row(ctx.db.read(), id).await.unwrap()
+    load_job(ctx.db.read(), id).await.unwrap()
 }
 
 /// Lets an audit of a job freeze the lineage of one of its datasets.
 pub async fn freeze_dataset(ctx: &Ctx, job: JobId, dataset: DatasetId, reason: &str) {
     let part = participant::Entity::find_by_id((job.0, dataset.0)).one(ctx.db.read()).await.unwrap().unwrap();
-    ctx.db.write("test", async |tx| freeze::freeze(ctx, tx, &part, reason).await).await.unwrap();
+    ctx.db.write("test", async |tx| freeze_lineage(ctx, tx, &part, reason).await).await.unwrap();
 }

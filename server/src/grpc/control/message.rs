@@ -15,7 +15,7 @@ use undertone_api::problem::{Problem, Violation};
 use undertone_proto::{document, to_status, v1};
 use uuid::Uuid;
 
-use crate::grpc::convert::{json_texts, texts};
+use super::super::convert::{json_texts, texts};
 use undertone_server_core::service::version;
 
 pub(super) fn wrong(name: &str, message: impl Into<String>) -> Status {

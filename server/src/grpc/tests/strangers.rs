@@ -14,7 +14,7 @@ use undertone_proto::{retry_delay, v1};
 use super::connect;
 use crate::connections::ConnectionLimits;
 use crate::grpc::LARGEST_OF_STRANGER;
-use crate::grpc::messages::MessageLimits;
+use crate::grpc::message_limits::MessageLimits;
 use crate::testing::TestApp;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::metrics::Limit;

@@ -29,7 +29,10 @@ fn the_matrix_is_what_was_agreed() {
     insta::assert_snapshot!(table.join("\n"));
 }
 
-/// Returns the text of every file of the service layer, except its tests.
+/// The folders of the operations and of what they call.
+const LAYERS: [&str; 3] = ["rule", "service", "view"];
+
+/// Returns the text of every file of these layers, except their tests.
 fn service() -> Vec<(String, String)> {
     fn read(folder: &std::path::Path, sources: &mut Vec<(String, String)>) {
         for entry in std::fs::read_dir(folder).expect("the sources are there") {
@@ -43,7 +46,10 @@ fn service() -> Vec<(String, String)> {
         }
     }
     let mut sources = Vec::new();
-    read(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/service"), &mut sources);
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for layer in LAYERS {
+        read(&source.join(layer), &mut sources);
+    }
     sources
 }
 

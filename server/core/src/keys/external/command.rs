@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use undertone_api::signed::public_key;
 
-use super::{HolderError, KeyHolder};
+use super::holder::{HolderError, KeyHolder};
 use crate::config::SignerConfig;
 
 /// Most bytes that the program may write.

@@ -16,7 +16,7 @@ use cryptoki::types::AuthPin;
 use ed25519_dalek::{PUBLIC_KEY_LENGTH, Signature, VerifyingKey};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{HolderError, KeyHolder, MOST_REQUESTS};
+use super::holder::{HolderError, KeyHolder, MOST_REQUESTS};
 use crate::config::SignerConfig;
 
 /// The DER header of a point of 32 bytes (an OCTET STRING), in which tokens wrap CKA_EC_POINT.
@@ -136,7 +136,7 @@ impl ModuleState {
         if let Some(open) = &mut self.open {
             match operation(open) {
                 Ok(value) => return Ok(value),
-                Err(OperationError::Missing(text)) => return Err(HolderError(text)),
+                Err(OperationError::Missing(text)) => return Err(HolderError::new(text)),
                 Err(OperationError::Module(error)) => tracing::warn!(%error, "the hardware module is opened again"),
             }
             self.close();

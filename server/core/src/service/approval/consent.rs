@@ -11,13 +11,14 @@ use undertone_api::signed::{ApprovalRule, Consent, MOST_APPROVAL_BYTES, SignedAp
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::service::code::from_json;
-use crate::service::entity::{dataset, decision};
+use crate::model::column::{ColumnEnum as _, JsonColumn, parse_json};
+use crate::model::decision::DecisionSource;
+use crate::model::{dataset, decision};
 
 /// Returns the approval rule and keys of a dataset's site; `None` when its worker does not state them.
 pub(crate) async fn load_rule(connection: &impl ConnectionTrait, id: Uuid) -> Result<Option<SiteApproval>, Error> {
     let row = dataset::Entity::find_by_id(id).one(connection).await?;
-    row.and_then(|row| row.approval).as_deref().map(from_json).transpose()
+    Ok(row.and_then(|row| row.approval).map(JsonColumn::into_value))
 }
 
 /// Returns the approval rules and keys of the sites of datasets, without those that their workers do not state.
@@ -27,8 +28,8 @@ pub(crate) async fn load_rules(
 ) -> Result<Vec<(DatasetId, SiteApproval)>, Error> {
     let ids = datasets.iter().map(|dataset| dataset.0);
     let rows = dataset::Entity::find().filter(dataset::Column::Id.is_in(ids)).all(connection).await?;
-    let stated = |row: dataset::Model| row.approval.map(|text| Ok((row.id.into(), from_json(&text)?)));
-    rows.into_iter().filter_map(stated).collect()
+    let stated = |row: dataset::Model| Some((row.id.into(), row.approval?.into_value()));
+    Ok(rows.into_iter().filter_map(stated).collect())
 }
 
 /// Returns the evidence behind a steward's approval of this manifest.
@@ -93,12 +94,12 @@ pub async fn signed_approval(
     let last = decision::Entity::find()
         .filter(decision::Column::JobId.eq(job.0))
         .filter(decision::Column::DatasetId.eq(dataset.0))
-        .filter(decision::Column::Source.eq("steward"))
+        .filter(decision::Column::Source.eq(DecisionSource::Steward.to_text()))
         .filter(decision::Column::Approve.eq(true))
         .filter(decision::Column::Payload.is_not_null())
         .order_by_desc(decision::Column::At)
         .order_by_desc(decision::Column::Id)
         .one(connection)
         .await?;
-    last.and_then(|row| row.payload).as_deref().map(from_json).transpose()
+    last.and_then(|row| row.payload).map(|text| parse_json("reading the column decision.payload", &text)).transpose()
 }

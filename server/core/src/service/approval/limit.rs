@@ -13,7 +13,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ApprovalLimitId, DatasetId, JobId, OrganizationId};
-use undertone_api::job::{ApprovalLimit, Charge, NewApprovalLimit};
+use undertone_api::job::{ApprovalLimit, NewApprovalLimit};
 use undertone_api::member::Role;
 use undertone_api::signed::ApprovalRule;
 use undertone_privacy::{Epsilon, Event};
@@ -24,13 +24,17 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::decision::DecisionSource;
+use crate::model::participant::ApprovalState;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::role::ScopeKind;
+use crate::model::{approval_limit, job, participant, role};
+use crate::rule::job::load_participants;
 use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
-use crate::service::code::{from_json, to_json, word};
-use crate::service::entity::{approval_limit, job, participant, role};
-use crate::service::job::series::PlannedSeries;
-use crate::service::job::state;
+use crate::service::budget::usage::load_accounts;
 use crate::service::version::{self, ExpectedVersion};
-use crate::service::{budget, dataset, ledger};
+use crate::service::{dataset, ledger};
 
 /// Returns the limits of a dataset, the newest first; at most one is in force.
 ///
@@ -79,7 +83,7 @@ pub async fn limit_set(
         dataset_id: id.0,
         epsilon: new.epsilon.get(),
         total_epsilon: new.total_epsilon.map(Epsilon::get),
-        kinds: to_json(&new.kinds)?,
+        kinds: JsonColumn::new(new.kinds.clone())?,
         until: new.until,
         member_id: actor.id().0,
         set_by: actor.member.name.clone(),
@@ -152,13 +156,13 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
 pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
-    let series: Vec<PlannedSeries> = from_json(&row.series)?;
-    for part in state::participants(tx, JobId(row.id)).await? {
-        if part.approval != "pending" {
+    let series = &*row.series;
+    for part in load_participants(tx, JobId(row.id)).await? {
+        if part.approval != ApprovalState::Pending {
             continue;
         }
         let Some(limit) = in_force(ctx, tx, DatasetId(part.dataset_id)).await? else { continue };
-        let together = match judge(tx, &limit, row, &part, &series).await? {
+        let together = match judge(tx, &limit, row, &part, series).await? {
             Ok(together) => together,
             Err(beyond) => {
                 let part = participant::Model { approval_reason: Some(beyond.text().to_owned()), ..part };
@@ -169,7 +173,7 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
         let by = format!("the limit that {} set", limit.set_by);
         let site = super::consent::load_rule(tx, part.dataset_id).await?;
         let consent = super::consent::rule_consent(site.as_ref());
-        decide(ctx, tx, &part, "limit", &by, None, None).await?;
+        decide(ctx, tx, &part, DecisionSource::Limit, &by, None, None).await?;
         let act = NewAuditEntry {
             by: AuditAuthor::System,
             what: AuditAction::JobApproved,
@@ -184,10 +188,10 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
         };
         record(ctx, tx, act).await?;
         let part = participant::Model {
-            approval: "approved".to_owned(),
+            approval: ApprovalState::Approved.into(),
             approval_by: Some(by),
             steward_approved: true,
-            consent: Some(to_json(&consent)?),
+            consent: Some(JsonColumn::new(consent)?),
             limit_id: Some(limit.id),
             ..part
         };
@@ -245,17 +249,17 @@ async fn judge(
     if demands_signature(connection, DatasetId(part.dataset_id)).await? {
         return Ok(Err(LimitObstacle::Signature));
     }
-    if !from_json::<Vec<String>>(&limit.kinds)?.contains(&row.kind) {
+    if !limit.kinds.contains(&row.kind) {
         return Ok(Err(LimitObstacle::Kind));
     }
     let exact = |planned: &PlannedSeries| planned.release_of(DatasetId(part.dataset_id)) == Some(&Event::NonPrivate);
-    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+    let charge = part.charge.as_deref();
     let Some(charge) = charge else { return Ok(Err(LimitObstacle::Price)) };
     if charge.event == Event::NonPrivate || series.iter().any(exact) {
         return Ok(Err(LimitObstacle::Clear));
     }
     let (lineage, owner) = (part.lineage_id.into(), OrganizationId(part.organization_id));
-    let accounts = budget::of_lineages(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
+    let accounts = load_accounts(connection, vec![lineage]).await?.remove(&(owner, lineage)).unwrap_or_default();
     let limited: Vec<_> = accounts.iter().filter(|account| account.delta.get() > 0.0).collect();
     if !limited.iter().any(|account| charge.is_on(account.unit, account.adjacency)) {
         return Ok(Err(LimitObstacle::Price));
@@ -289,7 +293,7 @@ async fn is_steward(
     limit: &approval_limit::Model,
     part: &participant::Model,
 ) -> Result<bool, Error> {
-    let key = (limit.member_id, "organization".to_owned(), part.organization_id, word(&Role::DataSteward)?);
+    let key = (limit.member_id, ScopeKind::Organization.into(), part.organization_id, Role::DataSteward.into());
     Ok(role::Entity::find_by_id(key).one(connection).await?.is_some())
 }
 
@@ -344,7 +348,7 @@ fn to_limit(ctx: &Ctx, row: approval_limit::Model) -> Result<ApprovalLimit, Erro
         content: NewApprovalLimit {
             epsilon: epsilon(row.epsilon)?,
             total_epsilon: row.total_epsilon.map(epsilon).transpose()?,
-            kinds: from_json(&row.kinds)?,
+            kinds: row.kinds.into_value(),
             until: row.until,
         },
         set_by: row.set_by,

@@ -17,15 +17,18 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, public_key};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{approve, approve_signed, limit_set, limit_withdraw, limits, refuse, review};
+use crate::model::role::ScopeKind;
+use crate::model::{member, role};
+use crate::rule::job::load_readable_job;
+use crate::service::approval::{approve, approve_signed, limit_set, limit_withdraw, limits, refuse};
 use crate::service::dataset::register;
-use crate::service::entity::{member, role};
 use crate::service::job::propose;
 use crate::service::plan::plan;
 use crate::service::version::ExpectedVersion;
 use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{budget, job as jobs};
 use crate::testing::{TestApp, on_both};
+use crate::view::approval::review::review;
 
 fn limit(app: &TestApp, epsilon: f64, days: i64) -> NewApprovalLimit {
     let kinds = vec!["dp_sgd".to_owned()];
@@ -53,9 +56,9 @@ async fn appoint_steward(app: &TestApp, site: &TestSite) {
     };
     let row = role::Model {
         member_id: id.0,
-        scope: "organization".to_owned(),
+        scope: ScopeKind::Organization.into(),
         scope_id: organization,
-        role: "data_steward".to_owned(),
+        role: Role::DataSteward.into(),
     };
     app.ctx
         .db
@@ -148,8 +151,8 @@ on_both! {
             }
         }
         // One event goes to all subscribers.
-        let row = jobs::readable(&app.ctx, &own.steward, id).await.unwrap();
-        assert!(jobs::standing(&app.ctx, row).await.unwrap().participants.iter().all(|part| part.asked_because.is_none()));
+        let row = load_readable_job(&app.ctx, &own.steward, id).await.unwrap();
+        assert!(crate::view::job::progress(&app.ctx, None, row).await.unwrap().participants.iter().all(|part| part.asked_because.is_none()));
 
         let refusal = RefuseRequest { reason: "too much".to_owned() };
         refuse(&app.ctx, &own.steward, id, own.dataset, &refusal).await.unwrap();

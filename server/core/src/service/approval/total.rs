@@ -18,8 +18,8 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
-use crate::service::entity::{approval_limit, job, participant, reservation};
+use crate::model::column::EnumColumn;
+use crate::model::{approval_limit, job, participant, reservation};
 use crate::service::ledger::epsilon_together;
 
 /// The releases of all jobs approved by one limit.
@@ -135,7 +135,7 @@ async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap
         .into_iter()
         .map(|row| ((row.job_id, row.dataset_id), row))
         .collect();
-    let states: Vec<(Uuid, String)> = job::Entity::find()
+    let states: Vec<(Uuid, EnumColumn<JobState, job::Entity>)> = job::Entity::find()
         .select_only()
         .column(job::Column::Id)
         .column(job::Column::State)
@@ -145,20 +145,20 @@ async fn each(connection: &impl ConnectionTrait, chosen: Expr) -> Result<HashMap
         .await?;
     let mut over = HashSet::new();
     for (id, state) in states {
-        if from_word::<JobState>(&state)?.is_over() {
+        if state.is_over() {
             over.insert(id);
         }
     }
     for part in parts {
         let Some(limit) = part.limit_id else { continue };
-        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+        let Some(charge) = part.charge.as_deref() else { continue };
         let (spent, committed) = match reserved.get(&(part.job_id, part.dataset_id)) {
             Some(row) if row.settled => (row.committed as u64, row.committed as u64),
             Some(row) => (row.committed as u64, row.releases as u64),
             None if over.contains(&part.job_id) => (0, 0),
             None => (0, charge.releases),
         };
-        passed.entry(limit).or_default().count(charge, spent, committed);
+        passed.entry(limit).or_default().count(charge.clone(), spent, committed);
     }
     Ok(passed)
 }

@@ -7,8 +7,8 @@ use undertone_api::problem::Code;
 use super::{enter, forget_old, forgive, is_power_of_ten, note};
 use crate::auth::{Door, WINDOW};
 use crate::metrics::Limit;
+use crate::model::{attempt, audit_log};
 use crate::service::audit_log::AuditAction;
-use crate::service::entity::{attempt, audit_log};
 use crate::testing::on_both;
 
 fn address(last: u8) -> Door {

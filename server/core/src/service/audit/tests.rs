@@ -13,7 +13,7 @@ use undertone_privacy::{Adjacency, Delta, Event, NoiseMultiplier, PrivacyUnit, S
 use super::list;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{audit, freeze as freezes};
+use crate::model::{audit, freeze as freezes};
 use crate::service::finish::{PartOutcome, finish, finish_audited};
 use crate::service::model::{self, ArtifactHeader};
 use crate::service::world::TestConsortium;

@@ -21,8 +21,8 @@ use super::{AuditAuthor, NewAuditEntry, note};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word, word};
-use crate::service::entity::{api_key, audit_log, member, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{api_key, audit_log, member, worker};
 
 /// The number of entries read at once.
 const ROWS: u64 = 500;
@@ -245,10 +245,10 @@ fn select_entries(place: AuditPlace, wanted: &AuditQuery) -> Result<Select<audit
         all = all.add(Column::ById.eq(by));
     }
     if let Some(hand) = &wanted.hand {
-        all = all.add(Column::ByHand.eq(word(hand)?));
+        all = all.add(Column::ByHand.eq(hand.to_text()));
     }
     if let Some(what) = &wanted.what {
-        all = all.add(Column::What.eq(word(what)?));
+        all = all.add(Column::What.eq(what.to_text()));
     }
     if let Some(kind) = &wanted.subject_kind {
         all = all.add(Column::SubjectKind.eq(kind));
@@ -291,18 +291,15 @@ pub fn content_of(row: audit_log::Model) -> Result<String, Error> {
 fn entry(row: audit_log::Model, names: &HashMap<Uuid, String>) -> Result<AuditEntry, Error> {
     let place = AuditPlace::from_parts(&row.place, row.place_id)
         .ok_or_else(|| Error::internal("reading the audit log", "a place that is none"))?;
+    let detail = row.detail()?;
     Ok(AuditEntry {
         place,
         number: row.number as u64,
         at: row.at,
-        by: AuditActor {
-            hand: from_word(&row.by_hand)?,
-            id: row.by_id,
-            name: row.by_id.and_then(|id| names.get(&id).cloned()),
-        },
-        what: from_word(&row.what)?,
+        by: AuditActor { hand: row.hand()?, id: row.by_id, name: row.by_id.and_then(|id| names.get(&id).cloned()) },
+        what: row.action()?,
         subject: row.subject_kind.zip(row.subject_id).map(|(kind, id)| AuditSubject { kind, id }),
-        detail: from_json(&row.detail)?,
+        detail,
         previous: row.previous,
         hash: row.hash,
     })

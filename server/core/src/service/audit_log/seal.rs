@@ -13,7 +13,7 @@ use super::read::content_of;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{audit_log, audit_pending, audit_seal};
+use crate::model::{audit_log, audit_pending, audit_seal};
 use crate::service::log;
 
 /// The highest number of entries sealed in one transaction.

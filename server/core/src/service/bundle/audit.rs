@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{audit_log, audit_seal};
 use crate::service::audit_log::content_of;
-use crate::service::entity::{audit_log, audit_seal};
 
 /// Returns the leaf of an entry in its present form; `None` when the entry cannot be read.
 fn leaf_of(seal: &audit_seal::Model, row: &audit_log::Model) -> Option<LogLeaf> {

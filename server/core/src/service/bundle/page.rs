@@ -12,7 +12,7 @@ use super::audit::AuditPage;
 use super::{BundleExtent, LineSink};
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{
+use crate::model::{
     account, budget, countersignature, key_event, ledger_entry, log_head, log_leaf, receipt, restoration,
 };
 use crate::service::log::leaf;

@@ -9,7 +9,7 @@ use undertone_api::signed::{Countersignature, Signed};
 use super::{examine, examine_state, export, export_consortium};
 use crate::ctx::Ctx;
 use crate::db::READERS;
-use crate::service::entity::{countersignature, log_head};
+use crate::model::{countersignature, log_head};
 use crate::service::finish::{self, PartOutcome};
 use crate::service::restoration::state_restoration;
 use crate::service::site_key::adopt_keys;

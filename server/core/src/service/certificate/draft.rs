@@ -16,19 +16,19 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use super::price;
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
-use crate::service::entity::{account, artifact, audit, consortium, job, participant, receipt};
-use crate::service::job::state;
+use crate::model::column::parse_json;
+use crate::model::{account, artifact, audit, consortium, job, participant, receipt};
+use crate::rule::job::load_participants;
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
 /// it ended otherwise after a release and every site has closed its part.
 pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Option<Certificate>, Error> {
-    let (connection, ended) = (ctx.db.read(), state::parse(job)?);
+    let (connection, ended) = (ctx.db.read(), *job.state);
     if !matches!(ended, JobState::Finished | JobState::Failed | JobState::Cancelled) {
         return Ok(None);
     }
-    let manifest: Manifest = from_json(&job.manifest)?;
+    let manifest = job.manifest()?;
     let parties = parties(ctx, job, &manifest).await?;
     let charges = || parties.iter().filter_map(|party| party.charged.as_ref());
     let released = charges().any(|charges| charges.releases.committed + charges.releases.in_the_clear > 0);
@@ -67,7 +67,7 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     let mut parties = Vec::new();
-    for part in state::participants(ctx.db.read(), JobId(job.id)).await? {
+    for part in load_participants(ctx.db.read(), JobId(job.id)).await? {
         let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
         parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
     }
@@ -92,19 +92,19 @@ pub fn describe_job(job: &job::Model, state: JobState) -> JobCovered {
 
 async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> Result<CertificateParty, Error> {
     let keys = site_key::load_keys(ctx.db.read(), part.worker_id.into()).await?;
-    let charge: Option<Charge> = part.charge.as_deref().map(from_json).transpose()?;
+    let charge = part.charge.as_deref();
     let mut party = CertificateParty {
         organization: part.organization_id.into(),
         organization_name: part.organization_name.clone(),
         dataset: part.dataset_id.into(),
         dataset_name: part.dataset_name.clone(),
         lineage: part.lineage_id.into(),
-        visibility: from_word(&part.visibility)?,
-        purpose: from_word(&part.purpose)?,
+        visibility: *part.visibility,
+        purpose: *part.purpose,
         worker: part.worker_id.into(),
         site_key: hex::encode(keys.newest().to_bytes()),
         units,
-        consent: part.consent.as_deref().map(from_json).transpose()?,
+        consent: part.consent.as_deref().cloned(),
         charged: None,
     };
     if let Some(charge) = charge {
@@ -140,7 +140,7 @@ async fn load_charges(
     let (mut committed, mut in_the_clear) = (0, 0);
     let mut ticks = Vec::with_capacity(receipts.len());
     for row in &receipts {
-        let document: Receipt = from_json(&row.payload)?;
+        let document: Receipt = parse_json("reading the column receipt.payload", &row.payload)?;
         committed += u64::from(document.event == charge.event);
         in_the_clear += u64::from(document.event == Event::NonPrivate);
         ticks.push(document.tick);
@@ -163,7 +163,7 @@ async fn load_charges(
     let account = account.ok_or_else(|| Error::not_found("account"))?;
     let mut others = Vec::new();
     for (row, account) in ledger::find_other_reservations(connection, part.job_id, part.dataset_id).await? {
-        let (unit, event) = (from_word(&account.unit)?, from_json(&row.event)?);
+        let (unit, event) = (account.unit()?, row.event()?);
         others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
     }
     Ok(Some(PartyCharges {
@@ -184,7 +184,7 @@ async fn load_charges(
 }
 
 async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<AccountPosition, Error> {
-    let balance: Balance = from_json(&row.balance)?;
+    let balance: Balance = row.balance()?;
     let summary = balance.summary();
     Ok(AccountPosition {
         account: row.id.into(),

@@ -10,7 +10,7 @@ use undertone_api::signed::{LogHead, Signed};
 
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{job, receipt};
+use crate::model::{job, receipt};
 use crate::service::{log, witness};
 
 /// Returns the evidence of a certificate.
@@ -78,7 +78,7 @@ async fn locate_receipts(
     let paths: Vec<_> = entries.iter().map(|(row, _)| inclusion_path(row.position as u64, size)).collect();
     let hashes = log::hashes(ctx.db.read(), paths.iter().flatten().flatten().copied().collect()).await?;
     let place = |((row, leaf), path): (_, &Vec<_>)| {
-        let row: crate::service::entity::countersignature::Model = row;
+        let row: crate::model::countersignature::Model = row;
         let inclusion = assemble(path, |subtree| hashes.get(&subtree).copied())
             .ok_or_else(|| Error::internal("proving a certificate", "a hash is missing"))?;
         let countersignature = Signed { payload: row.payload, signature: row.signature };

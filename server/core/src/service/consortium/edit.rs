@@ -11,8 +11,8 @@ use super::{LONGEST, load, to_consortia};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::consortium;
 use crate::service::audit_log::{self, AuditAction, NewAuditEntry};
-use crate::service::entity::consortium;
 use crate::service::version::ExpectedVersion;
 
 /// Changes a consortium's name or description.

@@ -18,9 +18,9 @@ use uuid::Uuid;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::overlap;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, to_json};
-use crate::service::entity::overlap;
 use crate::service::version::ExpectedVersion;
 
 /// Declares the rule from now on.
@@ -52,11 +52,11 @@ pub async fn attest_if(
         .write("attest overlap", async |tx| {
             let mut declared = rows(tx, [id.0]).await?;
             let last = declared.last().map_or(0, |row| row.sequence);
-            expected.check(&declared.drain(..).rev().map(to_overlap_rule).collect::<Result<Vec<_>, _>>()?)?;
+            expected.check(&declared.drain(..).rev().map(OverlapRule::from).collect::<Vec<_>>())?;
             let row = overlap::Model {
                 consortium_id: id.0,
                 sequence: last + 1,
-                overlap: to_json(&new.overlap)?,
+                overlap: JsonColumn::new(new.overlap)?,
                 statement: new.statement.trim().to_owned(),
                 member_id: actor.id().0,
                 attested_by: actor.member.name.clone(),
@@ -73,8 +73,8 @@ pub async fn attest_if(
             Ok(row.into_active_model().insert(tx).await?)
         })
         .await?;
-    tracing::info!(consortium.id = %id, overlap = row.overlap, "a cross-organization rule was declared");
-    to_overlap_rule(row)
+    tracing::info!(consortium.id = %id, overlap = row.overlap.text(), "a cross-organization rule was declared");
+    Ok(row.into())
 }
 
 /// Returns every declaration of a consortium, the last first; none while the default applies.
@@ -83,7 +83,7 @@ pub async fn attest_if(
 /// 404 when the caller may not know the consortium.
 pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<OverlapRule>, Error> {
     policy::check(actor, Operation::ReadConsortium, Place::Consortium(id))?;
-    rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(to_overlap_rule).collect()
+    Ok(rows(ctx.db.read(), [id.0]).await?.into_iter().rev().map(Into::into).collect())
 }
 
 /// Returns the rules in force, by consortium, without consortia under the default.
@@ -95,7 +95,7 @@ pub async fn in_force(
     consortia: impl IntoIterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, OverlapRule>, Error> {
     // The last row of each wins, because they come in order.
-    rows(connection, consortia).await?.into_iter().map(|row| Ok((row.consortium_id, to_overlap_rule(row)?))).collect()
+    Ok(rows(connection, consortia).await?.into_iter().map(|row| (row.consortium_id, row.into())).collect())
 }
 
 /// Returns the rows of consortia, in order within each.
@@ -108,13 +108,4 @@ async fn rows(
         .order_by_asc(overlap::Column::Sequence)
         .all(connection)
         .await?)
-}
-
-fn to_overlap_rule(row: overlap::Model) -> Result<OverlapRule, Error> {
-    Ok(OverlapRule {
-        overlap: from_json(&row.overlap)?,
-        statement: row.statement,
-        attested_by: Some(row.attested_by),
-        attested_at: Some(row.attested_at),
-    })
 }

@@ -18,10 +18,10 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::metrics::Limit;
+use crate::model::column::{ColumnEnum, JsonColumn};
+use crate::model::{dataset, job, participant, worker};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_word, to_json, word};
-use crate::service::entity::{dataset, job, participant, worker};
 
 /// The highest number of coefficients in a frame, and of classes.
 const WIDEST: u32 = 1_000_000;
@@ -133,15 +133,15 @@ async fn agrees(
              that continue another dataset under a new name",
         ));
     }
-    if from_word::<DatasetContent>(&known.content)? != registration.content {
+    if known.content != registration.content {
         return Err(Error::wrong_state("the name is of data of another kind: register these under another name"));
     }
     // Running jobs were approved for the previous visibility.
-    if from_word::<Visibility>(&known.visibility)? != registration.visibility {
+    if known.visibility != registration.visibility {
         let parts =
             participant::Entity::find().filter(participant::Column::DatasetId.eq(known.id)).all(connection).await?;
-        let under_way = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused].iter().map(word);
-        let under_way = under_way.collect::<Result<Vec<_>, _>>()?;
+        let under_way = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused];
+        let under_way = under_way.map(ColumnEnum::to_text);
         let busy = job::Entity::find()
             .filter(job::Column::Id.is_in(parts.into_iter().map(|part| part.job_id)))
             .filter(job::Column::State.is_in(under_way))
@@ -168,7 +168,7 @@ fn row(
         worker_id: worker.id,
         lineage_id: registration.lineage.0,
         name: registration.name.trim().to_owned(),
-        visibility: word(&registration.visibility)?,
+        visibility: registration.visibility.into(),
         inputs: i32::try_from(registration.inputs).map_err(too_many)?,
         classes: i32::try_from(registration.classes).map_err(too_many)?,
         records: i64::try_from(registration.records.0).map_err(too_many)?,
@@ -176,9 +176,9 @@ fn row(
         test_records: i64::try_from(registration.test_records).map_err(too_many)?,
         users: registration.users.map(|users| i64::try_from(users.0).map_err(too_many)).transpose()?,
         seconds: registration.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
-        content: word(&registration.content)?,
-        approval: registration.approval.as_ref().map(to_json).transpose()?,
-        units: Some(registration.units.iter().map(word).collect::<Result<Vec<_>, _>>()?.join(" ")),
+        content: registration.content.into(),
+        approval: registration.approval.clone().map(JsonColumn::new).transpose()?,
+        units: Some(registration.units.iter().map(|unit| unit.to_text()).collect::<Vec<_>>().join(" ")),
         created_at,
         updated_at: ctx.now(),
     })

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{MOST_DATASETS, get, list, register};
 use crate::metrics::Limit;
+use crate::model::column::JsonColumn;
 use crate::service::worker;
 use crate::testing::{Person, TestApp, on_both};
 
@@ -32,13 +33,13 @@ async fn worker_of(app: &TestApp, organization: OrganizationId, admin: &Person, 
     let new = undertone_api::worker::NewEnrolment { name: "site".to_owned() };
     worker::invite(&app.ctx, &admin.actor(app).await, organization, &new).await.expect("may enrol");
     let key = hex::encode(SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes());
-    let row = crate::service::entity::worker::Model {
+    let row = crate::model::worker::Model {
         id: app.ctx.id(),
         organization_id: organization.0,
         name: "site".to_owned(),
         public_key: key,
         version: String::new(),
-        kinds: "[]".to_owned(),
+        kinds: JsonColumn::new(Vec::new()).unwrap(),
         created_at: app.ctx.now(),
         last_seen_at: None,
         retired_at: None,
@@ -53,7 +54,7 @@ on_both! {
     async fn worker_has_a_thousand_datasets_and_no_more(app: &TestApp) {
         use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 
-        use crate::service::entity::dataset;
+        use crate::model::dataset;
 
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;

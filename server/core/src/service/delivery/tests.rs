@@ -15,8 +15,9 @@ use uuid::Uuid;
 use super::{LONGEST_PAUSE, MOST_ATTEMPTS, MOST_WAITING, deliver_due, enqueue, pause};
 use crate::config::{Config, MailConfig, MailTls, WebhookConfig};
 use crate::ctx::Ctx;
+use crate::model::notice_delivery;
+use crate::model::notice_delivery::NoticeChannel;
 use crate::outbound::{Channels, sign};
-use crate::service::entity::notice_delivery;
 use crate::service::notification::credential::{self, CredentialChange};
 use crate::testing::{Person, TestApp};
 
@@ -211,8 +212,8 @@ async fn only_security_notices_are_queued_and_no_more_than_fit() {
     let rows = (before..MOST_WAITING - 1).map(|_| notice_delivery::Model {
         id: Uuid::now_v7(),
         member_id: member,
-        channel: "webhook".to_owned(),
-        kind: "sign_in_new".to_owned(),
+        channel: NoticeChannel::Webhook.into(),
+        kind: NotificationKind::SignInNew.into(),
         text: "a text".to_owned(),
         at: app.ctx.now(),
         attempts: 0,

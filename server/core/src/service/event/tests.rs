@@ -14,10 +14,12 @@ use super::{EventStream, listen, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, StreamSubject, SubjectState};
-use crate::service::entity::{member, role};
+use crate::model::role::ScopeKind;
+use crate::model::{member, role};
 use crate::service::world::TestConsortium;
 use crate::service::{api_key, approval, job, session};
 use crate::testing::{HERE, TestApp, on_both};
+use undertone_api::member::Role;
 
 const READ: Operation = Operation::ReadJob;
 
@@ -43,9 +45,9 @@ async fn sign_in(app: &TestApp, world: &TestConsortium, site: usize) -> Actor {
             row.into_active_model().insert(tx).await?;
             let row = role::Model {
                 member_id: id.0,
-                scope: "organization".to_owned(),
+                scope: ScopeKind::Organization.into(),
                 scope_id: organization.0,
-                role: "data_steward".to_owned(),
+                role: Role::DataSteward.into(),
             };
             row.into_active_model().insert(tx).await?;
             session::begin(&app.ctx, tx, id, &HERE.into()).await

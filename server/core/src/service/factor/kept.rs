@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::db::Db;
 use crate::error::Error;
 use crate::keys::FactorKeys;
-use crate::service::entity::second_factor;
+use crate::model::second_factor;
 
 /// The highest number of second factors encrypted again in one transaction.
 const AT_ONCE: u64 = 100;

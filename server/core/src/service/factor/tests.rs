@@ -6,7 +6,7 @@ use undertone_api::problem::Code;
 use super::{OFFER, confirm, drop, offer, renew_codes, state};
 use crate::auth::{Operation, Place, policy};
 use crate::config::Config;
-use crate::service::entity::{member, recovery_code, second_factor};
+use crate::model::{member, recovery_code, second_factor};
 use crate::service::session;
 use crate::testing::{PASSWORD, code, on_both};
 

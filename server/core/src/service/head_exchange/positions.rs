@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::{invalid_head, peer_workers};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{ledger_position, ledger_sighting, worker};
+use crate::model::{ledger_position, ledger_sighting, worker};
 
 /// What a site hands in about its own ledger and those of its peers. A worker of an earlier version hands in nothing.
 #[derive(Debug, Clone, Default)]

@@ -8,13 +8,13 @@ use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::session::Session;
 
-use super::{open, purpose};
+use super::open;
 use crate::auth::{Origin, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{invitation, member};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{invitation, member};
 use crate::service::notification::{self, MemberNotice};
 use crate::service::{
     attempt, consortium, factor, member as members, operator, organization, password, retirement, session, setup,
@@ -31,7 +31,7 @@ const FIRST: [Role; 3] = [Role::OrganizationAdmin, Role::DataSteward, Role::Rese
 pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewMember) -> Result<Session, Error> {
     let from = from.into();
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let founds = matches!(purpose(&row)?, InvitationPurpose::Organization { .. });
+    let founds = matches!(InvitationPurpose::try_from(&row)?, InvitationPurpose::Organization { .. });
     let mut violations = new.check();
     if founds && new.organization.is_none() {
         violations.push(Violation::new("organization", "give your organization's name: 1 to 100 characters"));
@@ -60,7 +60,7 @@ pub async fn accept(ctx: &Ctx, from: impl Into<Origin>, secret: &str, new: &NewM
         .write("accept invitation", async |tx| {
             // Everything is checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
-            let purpose = purpose(&link)?;
+            let purpose = InvitationPurpose::try_from(&link)?;
             if let Some(existing_member) = &existing_member {
                 password::still(tx, existing_member).await?;
                 no_second_factor(tx, MemberId(existing_member.id)).await?;

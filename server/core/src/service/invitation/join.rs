@@ -7,11 +7,11 @@ use undertone_api::organization::InvitationPurpose;
 use undertone_api::problem::{Code, Violation};
 
 use super::accept::{JoiningOrganization, admit, notify_inviter};
-use super::{open, purpose};
+use super::open;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{invitation, member, membership};
+use crate::model::{invitation, member, membership};
 use crate::service::{member as members, setup};
 
 /// Accepts a link as the caller; returns the member with their new roles. A link that brings an organization into a
@@ -23,7 +23,8 @@ use crate::service::{member as members, setup};
 pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) -> Result<Member, Error> {
     policy::check(actor, Operation::JoinByLink, Place::Server)?;
     let row = open(ctx, ctx.db.read(), secret).await?;
-    let violations = violations(actor, with, matches!(purpose(&row)?, InvitationPurpose::Organization { .. }));
+    let violations =
+        violations(actor, with, matches!(InvitationPurpose::try_from(&row)?, InvitationPurpose::Organization { .. }));
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
@@ -37,7 +38,7 @@ pub async fn join(ctx: &Ctx, actor: &Actor, secret: &str, with: &JoinRequest) ->
         .write("join by invitation", async |tx| {
             // Checked again: another request may have been faster.
             let link = open(ctx, tx, secret).await?;
-            let purpose = purpose(&link)?;
+            let purpose = InvitationPurpose::try_from(&link)?;
             let row = member::Entity::find_by_id(actor.id().0).one(tx).await?;
             let mut row = row.ok_or_else(|| Error::not_found("member"))?;
             if purpose == InvitationPurpose::Operator && !row.operator {

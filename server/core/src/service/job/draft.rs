@@ -17,10 +17,10 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::draft;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
-use crate::service::code::{from_json, to_json};
 use crate::service::dataset;
-use crate::service::entity::draft;
 use crate::service::version::ExpectedVersion;
 
 /// The highest number of drafts of an organization in a consortium.
@@ -41,7 +41,7 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
         .all(ctx.db.read())
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
-    rows.into_iter().map(|row| to_draft(row, &datasets)).collect()
+    Ok(rows.into_iter().map(|row| to_draft(row, &datasets)).collect())
 }
 
 /// Returns a draft.
@@ -51,7 +51,7 @@ pub async fn draft_list(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> R
 pub async fn draft_get(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<JobDraft, Error> {
     let row = load_draft(ctx.db.read(), actor, id).await?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
-    to_draft(row, &datasets)
+    Ok(to_draft(row, &datasets))
 }
 
 /// Begins a draft, for the researchers of the caller's organization.
@@ -93,11 +93,11 @@ pub async fn draft_update(
                 return Err(Error::problem(Code::PreconditionFailed, detail));
             }
             let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
-            expected.check(&to_draft(row.clone(), &datasets)?)?;
+            expected.check(&to_draft(row.clone(), &datasets))?;
             let row = draft::Model {
                 title: new.title.trim().to_owned(),
                 kind: new.kind.clone(),
-                spec: to_json(&new.spec)?,
+                spec: JsonColumn::new(new.spec.clone())?,
                 version: row.version + 1,
                 updated_at: ctx.now(),
                 ..row
@@ -108,7 +108,7 @@ pub async fn draft_update(
         })
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
-    to_draft(row, &datasets)
+    Ok(to_draft(row, &datasets))
 }
 
 /// Deletes a draft.
@@ -133,7 +133,7 @@ pub async fn draft_propose(ctx: &Ctx, actor: &Actor, id: DraftId) -> Result<Job,
     let row = load_draft(ctx.db.read(), actor, id).await?;
     let consortium = ConsortiumId(row.consortium_id);
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    let content = content(&row)?;
+    let content = content(&row);
     let spec = content.parsed().map_err(|violation| Error::validation(vec![violation]))?;
     submit(ctx, actor, consortium, NewJob { title: content.title, spec }, ProposalOrigin::Draft(&row)).await
 }
@@ -158,7 +158,7 @@ pub(super) async fn begin(
         author: actor.member.name.clone(),
         title: new.title.trim().to_owned(),
         kind: new.kind.clone(),
-        spec: to_json(&new.spec)?,
+        spec: JsonColumn::new(new.spec.clone())?,
         cloned_from: cloned_from.map(|job| job.0),
         version: 1,
         created_at: ctx.now(),
@@ -180,7 +180,7 @@ pub(super) async fn begin(
         })
         .await?;
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
-    to_draft(row, &datasets)
+    Ok(to_draft(row, &datasets))
 }
 
 /// Deletes a proposed draft, in the transaction of the proposal: it becomes one job only.
@@ -217,13 +217,13 @@ fn valid(new: &NewDraft) -> Result<(), Error> {
     if violations.is_empty() { Ok(()) } else { Err(Error::validation(violations)) }
 }
 
-fn content(row: &draft::Model) -> Result<NewDraft, Error> {
-    Ok(NewDraft { title: row.title.clone(), kind: row.kind.clone(), spec: from_json(&row.spec)? })
+fn content(row: &draft::Model) -> NewDraft {
+    NewDraft { title: row.title.clone(), kind: row.kind.clone(), spec: (*row.spec).clone() }
 }
 
-fn to_draft(row: draft::Model, datasets: &[Dataset]) -> Result<JobDraft, Error> {
-    let content = content(&row)?;
-    Ok(JobDraft {
+fn to_draft(row: draft::Model, datasets: &[Dataset]) -> JobDraft {
+    let content = content(&row);
+    JobDraft {
         id: row.id.into(),
         consortium: row.consortium_id.into(),
         organization: row.organization_id.into(),
@@ -234,7 +234,7 @@ fn to_draft(row: draft::Model, datasets: &[Dataset]) -> Result<JobDraft, Error> 
         version: row.version as u64,
         created_at: row.created_at,
         updated_at: row.updated_at,
-    })
+    }
 }
 
 /// Returns the violations that prevent a proposal.

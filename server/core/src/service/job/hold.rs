@@ -4,27 +4,26 @@
 //! pause is added to open deadlines. Reservations stay, and the ledger does not change, so ε stays the same. Only the
 //! holder can end a hold: an admin cannot lift a steward's hold, nor a steward a site's.
 
-use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
-};
+use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{Hold, Holder, Job, JobState, JobStep, PauseRequest};
+use undertone_api::job::{Holder, Job, JobState, JobStep, PauseRequest};
 use undertone_api::member::Role;
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteHold};
 use uuid::Uuid;
 
-use super::{readable, state, view_job};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{job, job_hold, participant, worker};
+use crate::rule::hold::{describe_pause, load_open_holds};
+use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
-use crate::service::code::{from_word, word};
-use crate::service::entity::{job, job_hold, participant, worker};
+use crate::service::job::state;
 use crate::service::react;
+use crate::view::job as view;
 
 /// The length limit of a site's reason, in characters.
 const LONGEST_REASON: usize = 500;
@@ -43,7 +42,7 @@ struct HoldOwner<'a> {
 /// 404 and 403 as usual, `validation_failed` without a reason, `wrong_state` unless workers may run the job or when the
 /// same holder holds it already.
 pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &PauseRequest) -> Result<Job, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
     let grip = HoldOwner { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
     hold(ctx, actor, id, &grip, pause).await
@@ -54,7 +53,7 @@ pub async fn pause(ctx: &Ctx, actor: &Actor, id: JobId, pause: &PauseRequest) ->
 /// # Errors
 /// As [`pause`].
 pub async fn resume(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Job, Error> {
-    let row = readable(ctx, actor, id).await?;
+    let row = load_readable_job(ctx, actor, id).await?;
     may_steer(actor, Operation::PauseJob, &row)?;
     let grip = HoldOwner { holder: Holder::Job, dataset: None, who: &actor.member.name, by: actor.into() };
     release(ctx, actor, id, &grip).await
@@ -72,7 +71,7 @@ pub async fn hold_dataset(
     dataset: DatasetId,
     pause: &PauseRequest,
 ) -> Result<Job, Error> {
-    readable(ctx, actor, id).await?;
+    load_readable_job(ctx, actor, id).await?;
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let grip = HoldOwner { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
@@ -84,7 +83,7 @@ pub async fn hold_dataset(
 /// # Errors
 /// As [`pause`].
 pub async fn release_dataset(ctx: &Ctx, actor: &Actor, id: JobId, dataset: DatasetId) -> Result<Job, Error> {
-    readable(ctx, actor, id).await?;
+    load_readable_job(ctx, actor, id).await?;
     let part = part(ctx.db.read(), id, dataset).await?;
     policy::check(actor, Operation::HoldJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let grip = HoldOwner { holder: Holder::Steward, dataset: Some(dataset), who: &actor.member.name, by: actor.into() };
@@ -105,7 +104,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
                 .map_err(|error| Error::internal("reading a worker's key", error))?;
             let bad = |detail: String| Error::problem(Code::BadSignature, detail);
             let statement: SiteHold = signed.open(&key).map_err(|error| bad(error.to_string()))?;
-            let row = state::row(tx, statement.job).await?;
+            let row = load_job(tx, statement.job).await?;
             let part = part(tx, statement.job, statement.dataset).await?;
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
@@ -139,43 +138,6 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
     Ok(())
 }
 
-/// Returns the holds in force on a job, oldest first; none unless it is paused.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub async fn list(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
-    if state::parse(row)? != JobState::Paused {
-        return Ok(Vec::new());
-    }
-    let parts = state::participants(connection, JobId(row.id)).await?;
-    let name = |dataset: Option<Uuid>| {
-        let part = parts.iter().find(|part| Some(part.dataset_id) == dataset);
-        part.map_or_else(String::new, |part| part.dataset_name.clone())
-    };
-    let view = |hold: job_hold::Model| {
-        Ok(Hold {
-            holder: from_word(&hold.holder)?,
-            dataset: hold.dataset_id.map(DatasetId),
-            dataset_name: name(hold.dataset_id),
-            by: hold.by,
-            reason: hold.reason,
-            since: hold.since,
-        })
-    };
-    open(connection, row.id).await?.into_iter().map(view).collect()
-}
-
-/// Returns the reasons of a pause, in words.
-pub(crate) async fn in_words(connection: &impl ConnectionTrait, row: &job::Model) -> Result<String, Error> {
-    let describe = |hold: &Hold| match hold.holder {
-        Holder::Job => format!("paused by {}: {}", hold.by, hold.reason),
-        Holder::Steward => format!("held for {} by {}: {}", hold.dataset_name, hold.by, hold.reason),
-        Holder::Site => format!("held for {} at the site of {}: {}", hold.dataset_name, hold.by, hold.reason),
-    };
-    let reasons: Vec<_> = list(connection, row).await?.iter().map(describe).collect();
-    Ok(if reasons.is_empty() { JobState::Paused.label().to_owned() } else { reasons.join("; ") })
-}
-
 /// Checks that the caller may steer the job: its proposer, while a researcher, and the consortium's admins may.
 pub(super) fn may_steer(actor: &Actor, operation: Operation, row: &job::Model) -> Result<(), Error> {
     let consortium = ConsortiumId(row.consortium_id);
@@ -197,7 +159,7 @@ async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>, pause: 
     let row = ctx
         .db
         .write("hold job", async |tx| {
-            let row = state::row(tx, id).await?;
+            let row = load_job(tx, id).await?;
             if find_hold(tx, row.id, grip).await?.is_some() {
                 return Err(Error::wrong_state(
                     "it is held so already: let it go on first to hold it for another reason",
@@ -207,17 +169,17 @@ async fn hold(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>, pause: 
         })
         .await?;
     ctx.changes().notify();
-    view_job(ctx, actor, row).await
+    view::view_job(ctx, actor, row).await
 }
 
 async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>) -> Result<Job, Error> {
     let row = ctx
         .db
         .write("release job", async |tx| {
-            let row = state::row(tx, id).await?;
+            let row = load_job(tx, id).await?;
             let Some(open) = find_hold(tx, row.id, grip).await? else {
-                let by_others = match state::parse(&row)? {
-                    JobState::Paused => format!("you do not hold it; it is {}", in_words(tx, &row).await?),
+                let by_others = match *row.state {
+                    JobState::Paused => format!("you do not hold it; it is {}", describe_pause(tx, &row).await?),
                     other => format!("the job is {}: nobody holds it", other.label()),
                 };
                 return Err(Error::wrong_state(by_others));
@@ -226,8 +188,8 @@ async fn release(ctx: &Ctx, actor: &Actor, id: JobId, grip: &HoldOwner<'_>) -> R
         })
         .await?;
     react::after_job_change(ctx, id).await;
-    let row = state::row(ctx.db.read(), JobId(row.id)).await?;
-    view_job(ctx, actor, row).await
+    let row = load_job(ctx.db.read(), JobId(row.id)).await?;
+    view::view_job(ctx, actor, row).await
 }
 
 /// Lifts the holds for a dataset whose part was withdrawn: otherwise the other participants would wait.
@@ -241,9 +203,9 @@ pub(crate) async fn lift_dataset(
     mut row: job::Model,
     dataset: DatasetId,
 ) -> Result<(), Error> {
-    for held in open(tx, row.id).await? {
+    for held in load_open_holds(tx, row.id).await? {
         if held.dataset_id == Some(dataset.0) {
-            let grip = HoldOwner { holder: from_word(&held.holder)?, dataset: Some(dataset), who: "a retirement", by };
+            let grip = HoldOwner { holder: *held.holder, dataset: Some(dataset), who: "a retirement", by };
             row = lift(ctx, tx, row, held, &grip).await?;
         }
     }
@@ -258,7 +220,7 @@ async fn place(
     reason: &str,
     signed: Option<&Signed>,
 ) -> Result<job::Model, Error> {
-    let now = state::parse(&row)?;
+    let now = *row.state;
     if !now.is_under_way() && now != JobState::Paused {
         return Err(Error::wrong_state(format!(
             "the job is {}: only one that is queued or running is paused",
@@ -269,7 +231,7 @@ async fn place(
         id: ctx.id::<Uuid>(),
         job_id: row.id,
         dataset_id: grip.dataset.map(|dataset| dataset.0),
-        holder: word(&grip.holder)?,
+        holder: grip.holder.into(),
         by: grip.who.to_owned(),
         reason: reason.to_owned(),
         payload: signed.map(|signed| signed.payload.clone()),
@@ -293,11 +255,11 @@ async fn lift(
 ) -> Result<job::Model, Error> {
     let ended = job_hold::Model { ended_at: Some(ctx.now()), ended_by: Some(grip.who.to_owned()), ..held };
     ended.into_active_model().reset_all().update(tx).await?;
-    if state::parse(&row)? != JobState::Paused {
+    if row.state != JobState::Paused {
         return Ok(row);
     }
     log(ctx, tx, &row, grip, AuditAction::JobResumed).await?;
-    if !open(tx, row.id).await?.is_empty() {
+    if !load_open_holds(tx, row.id).await?.is_empty() {
         return Ok(row);
     }
     let has_started = row.started_at.is_some();
@@ -317,26 +279,15 @@ async fn log(ctx: &Ctx, tx: &Tx, row: &job::Model, grip: &HoldOwner<'_>, what: A
     record(ctx, tx, act).await
 }
 
-/// Returns the open holds of a job, oldest first.
-async fn open(connection: &impl ConnectionTrait, job: Uuid) -> Result<Vec<job_hold::Model>, Error> {
-    Ok(job_hold::Entity::find()
-        .filter(job_hold::Column::JobId.eq(job))
-        .filter(job_hold::Column::EndedAt.is_null())
-        .order_by_asc(job_hold::Column::Since)
-        .order_by_asc(job_hold::Column::Id)
-        .all(connection)
-        .await?)
-}
-
 /// Returns the open hold of this holder.
 async fn find_hold(
     connection: &impl ConnectionTrait,
     job: Uuid,
     grip: &HoldOwner<'_>,
 ) -> Result<Option<job_hold::Model>, Error> {
-    let (holder, dataset) = (word(&grip.holder)?, grip.dataset.map(|dataset| dataset.0));
-    let mut open = open(connection, job).await?;
-    open.retain(|hold| hold.holder == holder && hold.dataset_id == dataset);
+    let dataset = grip.dataset.map(|dataset| dataset.0);
+    let mut open = load_open_holds(connection, job).await?;
+    open.retain(|hold| hold.holder == grip.holder && hold.dataset_id == dataset);
     Ok(open.pop())
 }
 

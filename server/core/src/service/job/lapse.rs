@@ -10,9 +10,11 @@ use super::state;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::job;
+use crate::model::participant::ApprovalState;
+use crate::rule::job::{load_job, load_participants};
 use crate::service::audit_log::{AuditAction, AuditAuthor};
-use crate::service::code::word;
-use crate::service::entity::job;
 use crate::service::react;
 
 /// Returns the deadline for the answers to a job that is proposed now.
@@ -27,16 +29,15 @@ pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
 /// When the database fails.
 pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
     let now = ctx.now();
-    let proposed = job::Column::State.eq(word(&JobState::Proposed)?).and(job::Column::AnswerBy.lt(now));
-    let others =
-        [JobState::Queued, JobState::Running, JobState::Paused].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let proposed = job::Column::State.eq(JobState::Proposed.to_text()).and(job::Column::AnswerBy.lt(now));
+    let others = [JobState::Queued, JobState::Running, JobState::Paused].map(ColumnEnum::to_text);
     let under_way = job::Column::State.is_in(others).and(job::Column::NotAfter.lt(now));
     let due = job::Entity::find().filter(sea_orm::Condition::any().add(proposed).add(under_way));
     for found in due.all(ctx.db.read()).await? {
         let id = JobId(found.id);
         ctx.db
             .write("lapse job", async |tx| {
-                let row = state::row(tx, id).await?;
+                let row = load_job(tx, id).await?;
                 one(ctx, tx, row, now).await
             })
             .await?;
@@ -47,14 +48,14 @@ pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
 
 async fn one(ctx: &Ctx, tx: &Tx, row: job::Model, now: OffsetDateTime) -> Result<(), Error> {
     let passed = |time: Option<OffsetDateTime>| time.is_some_and(|time| time < now);
-    let step = match state::parse(&row)? {
+    let step = match *row.state {
         JobState::Proposed if passed(row.answer_by) => JobStep::Refuse,
         JobState::Queued | JobState::Running | JobState::Paused if passed(row.not_after) => JobStep::Fail,
         _ => return Ok(()),
     };
     let reason = if step == JobStep::Refuse {
-        let parts = state::participants(tx, JobId(row.id)).await?;
-        let silent = parts.iter().filter(|part| part.approval == "pending");
+        let parts = load_participants(tx, JobId(row.id)).await?;
+        let silent = parts.iter().filter(|part| part.approval == ApprovalState::Pending);
         let names: Vec<_> = silent.map(|part| part.dataset_name.as_str()).collect();
         let days = row.answer_by.map_or(0, |by| (by - row.created_at).whole_days());
         let days = if days == 1 { "a day".to_owned() } else { format!("{days} days") };

@@ -13,17 +13,19 @@ use undertone_api::problem::{Code, Problem, Violation};
 use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
 
 use super::lapse::answer_by;
-use super::series::PlannedSeries;
-use super::{refused, state, view};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{draft, job, participant};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
-use crate::service::code::{to_json, word};
-use crate::service::entity::{draft, job, participant};
+use crate::service::job::{refused, state};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
+use crate::view::job as view;
 
 /// Proposes a job to the owners of its datasets. A job that needs no approval is reserved and queued at once.
 ///
@@ -61,7 +63,7 @@ pub(super) async fn submit(
     }
     let new = NewJob { spec: new.spec.settle(&datasets), ..new };
     let (row, parts) = rows(ctx, actor, consortium, &new, &datasets).await?;
-    let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)?).await?;
+    let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)).await?;
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
         let code = if missing { Code::BudgetMissing } else { Code::BudgetExceeded };
@@ -112,7 +114,7 @@ pub(super) async fn submit(
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
     ctx.changes().notify();
-    view::job(ctx, actor, row).await
+    view::view_job(ctx, actor, row).await
 }
 
 /// Returns every violation of a proposal.
@@ -180,9 +182,9 @@ async fn rows(
         consortium_id: consortium.0,
         title,
         kind: spec.kind().to_owned(),
-        spec: to_json(spec)?,
-        series: to_json(&planned)?,
-        state: word(&JobState::Proposed)?,
+        spec: JsonColumn::new(spec.clone())?,
+        series: JsonColumn::new(planned)?,
+        state: JobState::Proposed.into(),
         digest: signed.digest(),
         manifest: signed.payload,
         signature: signed.signature,
@@ -191,7 +193,7 @@ async fn rows(
         rounds_done: 0,
         rounds: i32::try_from(rounds).map_err(|error| Error::internal("counting rounds", error))?,
         reason: None,
-        refusals: "[]".to_owned(),
+        refusals: JsonColumn::new(Vec::new())?,
         report: None,
         created_at: ctx.now(),
         started_at: None,
@@ -230,7 +232,8 @@ fn participant_row(
     entry: &ManifestParticipant,
     dataset: &Dataset,
 ) -> Result<participant::Model, Error> {
-    let approval = if dataset.visibility == Visibility::Public { "not_needed" } else { "pending" };
+    let approval =
+        if dataset.visibility == Visibility::Public { ApprovalState::NotNeeded } else { ApprovalState::Pending };
     Ok(participant::Model {
         job_id: job.0,
         dataset_id: dataset.id.0,
@@ -240,17 +243,17 @@ fn participant_row(
         worker_id: dataset.worker.0,
         dataset_name: dataset.name.clone(),
         organization_name: dataset.organization_name.clone(),
-        visibility: word(&dataset.visibility)?,
-        purpose: word(&entry.purpose)?,
-        charge: entry.charge.as_ref().map(to_json).transpose()?,
-        approval: approval.to_owned(),
+        visibility: dataset.visibility.into(),
+        purpose: entry.purpose.into(),
+        charge: entry.charge.clone().map(JsonColumn::new).transpose()?,
+        approval: approval.into(),
         approval_by: None,
         approval_reason: None,
         steward_approved: false,
         limit_id: None,
         site_answered: false,
         consent: None,
-        state: "waiting".to_owned(),
+        state: PartState::Waiting.into(),
         releases: 0,
     })
 }

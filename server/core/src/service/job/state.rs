@@ -4,13 +4,12 @@
 
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _,
 };
 use serde_json::json;
 use time::Duration;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::log::LogEvent;
-use undertone_api::job::{Charge, DatasetUse, JobState, JobStep};
+use undertone_api::job::{DatasetUse, JobState, JobStep};
 use uuid::Uuid;
 
 use super::refused;
@@ -18,39 +17,13 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::JsonColumn;
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::{asking, job, lease, participant, round};
+use crate::rule::job::load_participants;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::{from_json, from_word, to_json, word};
-use crate::service::entity::{asking, job, lease, participant, round};
 use crate::service::ledger::{self, ChargeRequest};
-use crate::service::{audit, dataset, job_log, notification, react, restoration};
-
-/// Returns the job's row.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub async fn row(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
-    job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
-}
-
-/// Returns the participants of a job, the lead first.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub async fn participants(connection: &impl ConnectionTrait, id: JobId) -> Result<Vec<participant::Model>, Error> {
-    Ok(participant::Entity::find()
-        .filter(participant::Column::JobId.eq(id.0))
-        .order_by_asc(participant::Column::Position)
-        .all(connection)
-        .await?)
-}
-
-/// Returns the state of a row.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub fn parse(row: &job::Model) -> Result<JobState, Error> {
-    from_word(&row.state)
-}
+use crate::service::{audit, dataset, job_log, notification, restoration};
 
 /// Moves a job to its next state, caused by `by`, and writes the entry in the audit log; `reason` explains a bad end.
 ///
@@ -64,10 +37,10 @@ pub async fn step(
     step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
-    let before = parse(&row)?;
+    let before = *row.state;
     let message = reason.clone();
     let row = apply_step(ctx, tx, row, step, reason).await?;
-    if parse(&row)? != before
+    if row.state != before
         && let Some(what) = step_action(step)
     {
         log(ctx, tx, by, &row, what, message).await?;
@@ -119,9 +92,9 @@ pub(super) async fn apply_step(
     step: JobStep,
     reason: Option<String>,
 ) -> Result<job::Model, Error> {
-    let before = parse(&row)?;
+    let before = *row.state;
     let after = before.apply(step).map_err(|_| Error::wrong_state(format!("the job is {}", before.label())))?;
-    row.state = word(&after)?;
+    row.state = after.into();
     if step == JobStep::Pause {
         row.paused_at = Some(ctx.now());
     } else if let Some(since) = row.paused_at.take() {
@@ -176,42 +149,36 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 /// When the database fails, or a stored value cannot be read.
 pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
-    let participants = participants(tx, id).await?;
-    if parse(&row)? != JobState::Proposed || participants.iter().any(|part| part.approval == "pending") {
+    let participants = load_participants(tx, id).await?;
+    if row.state != JobState::Proposed || participants.iter().any(|part| part.approval == ApprovalState::Pending) {
         return Ok(row);
     }
     // The charges that a worker made and the restored server lacks are unknown: the job waits for the worker.
     if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
         return Ok(row);
     }
-    let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)?).await?;
+    let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)).await?;
     if refusals.is_empty() {
         return step(ctx, tx, by, row, JobStep::Reserve, None).await;
     }
     let datasets = dataset::in_consortium(tx, ConsortiumId(row.consortium_id)).await?;
     let reason = refused::in_words(&refusals, &datasets);
-    let row = job::Model { refusals: to_json(&refusals)?, ..row };
+    let row = job::Model { refusals: JsonColumn::new(refusals)?, ..row };
     step(ctx, tx, AuditAuthor::System, row, JobStep::Refuse, Some(reason)).await
 }
 
 /// Returns the requests of participants to their accounts.
-///
-/// # Errors
-/// When the database fails, or a stored value cannot be read.
-pub fn asks(participants: &[participant::Model]) -> Result<Vec<ChargeRequest>, Error> {
-    let mut asks = Vec::new();
-    for part in participants {
-        if let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? {
-            asks.push(ChargeRequest {
-                dataset: part.dataset_id.into(),
-                dataset_name: part.dataset_name.clone(),
-                organization: part.organization_id.into(),
-                lineage: part.lineage_id.into(),
-                charge,
-            });
-        }
-    }
-    Ok(asks)
+pub fn asks(participants: &[participant::Model]) -> Vec<ChargeRequest> {
+    let request = |part: &participant::Model| {
+        Some(ChargeRequest {
+            dataset: part.dataset_id.into(),
+            dataset_name: part.dataset_name.clone(),
+            organization: part.organization_id.into(),
+            lineage: part.lineage_id.into(),
+            charge: part.charge.as_deref()?.clone(),
+        })
+    };
+    participants.iter().filter_map(request).collect()
 }
 
 /// Finishes a running job whose lead has reported and in which no participant is still running. A participant that
@@ -227,36 +194,16 @@ pub(crate) async fn finish_if_done(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job
     }
 }
 
-/// Finishes jobs whose last running participant has become silent, which no message reports.
-pub(crate) async fn finish_silent(ctx: &Ctx) -> Result<(), Error> {
-    let reported = job::Entity::find()
-        .filter(job::Column::State.eq(word(&JobState::Running)?))
-        .filter(job::Column::Report.is_not_null())
-        .all(ctx.db.read())
-        .await?;
-    for found in reported {
-        if is_done(ctx, ctx.db.read(), &found).await? {
-            ctx.db
-                .write("finish silent job", async |tx| {
-                    let row = row(tx, JobId(found.id)).await?;
-                    finish_if_done(ctx, tx, AuditAuthor::System, row).await
-                })
-                .await?;
-            react::after_job_change(ctx, JobId(found.id)).await;
-        }
-    }
-    Ok(())
-}
-
-async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
+/// Returns whether a running job has its report, and no participant is still running.
+pub(crate) async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model) -> Result<bool, Error> {
     // The lead of a job with questions may end early, when no useful question remains; a missing mean is still expected
     // by a participant.
     let rounds_left = !row.asks && row.rounds_done < row.rounds;
-    if parse(row)? != JobState::Running || row.report.is_none() || rounds_left {
+    if row.state != JobState::Running || row.report.is_none() || rounds_left {
         return Ok(false);
     }
-    for part in participants(connection, JobId(row.id)).await? {
-        let at_work = part.purpose == word(&DatasetUse::Participate)? && matches!(&*part.state, "waiting" | "running");
+    for part in load_participants(connection, JobId(row.id)).await? {
+        let at_work = part.purpose == DatasetUse::Participate && part.state.is_open();
         if at_work {
             if audit::is_missing(connection, row, &part).await? {
                 return Ok(false);
@@ -270,25 +217,20 @@ async fn is_done(ctx: &Ctx, connection: &impl ConnectionTrait, row: &job::Model)
     Ok(true)
 }
 
-/// Returns whether a participant contributes nothing more: it gave up, or its worker or organization was retired.
-pub(crate) fn is_out(part: &participant::Model) -> bool {
-    matches!(&*part.state, "failed" | "withdrawn")
-}
-
 /// Ends the parts of participants that never had a lease and returns their reservations: they provably made no release.
 /// The others settle with their last receipts.
 async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
-    let end = if parse(row)? == JobState::Finished { "done" } else { "failed" };
-    for part in participants(tx, JobId(row.id)).await? {
+    let end = if row.state == JobState::Finished { PartState::Done } else { PartState::Failed };
+    for part in load_participants(tx, JobId(row.id)).await? {
         let dataset = part.dataset_id;
         if lease::Entity::find_by_id((row.id, dataset)).one(tx).await?.is_none() {
-            let part = participant::Model { state: end.to_owned(), ..part };
+            let part = participant::Model { state: end.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
             ledger::settle(ctx, tx, row.id, dataset).await?;
-        } else if part.state == "withdrawn" {
+        } else if part.state == PartState::Withdrawn {
             // Releases may have been made before the retirement. The part is offered until its worker has accounted for
             // them.
-            let part = participant::Model { state: "running".to_owned(), ..part };
+            let part = participant::Model { state: PartState::Running.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
         }
     }

@@ -15,15 +15,16 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, Signed};
 use uuid::Uuid;
 
-use super::{cancel, get, list, progress};
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{PartOutcome, finish};
+use crate::service::job::{cancel, get, progress};
 use crate::service::measurement::measure;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
 use crate::service::world::{TestConsortium, row};
 use crate::service::{certificate, lease};
 use crate::testing::on_both;
+use crate::view::job::list::list;
 
 fn report() -> Report {
     Report::DpSgd(DpSgdReport { arms: Vec::<ArmResult>::new(), parameters: 7, ..DpSgdReport::default() })

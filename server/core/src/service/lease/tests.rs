@@ -7,7 +7,7 @@ use undertone_api::problem::Code;
 use super::{SECONDS, extend, find_lease, still_at_work};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::lease;
+use crate::model::lease;
 use crate::service::job;
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;

@@ -20,8 +20,8 @@ use super::chain;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word, to_json, word};
-use crate::service::entity::{account, ledger_entry, reservation};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{account, ledger_entry, reservation};
 use crate::service::log::leaf;
 
 /// The observer class of all accounts: an observer that sees each party's own messages.
@@ -83,7 +83,7 @@ pub struct NewEntry<'a> {
 
 impl OpenAccount {
     fn from_row(row: account::Model) -> Result<Self, Error> {
-        let balance = from_json(&row.balance)?;
+        let balance = row.balance()?;
         Ok(Self { row, new: false, balance })
     }
 
@@ -118,7 +118,7 @@ impl OpenAccount {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
             sequence: self.row.entries + 1,
-            kind: word(&line.kind)?,
+            kind: line.kind.to_text(),
             job_id: line.job,
             dataset_id: line.dataset,
             series: line.release.map(|(series, ..)| series.to_owned()),
@@ -154,7 +154,7 @@ impl OpenAccount {
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
 pub async fn find(connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<Option<account::Model>, Error> {
-    Ok(account::Entity::find().filter(is(key)?).one(connection).await?)
+    Ok(account::Entity::find().filter(is(key)).one(connection).await?)
 }
 
 /// Returns the balances of the existing accounts with these keys, in one query.
@@ -168,15 +168,13 @@ pub async fn balances(
     let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
     let mut balances = BTreeMap::new();
     for key in keys {
-        let (unit, adjacency) = (word(&key.unit)?, word(&key.adjacency)?);
         let is_it = |row: &&account::Model| {
             (row.organization_id, row.lineage_id) == (key.organization.0, key.lineage.0)
-                && row.unit == unit
-                && row.adjacency == adjacency
+                && row.is_for(key.unit, key.adjacency)
                 && row.observer == OBSERVER
         };
         if let Some(row) = rows.iter().find(is_it) {
-            balances.insert(*key, from_json(&row.balance)?);
+            balances.insert(*key, row.balance()?);
         }
     }
     Ok(balances)
@@ -195,8 +193,8 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccou
         id: ctx.id::<AccountId>().0,
         organization_id: key.organization.0,
         lineage_id: key.lineage.0,
-        unit: word(&key.unit)?,
-        adjacency: word(&key.adjacency)?,
+        unit: key.unit.to_text(),
+        adjacency: key.adjacency.to_text(),
         observer: OBSERVER.to_owned(),
         balance: to_json(&Balance::new(None))?,
         in_the_clear: 0,
@@ -204,7 +202,7 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccou
         head: chain::origin(),
         created_at: ctx.now(),
     };
-    Ok(OpenAccount { balance: from_json(&row.balance)?, row, new: true })
+    Ok(OpenAccount { balance: row.balance()?, row, new: true })
 }
 
 /// Returns the reservations of a dataset in a job with their accounts, that of the protected unit first.
@@ -261,10 +259,10 @@ pub(super) async fn limited_of(
 ) -> Result<BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>>, Error> {
     let mut limited: BTreeMap<(OrganizationId, LineageId), Vec<(PrivacyUnit, Balance)>> = BTreeMap::new();
     for row in of_lineages(connection, lineages).await? {
-        let balance: Balance = from_json(&row.balance)?;
+        let balance: Balance = row.balance()?;
         if balance.budget().is_some() {
             let line = (row.organization_id.into(), row.lineage_id.into());
-            limited.entry(line).or_default().push((from_word(&row.unit)?, balance));
+            limited.entry(line).or_default().push((row.unit()?, balance));
         }
     }
     Ok(limited)
@@ -282,11 +280,11 @@ pub(crate) async fn of_lineages(
     Ok(rows.all(connection).await?)
 }
 
-fn is(key: LedgerAccountKey) -> Result<sea_orm::sea_query::Condition, Error> {
-    Ok(sea_orm::Condition::all()
+fn is(key: LedgerAccountKey) -> sea_orm::sea_query::Condition {
+    sea_orm::Condition::all()
         .add(account::Column::OrganizationId.eq(key.organization.0))
         .add(account::Column::LineageId.eq(key.lineage.0))
-        .add(account::Column::Unit.eq(word(&key.unit)?))
-        .add(account::Column::Adjacency.eq(word(&key.adjacency)?))
-        .add(account::Column::Observer.eq(OBSERVER)))
+        .add(account::Column::Unit.eq(key.unit.to_text()))
+        .add(account::Column::Adjacency.eq(key.adjacency.to_text()))
+        .add(account::Column::Observer.eq(OBSERVER))
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use undertone_api::job::Charge;
+use undertone_api::job::{Charge, JobState, Spec, dp_sgd};
 use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::ledger::{Budget, GridKind};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
@@ -22,8 +22,9 @@ use super::account::{self, LedgerAccountKey};
 use super::{ChargeRequest, reserve, settle};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{to_json, word};
-use crate::service::entity::{budget, job, organization, participant, worker};
+use crate::model::column::{JsonColumn, to_json};
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::{budget, job, organization, participant, worker};
 use crate::service::{log, receipt};
 
 /// The size of a bare row, bytes: the same as of a ledger row.
@@ -186,7 +187,7 @@ impl BenchClient {
                 let name = format!("client {}", client.organization);
                 let row = organization::Model { id: client.organization.0, name, created_at: ctx.now() };
                 row.into_active_model().insert(tx).await?;
-                client.worker_row(ctx).into_active_model().insert(tx).await?;
+                client.worker_row(ctx)?.into_active_model().insert(tx).await?;
                 let mut account = account::open(ctx, tx, client.account()).await?;
                 let began = account.begin(tx).await?;
                 account.balance.set_budget(limits).map_err(|error| wrong(&error))?;
@@ -218,37 +219,38 @@ impl BenchClient {
         LedgerAccountKey::new(self.organization, self.lineage, unit, adjacency)
     }
 
-    fn worker_row(&self, ctx: &Ctx) -> worker::Model {
-        worker::Model {
+    fn worker_row(&self, ctx: &Ctx) -> Result<worker::Model, Error> {
+        Ok(worker::Model {
             id: self.worker.0,
             organization_id: self.organization.0,
             name: "client".to_owned(),
             public_key: hex::encode(self.key.verifying_key().as_bytes()),
             version: String::new(),
-            kinds: "[]".to_owned(),
+            kinds: JsonColumn::new(Vec::new())?,
             created_at: ctx.now(),
             last_seen_at: None,
             retired_at: None,
             replaces: None,
-        }
+        })
     }
 
     fn job_row(&self, ctx: &Ctx, id: Uuid) -> Result<job::Model, Error> {
-        let series = json!([{
+        let series = serde_json::from_value(json!([{
             "series": {
                 "name": "private", "rounds": self.charge.releases, "quorum": 1, "deadline_seconds": 60,
                 "weights": [[self.dataset, 1.0]],
             },
             "releases": [[self.dataset, self.charge.event]],
-        }]);
+        }]))
+        .map_err(|error| Error::internal("planning the rounds of a measurement", error))?;
         Ok(job::Model {
             id,
             consortium_id: Uuid::nil(),
             title: String::new(),
             kind: "bench".to_owned(),
-            spec: "{}".to_owned(),
-            series: to_json(&series)?,
-            state: "running".to_owned(),
+            spec: JsonColumn::new(empty_spec(self.charge.unit))?,
+            series: JsonColumn::new(series)?,
+            state: JobState::Running.into(),
             manifest: "{}".to_owned(),
             signature: String::new(),
             digest: hex::encode(Sha256::digest(b"{}")),
@@ -257,7 +259,7 @@ impl BenchClient {
             rounds_done: 0,
             rounds: self.charge.releases as i32,
             reason: None,
-            refusals: "[]".to_owned(),
+            refusals: JsonColumn::new(Vec::new())?,
             report: None,
             created_at: ctx.now(),
             started_at: None,
@@ -280,17 +282,17 @@ impl BenchClient {
             worker_id: self.worker.0,
             dataset_name: "data".to_owned(),
             organization_name: "client".to_owned(),
-            visibility: "private".to_owned(),
-            purpose: word(&undertone_api::job::DatasetUse::Participate)?,
-            charge: Some(to_json(&self.charge)?),
-            approval: "approved".to_owned(),
+            visibility: undertone_api::dataset::Visibility::Private.into(),
+            purpose: undertone_api::job::DatasetUse::Participate.into(),
+            charge: Some(JsonColumn::new(self.charge.clone())?),
+            approval: ApprovalState::Approved.into(),
             approval_by: None,
             approval_reason: None,
             steward_approved: true,
             limit_id: None,
             site_answered: true,
             consent: None,
-            state: "running".to_owned(),
+            state: PartState::Running.into(),
             releases: 0,
         })
     }
@@ -349,4 +351,22 @@ impl BenchClient {
         self.head = signed.digest();
         Ok(signed)
     }
+}
+
+/// Returns a spec without rounds: the ledger reads the planned series.
+fn empty_spec(unit: PrivacyUnit) -> Spec {
+    Spec::DpSgd(dp_sgd::Spec {
+        unit,
+        model: dp_sgd::AcousticModel::lstm(1, None),
+        participants: Vec::new(),
+        tests: Vec::new(),
+        warm_start: dp_sgd::WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
+        open: None,
+        private: None,
+        audit: None,
+        selection: None,
+        weights: dp_sgd::AverageWeights::Equal,
+        spare_releases: 0,
+        checkpoint_every: 10,
+    })
 }

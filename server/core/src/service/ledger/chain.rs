@@ -3,7 +3,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::service::entity::ledger_entry;
+use crate::model::ledger_entry;
 use crate::service::log::leaf::of_entry;
 
 /// Returns the hash before the first row.
@@ -35,7 +35,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{broken_at, hash, origin};
-    use crate::service::entity::ledger_entry;
+    use crate::model::ledger_entry;
 
     fn rows() -> Vec<ledger_entry::Model> {
         let mut rows: Vec<ledger_entry::Model> = Vec::new();

@@ -6,7 +6,8 @@
 use sea_orm::ConnectionTrait;
 use undertone_api::budget::BudgetRefusal;
 
-use super::{ChargeRequest, account, figures};
+use super::request::ChargeRequest;
+use super::{account, figures};
 use crate::error::Error;
 
 /// The request of a job to one account.

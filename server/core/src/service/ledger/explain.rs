@@ -18,8 +18,8 @@ use super::chain;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
-use crate::service::entity::{account, countersignature, ledger_entry, log_leaf, receipt, worker};
+use crate::model::column::parse_json;
+use crate::model::{account, countersignature, ledger_entry, log_leaf, receipt, worker};
 use crate::service::log;
 use crate::service::log::leaf::of_entry;
 use crate::service::site_key;
@@ -61,12 +61,12 @@ async fn proof(
         Some(digest) => receipt_of(ctx, connection, digest, &leaf, position).await?,
         None => None,
     };
-    let event: Event = from_json(&row.event)?;
+    let event: Event = row.event()?;
     Ok(Some(EntryProof {
         dataset: row.dataset_id.into(),
         account: account.id.into(),
         sequence,
-        kind: from_word(&row.kind)?,
+        kind: row.kind()?,
         job: row.job_id.into(),
         round: row.series.clone().zip(row.round).map(|(series, round)| format!("{series}/{round}")),
         price: price(account, &event, row.count as u64)?,
@@ -88,7 +88,7 @@ fn price(account: &account::Model, event: &Event, count: u64) -> Result<Vec<Orde
     if *event == Event::NonPrivate {
         return Ok(Vec::new());
     }
-    let (balance, adjacency): (Balance, Adjacency) = (from_json(&account.balance)?, from_word(&account.adjacency)?);
+    let (balance, adjacency): (Balance, Adjacency) = (account.balance()?, account.adjacency()?);
     let cost = mechanism::curve(event, adjacency, balance.grid())
         .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
     let shares = balance.budget().map(undertone_privacy::ledger::Budget::shares).unwrap_or_default();
@@ -125,7 +125,7 @@ async fn inclusion(
     let content = leaf.content();
     let key = ctx.signer.verifying_key();
     let signed = Signed { payload: newest.payload, signature: newest.signature };
-    let head: LogHead = from_json(&signed.payload)?;
+    let head: LogHead = parse_json("reading the column log_head.payload", &signed.payload)?;
     let root = from_hex(&head.root);
     let proved = root.is_some_and(|root| {
         verify_inclusion(content.as_bytes(), position, head.size, &root, &siblings).is_ok() && head.size == size

@@ -6,7 +6,7 @@ use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, Cost};
 use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
 
-use super::ChargeRequest;
+use super::request::ChargeRequest;
 use crate::error::Error;
 
 /// Returns the cost of one release of a charge on the account's orders.

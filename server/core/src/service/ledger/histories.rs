@@ -10,8 +10,8 @@ use super::history::{MOST_ROWS, POINTS, build_history, steps};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::{account as account_row, dataset as dataset_row};
 use crate::service::dataset;
-use crate::service::entity::{account as account_row, dataset as dataset_row};
 
 /// Returns the histories of the accounts of some of a consortium's datasets, in the given order, for datasets whose
 /// rows the caller may read. Together they have at most 50,000 rows, the limit of one history. Datasets above the limit

@@ -22,9 +22,9 @@ use super::promises::of_steps;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{account as account_row, budget, ledger_entry, log_leaf};
 use crate::service::dataset;
-use crate::service::entity::{account as account_row, budget, ledger_entry, log_leaf};
 
 /// The highest number of rows of an account that are priced for its history.
 pub(super) const MOST_ROWS: i64 = 50_000;
@@ -85,7 +85,7 @@ pub(super) fn build_history(
     steps: &[HistoryStep],
     wanted: usize,
 ) -> Result<AccountHistory, Error> {
-    let adjacency: Adjacency = from_word(&row.adjacency)?;
+    let adjacency: Adjacency = row.adjacency()?;
     let mut budget: Option<Budget> = None;
     let mut parts: BTreeMap<(Uuid, Uuid), JobReleases> = BTreeMap::new();
     let mut points = Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn build_history(
             let summary = balance(budget, &parts)?.summary();
             points.push(HistoryPoint {
                 at,
-                kind: entry.map(|entry| from_word(&entry.kind)).transpose()?,
+                kind: entry.map(|entry| entry.kind()).transpose()?,
                 job: entry.map(|entry| JobId(entry.job_id)),
                 limit: summary.limit.map_or(0.0, f64::from),
                 delta: summary.delta.map_or(0.0, f64::from),
@@ -116,7 +116,7 @@ pub(super) fn build_history(
     }
     Ok(AccountHistory {
         account: row.id.into(),
-        unit: from_word(&row.unit)?,
+        unit: row.unit()?,
         adjacency,
         points,
         jobs: shares(budget, &parts)?,
@@ -147,7 +147,7 @@ pub(super) async fn steps(
         if let Some(entry) = leaf.sequence.and_then(|sequence| entries.remove(&(account, sequence))) {
             steps.entry(account).or_default().push(HistoryStep::Entry(Box::new(entry)));
         } else if let Some(limit) = leaf.budget_id.and_then(|id| limits.remove(&id)) {
-            steps.entry(account).or_default().push(HistoryStep::Limit(limit.set_at, from_json(&limit.limits)?));
+            steps.entry(account).or_default().push(HistoryStep::Limit(limit.set_at, limit.limits()?));
         }
     }
     Ok(steps)
@@ -156,7 +156,8 @@ pub(super) async fn steps(
 /// Returns whether each step becomes a point: every step except commits, and as many commits as to leave about `wanted`
 /// points; always the last commit of a sequence.
 fn select_points(steps: &[HistoryStep], wanted: usize) -> Vec<bool> {
-    let pays = |step: &HistoryStep| matches!(step, HistoryStep::Entry(entry) if entry.kind == "commit");
+    let pays =
+        |step: &HistoryStep| matches!(step, HistoryStep::Entry(entry) if entry.kind == EntryKind::Commit.to_text());
     let payments = steps.iter().filter(|step| pays(step)).count();
     let others = steps.len() - payments;
     let stride = payments.div_ceil(wanted.saturating_sub(others).max(1)).max(1);
@@ -181,12 +182,12 @@ fn follow(
     adjacency: Adjacency,
     budget: Option<Budget>,
 ) -> Result<(), Error> {
-    let event: Event = from_json(&row.event)?;
+    let event: Event = row.event()?;
     if event == Event::NonPrivate {
         return Ok(());
     }
     let key = (row.job_id, row.dataset_id);
-    match from_word(&row.kind)? {
+    match row.kind()? {
         EntryKind::Reserve => {
             let grid = Balance::new(budget).grid().clone();
             let cost = mechanism::curve(&event, adjacency, &grid)

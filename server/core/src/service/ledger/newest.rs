@@ -14,13 +14,12 @@ use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::ledger::EntryFilter;
 use uuid::Uuid;
 
-use super::read::{condition, to_entry};
+use super::read::condition;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
+use crate::model::{account, dataset as dataset_row, ledger_entry};
 use crate::service::dataset;
-use crate::service::entity::{account, dataset as dataset_row, ledger_entry};
 
 /// The highest number of rows that are sorted; among more, the last are found by their time.
 const FEW: i64 = 20_000;
@@ -54,14 +53,16 @@ pub async fn newest(
     let reads = |id: &Uuid| policy::allows(actor, Operation::ReadLedger, Place::Organization((*id).into()));
     let owners: BTreeSet<Uuid> = datasets.iter().map(|row| row.organization_id).collect();
     let open: BTreeSet<Uuid> = owners.into_iter().filter(reads).collect();
-    let public = word(&Visibility::Public)?;
-    let closed = |row: &&dataset_row::Model| row.visibility != public && !open.contains(&row.organization_id);
+    let closed =
+        |row: &&dataset_row::Model| row.visibility != Visibility::Public && !open.contains(&row.organization_id);
     let readable = readable(ctx.db.read(), &open, FEW, NAMED).await?;
     let mut rows = last(readable, wanted, most)?.all(ctx.db.read()).await?;
     // SQLite compares texts, in which the fraction of a second has no fixed length.
     rows.sort_by_key(|row| Reverse((row.at, row.sequence, row.account_id)));
-    let rows =
-        rows.into_iter().map(|row| Ok((DatasetId(row.dataset_id), to_entry(row)?))).collect::<Result<_, Error>>()?;
+    let rows = rows
+        .into_iter()
+        .map(|row| Ok((DatasetId(row.dataset_id), LedgerEntry::try_from(row)?)))
+        .collect::<Result<_, Error>>()?;
     Ok(NewestEntries { rows, closed: datasets.iter().filter(closed).count() })
 }
 
@@ -126,8 +127,8 @@ mod tests {
 
     use super::{NewestEntries, last, newest, readable};
     use crate::auth::Actor;
+    use crate::model::account;
     use crate::service::dataset;
-    use crate::service::entity::account;
     use crate::service::ledger::search;
     use crate::service::world::TestConsortium;
     use crate::testing::on_both;

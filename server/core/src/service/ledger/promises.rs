@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::history::HistoryStep;
 use crate::error::Error;
-use crate::service::code::{from_json, to_json, word};
-use crate::service::entity::{budget, ledger_entry, log_leaf};
+use crate::model::column::{ColumnEnum as _, to_json};
+use crate::model::{budget, ledger_entry, log_leaf};
 
 /// Returns the promises of an account, in the order of the log: one pass over its limits, and one query between each
 /// two of them for a release.
@@ -30,7 +30,7 @@ pub async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Resul
         .await?;
     for (index, leaf) in leaves.iter().enumerate() {
         let Some(limit) = limits.iter().find(|limit| Some(limit.id) == leaf.budget_id) else { continue };
-        let limits: Budget = from_json(&limit.limits)?;
+        let limits: Budget = limit.limits()?;
         promises.set_limit(limits.epsilon(), limits.delta());
         if has_release(connection, account, leaf.position, leaves.get(index + 1).map(|next| next.position)).await? {
             promises.release();
@@ -45,8 +45,8 @@ pub(super) fn of_steps(steps: &[HistoryStep]) -> Result<Vec<PromisedLimit>, Erro
     for step in steps {
         match step {
             HistoryStep::Limit(_, limits) => promises.set_limit(limits.epsilon(), limits.delta()),
-            HistoryStep::Entry(entry) if entry.kind == word(&EntryKind::Commit)? => {
-                if from_json::<Event>(&entry.event)? != Event::NonPrivate {
+            HistoryStep::Entry(entry) if entry.kind == EntryKind::Commit.to_text() => {
+                if entry.event()? != Event::NonPrivate {
                     promises.release();
                 }
             }
@@ -77,7 +77,7 @@ async fn has_release(
     let commits = ledger_entry::Entity::find()
         .filter(ledger_entry::Column::AccountId.eq(account))
         .filter(ledger_entry::Column::Sequence.between(first, last))
-        .filter(ledger_entry::Column::Kind.eq(word(&EntryKind::Commit)?))
+        .filter(ledger_entry::Column::Kind.eq(EntryKind::Commit.to_text()))
         .filter(ledger_entry::Column::Event.ne(to_json(&Event::NonPrivate)?));
     Ok(commits.count(connection).await? > 0)
 }

@@ -1,7 +1,7 @@
 //! A dataset's ledger, row by row, for its readers.
 
 use sea_orm::{ColumnTrait as _, Condition, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
-use undertone_api::budget::LedgerEntry;
+use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_api::id::DatasetId;
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::{Page, PageQuery};
@@ -11,9 +11,9 @@ use super::account;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word, word};
+use crate::model::column::ColumnEnum as _;
+use crate::model::ledger_entry;
 use crate::service::dataset;
-use crate::service::entity::ledger_entry;
 
 /// Returns the rows of all accounts of a dataset's lineage, the last first.
 ///
@@ -57,30 +57,14 @@ pub async fn search(
         .await?;
     let next = (rows.len() as u64 > size).then(|| (skip + size).to_string());
     rows.truncate(size as usize);
-    Ok(Page { items: rows.into_iter().map(to_entry).collect::<Result<_, _>>()?, next })
+    Ok(Page { items: rows.into_iter().map(LedgerEntry::try_from).collect::<Result<_, _>>()?, next })
 }
 
 pub(super) fn condition(wanted: &EntryFilter) -> Result<Condition, Error> {
-    let kind = wanted.kind.map(|kind| word(&kind)).transpose()?;
+    let kind = wanted.kind.map(EntryKind::to_text);
     Ok(Condition::all()
         .add_option(kind.map(|kind| ledger_entry::Column::Kind.eq(kind)))
         .add_option(wanted.job.map(|job| ledger_entry::Column::JobId.eq(job.0)))
         .add_option(wanted.since.map(|since| ledger_entry::Column::At.gte(since)))
         .add_option(wanted.until.map(|until| ledger_entry::Column::At.lt(until))))
-}
-
-pub(super) fn to_entry(row: ledger_entry::Model) -> Result<LedgerEntry, Error> {
-    let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
-    Ok(LedgerEntry {
-        sequence: row.sequence as u64,
-        account: row.account_id.into(),
-        kind: from_word(&row.kind)?,
-        job: row.job_id.into(),
-        round,
-        event: from_json(&row.event)?,
-        count: row.count as u64,
-        receipt: row.receipt,
-        hash: row.hash,
-        at: row.at,
-    })
 }

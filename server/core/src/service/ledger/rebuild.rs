@@ -11,8 +11,7 @@ use uuid::Uuid;
 
 use super::chain;
 use crate::error::Error;
-use crate::service::code::{from_json, from_word};
-use crate::service::entity::{account, ledger_entry};
+use crate::model::{account, ledger_entry};
 
 /// An account computed from its rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,8 +42,8 @@ struct ReservationState {
 pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<RebuiltAccount, Error> {
     let row = account::Entity::find_by_id(id).one(connection).await?;
     let row = row.ok_or_else(|| Error::not_found("account"))?;
-    let stored: Balance = from_json(&row.balance)?;
-    let adjacency: Adjacency = from_word(&row.adjacency)?;
+    let stored: Balance = row.balance()?;
+    let adjacency: Adjacency = row.adjacency()?;
     let rows = ledger_entry::Entity::find()
         .filter(ledger_entry::Column::AccountId.eq(id))
         .order_by_asc(ledger_entry::Column::Sequence)
@@ -79,20 +78,15 @@ fn follow(parts: &mut BTreeMap<(Uuid, Uuid), ReservationState>, row: &ledger_ent
         return Err(contradiction(format!("row {} was priced by {}", row.sequence, row.evaluator)));
     }
     let key = (row.job_id, row.dataset_id);
-    match (from_word(&row.kind)?, parts.get_mut(&key)) {
+    match (row.kind()?, parts.get_mut(&key)) {
         (EntryKind::Reserve, None) => {
             let releases = row.count as u64;
-            let part = ReservationState {
-                event: from_json(&row.event)?,
-                releases,
-                committed: 0,
-                in_the_clear: 0,
-                settled: false,
-            };
+            let part =
+                ReservationState { event: row.event()?, releases, committed: 0, in_the_clear: 0, settled: false };
             parts.insert(key, part);
         }
         (EntryKind::Commit, Some(part)) if !part.settled => {
-            let event: Event = from_json(&row.event)?;
+            let event: Event = row.event()?;
             if event == part.event {
                 part.committed += row.count as u64;
             } else if event != Event::NonPrivate {

@@ -15,9 +15,8 @@ mod units;
 
 use super::{entries, rebuild};
 use crate::ctx::Ctx;
+use crate::model::{account, ledger_entry};
 use crate::service::approval;
-use crate::service::code::from_json;
-use crate::service::entity::{account, ledger_entry};
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;
 
@@ -25,7 +24,7 @@ use crate::testing::on_both;
 async fn all_accounts_follow_from_their_rows(ctx: &Ctx) {
     for row in account::Entity::find().all(ctx.db.read()).await.unwrap() {
         let rebuilt = rebuild(ctx.db.read(), row.id).await.unwrap();
-        assert_eq!(rebuilt.balance, from_json(&row.balance).unwrap());
+        assert_eq!(rebuilt.balance, row.balance().unwrap());
         assert_eq!((rebuilt.in_the_clear as i64, rebuilt.head), (row.in_the_clear, row.head));
     }
 }
@@ -38,9 +37,8 @@ on_both! {
         let jobs: Vec<_> = proposals.into_iter().map(Result::unwrap).collect();
         let fit = {
             let mut fit = 0;
-            let balance: undertone_privacy::ledger::Balance = from_json(
-                &account::Entity::find().one(app.ctx.db.read()).await.unwrap().unwrap().balance
-            ).unwrap();
+            let account = account::Entity::find().one(app.ctx.db.read()).await.unwrap().unwrap();
+            let balance = account.balance().unwrap();
             let charge = jobs[0].participants[1].charge.clone().unwrap();
             let cost = balance.price(&charge.event, charge.adjacency).unwrap();
             while balance.headroom().releases(&cost) >= (fit + 1) * charge.releases {

@@ -12,7 +12,7 @@ use super::{append, leaf, newest};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{account, budget, ledger_entry, receipt};
+use crate::model::{account, budget, ledger_entry, receipt};
 use crate::service::receipt::sign;
 
 /// The number of leaves written in one statement.

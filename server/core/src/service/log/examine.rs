@@ -9,7 +9,7 @@ use undertone_api::signed::{LogHead, Signed, key_id};
 use super::{frontier, newest};
 use crate::db::{Db, Tx};
 use crate::error::Error;
-use crate::service::entity::log_leaf;
+use crate::model::log_leaf;
 
 /// The end of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,10 @@
 
 use time::OffsetDateTime;
 use undertone_api::log::LogLeaf;
-use undertone_api::log::leaf::{AccountRecord, EntryRecord, KeyEvent, LimitRecord, RestorationRecord, WorkerKeyRecord};
+use undertone_api::log::leaf::{AccountRecord, EntryRecord, LimitRecord, RestorationRecord, WorkerKeyRecord};
 use undertone_api::signed::Signed;
 
-use crate::service::code::from_word;
-use crate::service::entity::{account, budget, key_event, ledger_entry, restoration};
+use crate::model::{account, budget, key_event, ledger_entry, restoration};
 
 /// Returns the leaf of a row of an account's ledger.
 pub(crate) fn of_entry(row: &ledger_entry::Model) -> EntryRecord {
@@ -55,7 +54,7 @@ pub(crate) fn of_restoration(row: &restoration::Model) -> LogLeaf {
 
 /// Returns the leaf of an event of a worker's key; `None` for an unknown event.
 pub(crate) fn of_key_event(row: &key_event::Model) -> Option<LogLeaf> {
-    let event: KeyEvent = from_word(&row.event).ok()?;
+    let event = row.event().ok()?;
     let ids = [row.worker_id, row.organization_id];
     let record = WorkerKeyRecord::new(ids, row.number, event, row.public_key.clone(), milliseconds(row.at));
     Some(LogLeaf::WorkerKey(record))

@@ -10,8 +10,8 @@ use undertone_api::signed::Signed;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::from_json;
-use crate::service::entity::log_head;
+use crate::model::column::parse_json;
+use crate::model::log_head;
 
 /// Returns the newest head.
 ///
@@ -69,7 +69,7 @@ pub async fn consistency(ctx: &Ctx, actor: &Actor, asked: ConsistencyQuery) -> R
 
 fn to_signed_head(ctx: &Ctx, row: log_head::Model) -> Result<SignedHead, Error> {
     Ok(SignedHead {
-        head: from_json(&row.payload)?,
+        head: parse_json("reading the column log_head.payload", &row.payload)?,
         signed: Signed { payload: row.payload, signature: row.signature },
         server_key: hex::encode(ctx.signer.verifying_key().as_bytes()),
     })

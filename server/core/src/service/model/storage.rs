@@ -26,9 +26,9 @@ use crate::error::Error;
 use crate::exchange::artifact as files;
 use crate::exchange::object::{self, ObjectError};
 use crate::metrics::Limit;
-use crate::service::code::word;
-use crate::service::entity::{artifact, job, participant};
-use crate::service::job::state;
+use crate::model::column::ColumnEnum;
+use crate::model::{artifact, job, participant};
+use crate::rule::job::load_job;
 use crate::service::round::object_error;
 
 /// The longest time for which the writer's turn may wait for the object store.
@@ -190,8 +190,7 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
 /// When the database or the object store fails.
 pub(crate) async fn expire_unfinished(ctx: &Ctx) -> Result<(), Error> {
     let before = ctx.now() - time::Duration::days(i64::from(ctx.config.store.unfinished_days));
-    let ended =
-        [JobState::Refused, JobState::Failed, JobState::Cancelled].iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let ended = [JobState::Refused, JobState::Failed, JobState::Cancelled].map(ColumnEnum::to_text);
     let with_files = Query::select().column(artifact::Column::JobId).from(artifact::Entity).take();
     let due: Vec<Uuid> = job::Entity::find()
         .select_only()
@@ -204,7 +203,7 @@ pub(crate) async fn expire_unfinished(ctx: &Ctx) -> Result<(), Error> {
         .await?;
     for job in due.into_iter().map(JobId) {
         let expire = async |tx: &crate::db::Tx| {
-            state::row(tx, job).await?;
+            load_job(tx, job).await?;
             let rows = artifact::Entity::delete_many().filter(artifact::Column::JobId.eq(job.0));
             Ok(rows.exec(tx).await?.rows_affected)
         };

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{ArtifactHeader, MAX_FILES, begin, fetch};
 use crate::metrics::Limit;
-use crate::service::entity::artifact;
+use crate::model::artifact;
 use crate::service::job;
 use crate::service::model::storage;
 use crate::service::world::TestConsortium;

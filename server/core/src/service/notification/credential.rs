@@ -20,8 +20,9 @@ use super::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::word;
-use crate::service::entity::{credential_notice, member, role, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{credential_notice, member, role, worker};
 
 /// The highest number of notices sent to a site at a time; it asks for the next ones.
 pub const MOST_NOTICES: u64 = 100;
@@ -157,15 +158,14 @@ impl CredentialChange<'_> {
 pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialChange<'_>) -> Result<(), Error> {
     let Some(person) = member::Entity::find_by_id(member.0).one(tx).await? else { return Ok(()) };
     let text = change.words(&person.name);
-    let steward = word(&Role::DataSteward)?;
     let grants = role::Entity::find()
         .filter(role::Column::MemberId.eq(member.0))
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .all(tx)
         .await?;
     let mut organizations: BTreeMap<Uuid, bool> = BTreeMap::new();
     for grant in grants {
-        *organizations.entry(grant.scope_id).or_default() |= grant.role == steward;
+        *organizations.entry(grant.scope_id).or_default() |= grant.role == Role::DataSteward;
     }
     let admins: Vec<Uuid> = organizations.keys().copied().collect();
     let notice =

@@ -1,14 +1,14 @@
 //! Notifications about the progress of jobs.
 
-use undertone_api::job::{Charge, JobState};
+use undertone_api::job::JobState;
 
 use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::from_json;
-use crate::service::entity::job;
-use crate::service::job::state;
+use crate::model::job;
+use crate::model::participant::ApprovalState;
+use crate::rule::job::load_participants;
 use crate::service::ledger::account::limited;
 
 /// The spent and reserved fraction of a budget from which on it is almost used up.
@@ -19,8 +19,8 @@ const NEARLY_USED: f64 = 0.9;
 /// # Errors
 /// When the database fails.
 pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
-    for part in state::participants(tx, job.id.into()).await? {
-        if part.approval == "pending" {
+    for part in load_participants(tx, job.id.into()).await? {
+        if part.approval == ApprovalState::Pending {
             tell(ctx, tx, MemberNotice::JobWaits { job, part: &part }).await?;
         }
     }
@@ -32,7 +32,7 @@ pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 /// # Errors
 /// When the database fails.
 pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Result<(), Error> {
-    let parts = state::participants(tx, job.id.into()).await?;
+    let parts = load_participants(tx, job.id.into()).await?;
     tell(ctx, tx, MemberNotice::JobOver { job, parts: &parts, state: how }).await
 }
 
@@ -41,8 +41,8 @@ pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Resul
 /// # Errors
 /// When the database fails.
 pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
-    for part in state::participants(tx, job.id.into()).await? {
-        let Some(charge) = part.charge.as_deref().map(from_json::<Charge>).transpose()? else { continue };
+    for part in load_participants(tx, job.id.into()).await? {
+        let Some(charge) = part.charge.as_deref() else { continue };
         if charge.is_in_the_clear() {
             continue;
         }
@@ -62,6 +62,6 @@ pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 /// # Errors
 /// When the database fails.
 pub async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
-    let parts = state::participants(tx, job.id.into()).await?;
+    let parts = load_participants(tx, job.id.into()).await?;
     tell(ctx, tx, MemberNotice::CertificateReady { job, parts: &parts }).await
 }

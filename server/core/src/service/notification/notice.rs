@@ -16,8 +16,9 @@ use super::access::AccessNotice;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::{from_word, word};
-use crate::service::entity::{job, member, notification, notification_switch, participant, role, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{job, member, notification, notification_switch, participant, role, worker};
 use crate::service::{delivery, operator};
 
 /// A notice.
@@ -90,12 +91,11 @@ struct NoticeMessage {
 /// When the database fails.
 pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: MemberNotice<'_>) -> Result<(), Error> {
     let message = message(&notice);
-    let kind = word(&message.kind)?;
-    for member in recipients(tx, &message.to, &kind).await? {
+    for member in recipients(tx, &message.to, message.kind).await? {
         let row = notification::Model {
             id: ctx.id::<NotificationId>().0,
             member_id: member,
-            kind: kind.clone(),
+            kind: message.kind.into(),
             key: message.key.clone(),
             text: message.text.clone(),
             consortium_id: message.consortium,
@@ -118,7 +118,7 @@ pub(crate) async fn tell(ctx: &Ctx, tx: &Tx, notice: MemberNotice<'_>) -> Result
 }
 
 /// Returns the members to be notified, each once.
-async fn recipients(tx: &Tx, to: &[NoticeRecipient], kind: &str) -> Result<BTreeSet<Uuid>, Error> {
+async fn recipients(tx: &Tx, to: &[NoticeRecipient], kind: NotificationKind) -> Result<BTreeSet<Uuid>, Error> {
     let mut ids = BTreeSet::new();
     for one in to {
         let (scope, place, role) = match one {
@@ -130,13 +130,13 @@ async fn recipients(tx: &Tx, to: &[NoticeRecipient], kind: &str) -> Result<BTree
                 ids.extend(operator::ids(tx).await?);
                 continue;
             }
-            NoticeRecipient::Organization(id, role) => ("organization", *id, *role),
-            NoticeRecipient::Consortium(id, role) => ("consortium", *id, *role),
+            NoticeRecipient::Organization(id, role) => (ScopeKind::Organization, *id, *role),
+            NoticeRecipient::Consortium(id, role) => (ScopeKind::Consortium, *id, *role),
         };
         let rows = role::Entity::find()
-            .filter(role::Column::Scope.eq(scope))
+            .filter(role::Column::Scope.eq(scope.to_text()))
             .filter(role::Column::ScopeId.eq(place))
-            .filter(role::Column::Role.eq(word(&role)?))
+            .filter(role::Column::Role.eq(role.to_text()))
             .all(tx)
             .await?;
         ids.extend(rows.into_iter().map(|row| row.member_id));
@@ -150,13 +150,13 @@ async fn recipients(tx: &Tx, to: &[NoticeRecipient], kind: &str) -> Result<BTree
         .into_tuple()
         .all(tx)
         .await?;
-    if !from_word::<NotificationKind>(kind)?.can_be_switched_off() {
+    if !kind.can_be_switched_off() {
         return Ok(active.into_iter().collect());
     }
     let off: Vec<Uuid> = notification_switch::Entity::find()
         .select_only()
         .column(notification_switch::Column::MemberId)
-        .filter(notification_switch::Column::Kind.eq(kind))
+        .filter(notification_switch::Column::Kind.eq(kind.to_text()))
         .filter(notification_switch::Column::MemberId.is_in(active.clone()))
         .into_tuple()
         .all(tx)

@@ -1,5 +1,5 @@
 //! Notices about workers that have become silent while a job needs them, which no message reports. Every replica checks
-//! for them every 15 seconds (`duty`).
+//! for them every 15 seconds (`scheduler`).
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use time::Duration;
@@ -8,8 +8,9 @@ use undertone_api::job::JobState;
 use super::notice::{MemberNotice, tell};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::code::word;
-use crate::service::entity::{job, notification, participant, worker};
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job, notification, participant, worker};
 
 /// The time after which a worker counts as silent here: twice a lease, so that a restart causes no notice.
 const SILENT: Duration = Duration::minutes(2);
@@ -19,12 +20,12 @@ const SILENT: Duration = Duration::minutes(2);
 /// # Errors
 /// When the database fails.
 pub async fn look(ctx: &Ctx) -> Result<(), Error> {
-    let at_work = [word(&JobState::Queued)?, word(&JobState::Running)?];
+    let at_work = [JobState::Queued, JobState::Running].map(ColumnEnum::to_text);
     let jobs = job::Entity::find().filter(job::Column::State.is_in(at_work)).all(ctx.db.read()).await?;
     for job in jobs {
         let parts = participant::Entity::find()
             .filter(participant::Column::JobId.eq(job.id))
-            .filter(participant::Column::State.is_in(["waiting", "running"]))
+            .filter(participant::Column::State.is_in(PartState::OPEN.map(ColumnEnum::to_text)))
             .all(ctx.db.read())
             .await?;
         for part in parts {

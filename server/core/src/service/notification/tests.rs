@@ -12,7 +12,8 @@ use super::credential::{CredentialChange, announce, notices_after};
 use super::{list, look, read, read_all, set_switches, switches, unread};
 use crate::auth::Actor;
 use crate::auth::provider::Identity;
-use crate::service::entity::{member, role, worker};
+use crate::model::role::ScopeKind;
+use crate::model::{member, role, worker};
 use crate::service::world::TestConsortium;
 use crate::service::{approval_key, factor, oidc};
 use crate::testing::{TestApp, code, on_both};
@@ -36,12 +37,12 @@ async fn people(app: &TestApp, world: &TestConsortium) {
                     address_confirmed_at: None,
                 };
                 row.into_active_model().insert(tx).await?;
-                for role in ["data_steward", "organization_admin"] {
+                for role in [Role::DataSteward, Role::OrganizationAdmin] {
                     let row = role::Model {
                         member_id: id,
-                        scope: "organization".to_owned(),
+                        scope: ScopeKind::Organization.into(),
                         scope_id: organization.0,
-                        role: role.to_owned(),
+                        role: role.into(),
                     };
                     row.into_active_model().insert(tx).await?;
                 }
@@ -216,8 +217,12 @@ on_both! {
                     address_confirmed_at: None,
                 };
                 row.into_active_model().insert(tx).await?;
-                let (scope, role) = ("organization".to_owned(), "organization_admin".to_owned());
-                let row = role::Model { member_id: admin.0, scope, scope_id: organization.0, role };
+                let row = role::Model {
+                    member_id: admin.0,
+                    scope: ScopeKind::Organization.into(),
+                    scope_id: organization.0,
+                    role: Role::OrganizationAdmin.into(),
+                };
                 row.into_active_model().insert(tx).await?;
                 Ok(())
             })

@@ -13,8 +13,9 @@ use uuid::Uuid;
 use super::OfferRequest;
 use crate::ctx::{CachedOffer, CachedOffers, Ctx};
 use crate::error::Error;
-use crate::service::code::word;
-use crate::service::entity::{job, lease, participant, worker};
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::{job, lease, participant, worker};
 use crate::service::presence;
 
 /// Returns the worker's public key, and whether there may be an offer for it, from a query not older than `since`.
@@ -51,7 +52,7 @@ async fn look(ctx: &Ctx) -> Result<CachedOffers, Error> {
         .all(connection)
         .await?;
     let proposed: Vec<(Uuid, String)> = job::Entity::find()
-        .filter(job::Column::State.eq(word(&JobState::Proposed)?))
+        .filter(job::Column::State.eq(JobState::Proposed.to_text()))
         .select_only()
         .columns([job::Column::Id, job::Column::Digest])
         .into_tuple()
@@ -60,7 +61,7 @@ async fn look(ctx: &Ctx) -> Result<CachedOffers, Error> {
     let proposed: HashMap<_, _> = proposed.into_iter().collect();
     let under_way = || jobs_in(&[JobState::Queued, JobState::Running]);
     let leases: Vec<(Uuid, Uuid, String)> = lease::Entity::find()
-        .filter(lease::Column::JobId.in_subquery(under_way()?))
+        .filter(lease::Column::JobId.in_subquery(under_way()))
         .select_only()
         .columns([lease::Column::JobId, lease::Column::DatasetId, lease::Column::Token])
         .into_tuple()
@@ -70,24 +71,24 @@ async fn look(ctx: &Ctx) -> Result<CachedOffers, Error> {
 
     let awaits_answer = participant::Column::SiteAnswered
         .eq(false)
-        .and(participant::Column::Visibility.ne(word(&Visibility::Public)?))
-        .and(participant::Column::JobId.in_subquery(jobs_in(&[JobState::Proposed])?));
+        .and(participant::Column::Visibility.ne(Visibility::Public.to_text()))
+        .and(participant::Column::JobId.in_subquery(jobs_in(&[JobState::Proposed])));
     let works = participant::Column::State
-        .is_in(["waiting", "running"])
-        .and(participant::Column::JobId.in_subquery(under_way()?));
+        .is_in(PartState::OPEN.map(ColumnEnum::to_text))
+        .and(participant::Column::JobId.in_subquery(under_way()));
     // Includes ended jobs: a part may still hold a reservation.
-    let owes = participant::Column::State.eq("running").and(participant::Column::Charge.is_not_null());
+    let owes =
+        participant::Column::State.eq(PartState::Running.to_text()).and(participant::Column::Charge.is_not_null());
     let rows = participant::Entity::find()
         .filter(Condition::any().add(awaits_answer).add(works).add(owes))
         .all(connection)
         .await?;
-    let participates = word(&DatasetUse::Participate)?;
     let mut due: HashMap<Uuid, Vec<CachedOffer>> = HashMap::new();
     for part in rows {
         let here = due.entry(part.worker_id).or_default();
         if let Some(digest) = proposed.get(&part.job_id) {
             here.push(CachedOffer::Proposal(digest.clone()));
-        } else if part.purpose == participates {
+        } else if part.purpose == DatasetUse::Participate {
             here.push(CachedOffer::Work(leases.get(&(part.job_id, part.dataset_id)).cloned()));
         }
     }
@@ -95,7 +96,7 @@ async fn look(ctx: &Ctx) -> Result<CachedOffers, Error> {
 }
 
 /// Selects the ids of the jobs in these states.
-fn jobs_in(states: &[JobState]) -> Result<SelectStatement, Error> {
-    let words = states.iter().map(word).collect::<Result<Vec<_>, _>>()?;
-    Ok(Query::select().column(job::Column::Id).from(job::Entity).and_where(job::Column::State.is_in(words)).take())
+fn jobs_in(states: &[JobState]) -> SelectStatement {
+    let words = states.iter().map(|state| state.to_text());
+    Query::select().column(job::Column::Id).from(job::Entity).and_where(job::Column::State.is_in(words)).take()
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{SignInRefusal, enter, link, list, unlink};
 use crate::auth::provider::Identity;
 use crate::auth::{Actor, Door, Origin};
-use crate::service::entity::{attempt, audit_log};
+use crate::model::{attempt, audit_log};
 use crate::service::session::{self, SignInResult};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, TestApp, on_both};

@@ -14,9 +14,8 @@ use crate::auth::passkey::{PasskeyPurpose, PasskeyTicket, challenge_of, user_han
 use crate::ctx::{Ctx, fingerprint};
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::{passkey, passkey_answer};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_word;
-use crate::service::entity::{passkey, passkey_answer};
 use crate::service::notification::credential::{self, CredentialChange};
 
 /// An assertion with a valid signature. It proves nothing until it is [spent](Self::spend).
@@ -56,7 +55,7 @@ pub(in crate::service) async fn verify(
         return Err(refused("the passkey is of another account"));
     }
     let key = PasskeyPublicKey {
-        algorithm: from_word(&row.algorithm)?,
+        algorithm: *row.algorithm,
         public_key: &row.public_key,
         relying_party: &place.relying_party,
         origin: &place.origin,

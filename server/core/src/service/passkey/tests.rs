@@ -11,7 +11,7 @@ use crate::auth::FRESH;
 use crate::auth::passkey::LIFETIME;
 use crate::config::Config;
 use crate::error::Error;
-use crate::service::entity::{passkey, passkey_answer};
+use crate::model::{passkey, passkey_answer};
 use crate::service::{factor, notification, session};
 use crate::testing::{HERE, Person, SoftwarePasskey, TestApp, on_both};
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::close;
 use crate::error::Error;
-use crate::service::entity::annotation;
+use crate::model::annotation;
 
 /// The number of answers to a question, for each label.
 type Item = Vec<(String, u64)>;

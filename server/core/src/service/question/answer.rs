@@ -16,8 +16,9 @@ use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{annotation, annotator, asking, hold, job, question, tally, undo};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::{annotation, annotator, asking, hold, job, question, tally, undo};
+use crate::rule::job::load_job;
 
 /// The author of an answer, before their number is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,13 +124,13 @@ pub(super) async fn record(
     if open(ctx, tx, found).await?.is_none() {
         return Ok(AnswerOutcome::Closed);
     }
-    let (word, label) = columns(answer);
+    let (kind, label) = columns(answer);
     let before = latest(tx, found, annotator).await?;
     if let Some(before) = before {
-        if (&before.answer, &before.label) == (&word, &label) {
+        if before.answer == kind && before.label == label {
             return Ok(AnswerOutcome::Repeated(before));
         }
-        if before.answer != "skip" {
+        if before.answer != AnswerKind::Skip {
             return Ok(AnswerOutcome::Other);
         }
         withdraw(ctx, tx, &before).await?;
@@ -147,7 +148,7 @@ pub(super) async fn record(
         question_id: found.id,
         round: found.round,
         annotator,
-        answer: word,
+        answer: kind.into(),
         label,
         at: ctx.now(),
     };
@@ -188,10 +189,10 @@ async fn open(
     connection: &impl ConnectionTrait,
     found: &question::Model,
 ) -> Result<Option<(job::Model, asking::Model)>, Error> {
-    let row = state::row(connection, found.job_id.into()).await?;
+    let row = load_job(connection, found.job_id.into()).await?;
     let round = close::find(connection, found.job_id, found.round).await?;
     let open = round.filter(|round| round.closed_at.is_none() && ctx.now() < round.deadline);
-    Ok(open.filter(|_| state::parse(&row).is_ok_and(|state| state == JobState::Running)).map(|round| (row, round)))
+    Ok(open.filter(|_| row.state == JobState::Running).map(|round| (row, round)))
 }
 
 /// Returns the valid answer of an annotator to a question, including skips.
@@ -207,7 +208,7 @@ async fn latest(
 async fn withdraw(ctx: &Ctx, tx: &Tx, row: &annotation::Model) -> Result<(), Error> {
     let undo = undo::Model { annotation_id: row.id, job_id: row.job_id, at: ctx.now() };
     undo.into_active_model().insert(tx).await?;
-    if row.answer != "skip"
+    if row.answer != AnswerKind::Skip
         && let Some(tally) = tally::Entity::find_by_id(row.question_id).one(tx).await?
     {
         count(tx, tally, -1).await?;
@@ -225,7 +226,7 @@ fn to_annotation(row: &annotation::Model, undone: bool) -> Result<Annotation, Er
     Ok(Annotation {
         question: row.question_id.into(),
         annotator: row.annotator as u32,
-        answer: answer_of(&row.answer, row.label.as_deref())?,
+        answer: answer_of(*row.answer, row.label.as_deref())?,
         at: row.at,
         undone,
     })

@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, PoolQuestion};
-use crate::service::entity::{asking, job, question, tally};
+use crate::model::{asking, job, question, tally};
 use crate::service::lease;
 use crate::service::round::object_error;
 

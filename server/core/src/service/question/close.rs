@@ -20,8 +20,10 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{ObjectError, digest};
-use crate::service::entity::{annotation, asking, hold, job, question, tally, undo};
-use crate::service::job::state;
+use crate::model::annotation::AnswerKind;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{annotation, asking, hold, job, question, tally, undo};
+use crate::rule::job::load_job;
 use crate::service::lease;
 use crate::service::round::object_error;
 
@@ -91,7 +93,7 @@ async fn closed(ctx: &Ctx, job: JobId, round: &asking::Model, needed: u32) -> Re
     let mut rows = counting(job.0).filter(annotation::Column::Round.eq(round.round)).all(connection).await?;
     rows.sort_by_key(|row| (places.get(&row.question_id).copied(), row.annotator));
     let answers = rows.iter().map(|row| {
-        let answer = answer_of(&row.answer, row.label.as_deref())?;
+        let answer = answer_of(*row.answer, row.label.as_deref())?;
         Ok(AnswerLine { question: row.question_id.into(), annotator: row.annotator as u32, answer })
     });
     let answers = answers.collect::<Result<Vec<_>, Error>>()?;
@@ -139,7 +141,7 @@ pub(super) fn counting(job: Uuid) -> Select<annotation::Entity> {
 
 /// Selects the same as [`counting`], for several jobs.
 pub(super) fn counting_of(jobs: &[Uuid]) -> Select<annotation::Entity> {
-    current_of(jobs).filter(annotation::Column::Answer.ne("skip"))
+    current_of(jobs).filter(annotation::Column::Answer.ne(AnswerKind::Skip.to_text()))
 }
 
 /// Returns the number of a round's questions with all requested answers.
@@ -169,7 +171,7 @@ pub(super) async fn if_due(ctx: &Ctx, job: JobId, number: i32, needed: u32) -> R
     let closed = ctx
         .db
         .write("close questions", async |tx| {
-            let row = state::row(tx, job).await?;
+            let row = load_job(tx, job).await?;
             let Some(round) = find(tx, job.0, number).await? else { return Ok(false) };
             close_in(ctx, tx, row, round, needed).await
         })
@@ -189,7 +191,7 @@ pub(super) async fn close_in(
     if round.closed_at.is_some() {
         return Ok(true);
     }
-    if !state::parse(&row)?.is_under_way() || !due(ctx, tx, &round, needed).await? {
+    if !row.state.is_under_way() || !due(ctx, tx, &round, needed).await? {
         return Ok(false);
     }
     tracing::info!(job.id = %row.id, round = round.round, "a round of questions closed");

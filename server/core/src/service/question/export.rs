@@ -14,8 +14,9 @@ use super::{ROWS, answer_of, askable, close, list};
 use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{annotation, job, question};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{annotation, job, question};
 
 /// An exported file.
 pub struct QuestionExport {
@@ -85,7 +86,7 @@ impl ExportProgress {
         let annotations = annotations.order_by_asc(annotation::Column::Annotator).all(connection).await?;
         let mut answers: HashMap<Uuid, Vec<ExportedAnswer>> = HashMap::new();
         for row in annotations {
-            let answer = answer_of(&row.answer, row.label.as_deref())?;
+            let answer = answer_of(*row.answer, row.label.as_deref())?;
             let answer = ExportedAnswer { annotator: row.annotator as u32, answer };
             answers.entry(row.question_id).or_default().push(answer);
         }
@@ -144,8 +145,8 @@ fn table(exported: &[ExportedQuestion], first: bool) -> Written {
             write(String::new(), "", "")?;
         }
         for ExportedAnswer { annotator, answer } in answers {
-            let (word, label) = super::columns(answer);
-            write(annotator.to_string(), &word, label.as_deref().unwrap_or_default())?;
+            let (kind, label) = super::columns(answer);
+            write(annotator.to_string(), &kind.to_text(), label.as_deref().unwrap_or_default())?;
         }
     }
     Ok(table.into_inner()?)

@@ -14,8 +14,7 @@ use super::{agreement, close, read_plan};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::{annotation, annotator, job, pool, tally};
-use crate::service::job as jobs;
+use crate::model::{annotation, annotator, job, pool, tally};
 
 /// The highest number of jobs in a list.
 const JOBS: u64 = 100;
@@ -35,13 +34,13 @@ pub async fn asking(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId) -> Resul
         .await?;
     let mut asking = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(questions) = read_plan(&row)? {
+        if let Some(questions) = read_plan(&row) {
             asking.push((row, questions));
         }
     }
     let figures = ProgressCounts::load(ctx.db.read(), &asking).await?;
     let to_asking_job = |(row, questions): &(job::Model, QuestionPlan)| {
-        Ok(AskingJob { summary: jobs::summary(row)?, asking: figures.summarize(row, questions) })
+        Ok(AskingJob { summary: row.into(), asking: figures.summarize(row, questions) })
     };
     asking.iter().map(to_asking_job).collect()
 }

@@ -16,8 +16,8 @@ use crate::auth::{Actor, Operation, Place};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::question;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::question;
 
 /// The highest number of labels of one import.
 pub const MOST: usize = 20_000;

@@ -20,8 +20,7 @@ use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, PoolQuestion};
-use crate::service::entity::{asking, job, question, tally};
-use crate::service::job::state;
+use crate::model::{asking, job, question, tally};
 use crate::service::round::object_error;
 
 /// A filter of questions.
@@ -42,7 +41,7 @@ pub struct QuestionFilter {
 /// When the database fails, or a stored value cannot be read.
 pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
     let connection = ctx.db.read();
-    let (Some(questions), Some(lead)) = (read_plan(row)?, parts.first()) else { return Ok(String::new()) };
+    let (Some(questions), Some(lead)) = (read_plan(row), parts.first()) else { return Ok(String::new()) };
     if row.report.is_some() {
         return Ok("everything is asked and reported; the last sites end their part".to_owned());
     }
@@ -152,7 +151,7 @@ pub(super) async fn to_questions(
     let rounds = asking::Entity::find().filter(asking::Column::JobId.eq(row.id));
     let open = rounds.filter(asking::Column::ClosedAt.is_null()).all(connection).await?;
     let open: HashSet<i32> = open.into_iter().map(|round| round.round).collect();
-    let over = state::parse(row)?.is_over();
+    let over = row.state.is_over();
     let show = |found: question::Model| {
         let annotations = tallies.get(&found.id).copied().unwrap_or_default().max(0) as u32;
         let state = if annotations >= questions.annotators {
@@ -186,7 +185,7 @@ async fn waiting(
     after: Option<QuestionId>,
     limit: usize,
 ) -> Result<Vec<Question>, Error> {
-    if wanted.round.is_some() || state::parse(row)?.is_over() {
+    if wanted.round.is_some() || row.state.is_over() {
         return Ok(Vec::new());
     }
     let job = JobId(row.id);

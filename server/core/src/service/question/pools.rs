@@ -21,9 +21,9 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::annotate::{self, StoredPool};
 use crate::exchange::object::{self, ObjectUpload};
-use crate::service::code::word;
-use crate::service::entity::{asking, job, participant, pool};
-use crate::service::job::state;
+use crate::model::participant::PartState;
+use crate::model::{asking, job, participant, pool};
+use crate::rule::job::load_participants;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 use crate::service::round::{AcceptedSubmission, object_error};
@@ -122,7 +122,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: PoolHeader) -> Result<Po
 
 /// Returns the job's questions, if the lease's dataset releases texts under this name.
 fn asks(row: &job::Model, held: &ActiveLease, series: &str) -> Result<Option<QuestionPlan>, Error> {
-    Ok(read_plan(row)?.filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
+    Ok(read_plan(row).filter(|questions| questions.series == series && questions.asking.contains(&held.dataset)))
 }
 
 impl PoolUpload {
@@ -202,7 +202,7 @@ async fn accept(
         return Ok(if before.digest == digest { PoolOutcome::Repeated } else { PoolOutcome::Other });
     }
     let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(tx).await?;
-    let public = part.map(|part| part.visibility) == Some(word(&Visibility::Public)?);
+    let public = part.is_some_and(|part| part.visibility == Visibility::Public);
     let is_paid = receipt::pays_for(tx, &held, &header.series, header.round).await?;
     if !(public || is_paid) {
         return Ok(PoolOutcome::Unpaid);
@@ -290,10 +290,10 @@ pub(super) async fn find_missing_participants(
     questions: &QuestionPlan,
 ) -> Result<Vec<participant::Model>, Error> {
     let here = pools(connection, row.id.into(), questions).await?;
-    let parts = state::participants(connection, row.id.into()).await?;
+    let parts = load_participants(connection, row.id.into()).await?;
     let asks = |part: &participant::Model| questions.asking.contains(&part.dataset_id.into());
     let has_pool = |part: &participant::Model| here.iter().any(|pool| pool.dataset_id == part.dataset_id);
-    let ended = |part: &participant::Model| part.state == "done" || state::is_out(part);
+    let ended = |part: &participant::Model| part.state == PartState::Done || part.state.is_out();
     Ok(parts.into_iter().filter(|part| asks(part) && !has_pool(part) && !ended(part)).collect())
 }
 

@@ -18,8 +18,7 @@ use crate::auth::{Actor, Operation};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{annotation, annotator, asking, hold, question, tally};
-use crate::service::job::state;
+use crate::model::{annotation, annotator, asking, hold, question, tally};
 
 /// The time for which a question is held for a member.
 const HELD: Duration = Duration::minutes(5);
@@ -44,7 +43,7 @@ pub async fn next(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<AnnotationQueue
         agreement: agreement::find_agreement(ctx.db.read(), id, &questions).await?,
     };
     let Some(round) = close::open(ctx.db.read(), row.id).await? else { return Ok(queue) };
-    if ctx.now() >= round.deadline || !state::parse(&row)?.is_under_way() {
+    if ctx.now() >= round.deadline || !row.state.is_under_way() {
         return Ok(queue);
     }
     let own = own(ctx.db.read(), row.id, member).await?;

@@ -7,7 +7,7 @@ use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
-use crate::service::entity::{audit_log, credential_notice};
+use crate::model::{audit_log, credential_notice};
 use crate::service::session::{self, SignInResult};
 use crate::service::{api_key, factor, notification};
 use crate::testing::{HERE, PASSWORD, on_both};

@@ -16,11 +16,13 @@ use super::newest;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::{ColumnEnum, JsonColumn};
+use crate::model::participant::{ApprovalState, PartState};
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, lease, membership, participant};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::{to_json, word};
-use crate::service::entity::{job, lease, membership, participant};
 use crate::service::job::refused;
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::{dataset, ledger};
 
@@ -48,7 +50,7 @@ pub(super) async fn rebuild_part(
     if job::Entity::find_by_id(manifest.job.0).one(tx).await?.is_none() {
         insert_job(ctx, tx, signed, manifest, &datasets).await?;
     }
-    let row = state::row(tx, manifest.job).await?;
+    let row = load_job(tx, manifest.job).await?;
     if row.digest != signed.digest() {
         return Err(Error::problem(Code::BadSignature, "the job has another manifest"));
     }
@@ -57,7 +59,7 @@ pub(super) async fn rebuild_part(
     hold_lease(ctx, tx, caller, &part).await?;
     let is_reserved = part.charge.is_none() || ledger::find_reservation(tx, row.id, own.0).await?.is_some();
     if !is_reserved {
-        let refusals = ledger::reserve(ctx, tx, row.id, &state::asks(std::slice::from_ref(&part))?).await?;
+        let refusals = ledger::reserve(ctx, tx, row.id, &state::asks(std::slice::from_ref(&part))).await?;
         if !refusals.is_empty() {
             let detail = format!(
                 "a limit was set lower than what this site has spent since: {}. Set it again to at least its former value",
@@ -67,11 +69,11 @@ pub(super) async fn rebuild_part(
         }
     }
     // A part that was not begun in the restored state is offered until its worker has accounted for it.
-    if part.charge.is_some() && (!is_reserved || part.state == "waiting") {
-        let part = participant::Model { state: "running".to_owned(), ..part };
+    if part.charge.is_some() && (!is_reserved || part.state == PartState::Waiting) {
+        let part = participant::Model { state: PartState::Running.into(), ..part };
         part.into_active_model().reset_all().update(tx).await?;
     }
-    let end = match state::parse(&row)? {
+    let end = match *row.state {
         JobState::Proposed => JobStep::Refuse,
         current if current.is_over() => return Ok(()),
         _ => JobStep::Fail,
@@ -86,8 +88,8 @@ pub(super) async fn rebuild_part(
 /// When the database fails.
 pub(super) async fn end_part(ctx: &Ctx, tx: &Tx, manifest: &Manifest, own: DatasetId) -> Result<(), Error> {
     let Some(part) = participant::Entity::find_by_id((manifest.job.0, own.0)).one(tx).await? else { return Ok(()) };
-    if part.state == "running" {
-        let part = participant::Model { state: "failed".to_owned(), ..part };
+    if part.state == PartState::Running {
+        let part = participant::Model { state: PartState::Failed.into(), ..part };
         part.into_active_model().reset_all().update(tx).await?;
     }
     ledger::settle(ctx, tx, manifest.job.0, own.0).await
@@ -104,7 +106,7 @@ pub async fn hold_leases(ctx: &Ctx, tx: &Tx, worker: WorkerId) -> Result<(), Err
     let open = participant::Entity::find()
         .filter(participant::Column::WorkerId.eq(worker.0))
         .filter(participant::Column::Charge.is_not_null())
-        .filter(participant::Column::State.is_in(["waiting", "running"]));
+        .filter(participant::Column::State.is_in(PartState::OPEN.map(ColumnEnum::to_text)));
     for part in open.all(tx).await? {
         hold_lease(ctx, tx, worker, &part).await?;
     }
@@ -154,9 +156,9 @@ async fn insert_job(
         consortium_id: manifest.consortium.0,
         title: manifest.title.clone(),
         kind: spec.kind().to_owned(),
-        spec: to_json(spec)?,
-        series: to_json(&planned)?,
-        state: word(&JobState::Failed)?,
+        spec: JsonColumn::new(spec.clone())?,
+        series: JsonColumn::new(planned)?,
+        state: JobState::Failed.into(),
         digest: signed.digest(),
         manifest: signed.payload.clone(),
         signature: signed.signature.clone(),
@@ -166,7 +168,7 @@ async fn insert_job(
         rounds_done: 0,
         rounds: i32::try_from(rounds).map_err(|error| Error::internal("counting rounds", error))?,
         reason: Some(REASON.to_owned()),
-        refusals: "[]".to_owned(),
+        refusals: JsonColumn::new(Vec::new())?,
         report: None,
         created_at: manifest.issued_at,
         started_at: None,
@@ -190,17 +192,17 @@ async fn insert_job(
             worker_id: party.worker.0,
             dataset_name: party.dataset_name.clone(),
             organization_name: party.organization_name.clone(),
-            visibility: word(&visibility)?,
-            purpose: word(&party.purpose)?,
-            charge: party.charge.as_ref().map(to_json).transpose()?,
-            approval: "not_needed".to_owned(),
+            visibility: visibility.into(),
+            purpose: party.purpose.into(),
+            charge: party.charge.clone().map(JsonColumn::new).transpose()?,
+            approval: ApprovalState::NotNeeded.into(),
             approval_by: None,
             approval_reason: None,
             steward_approved: false,
             limit_id: None,
             site_answered: false,
             consent: None,
-            state: "failed".to_owned(),
+            state: PartState::Failed.into(),
             releases: 0,
         };
         part.into_active_model().insert(tx).await?;

@@ -18,9 +18,10 @@ use crate::auth::Place;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::{job, participant, receipt as receipts, reconciliation, worker, write_off};
+use crate::rule::job::load_job;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::word;
-use crate::service::entity::{job, participant, receipt as receipts, reconciliation, worker, write_off};
 use crate::service::job::state;
 use crate::service::receipt;
 
@@ -174,13 +175,13 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         detail: json!({ "receipts": returned, "head": head.map(|head| head.size) }),
     };
     audit_log::record(ctx, tx, act).await?;
-    let proposed = word(&JobState::Proposed)?;
+    let proposed = JobState::Proposed.to_text();
     let own = participant::Entity::find().filter(participant::Column::WorkerId.eq(caller.0)).all(tx).await?;
     let jobs = job::Entity::find()
         .filter(job::Column::Id.is_in(own.iter().map(|part| part.job_id)))
         .filter(job::Column::State.eq(proposed));
     for job in jobs.all(tx).await? {
-        let row = state::row(tx, JobId(job.id)).await?;
+        let row = load_job(tx, JobId(job.id)).await?;
         state::admit(ctx, tx, AuditAuthor::Worker(caller), row).await?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::newest;
 use crate::error::Error;
-use crate::service::entity::{reconciliation, worker, write_off};
+use crate::model::{reconciliation, worker, write_off};
 
 /// The states of workers for their views.
 #[derive(Debug, Default)]

@@ -13,8 +13,8 @@ use crate::ctx::Clock;
 use crate::db::Db;
 use crate::error::Error;
 use crate::keys::{ExternalSigner, ServerSigner};
+use crate::model::{account, restoration};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{account, restoration};
 use crate::service::log;
 
 /// The length limit of a reason, in characters.

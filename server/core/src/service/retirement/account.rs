@@ -10,15 +10,16 @@ use undertone_api::retirement::{AccountState, StatedReason};
 use uuid::Uuid;
 
 use super::{
-    ABOVE, RetiredSubject, SubjectKind, all_in_force, begin, check_request, end, give_roles_back, in_force, notify_all,
+    RetiredSubject, SubjectKind, all_in_force, begin, check_request, end, give_roles_back, in_force, notify_all,
     take_roles, withdraw_links,
 };
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::retirement::RestoreAuthority;
+use crate::model::{member, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::{member, role};
 use crate::service::notification::AccessNotice;
 use crate::service::{api_key, member as members, operator, sessions};
 
@@ -67,7 +68,8 @@ pub async fn retire_account(
             let row = row.into_active_model().reset_all().update(tx).await?;
             let rows = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).all(tx).await?;
             let roles = take_roles(tx, rows).await?;
-            let retired = begin(ctx, tx, actor, subject(id), ABOVE, reason, &roles).await?;
+            let retired =
+                begin(ctx, tx, actor, subject(id), RestoreAuthority::Consortium, reason, roles.clone()).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
             let revoked = api_key::revoke_all(ctx, tx, id).await?;
             let withdrawn = withdraw_links(ctx, tx, id, None).await?;

@@ -7,7 +7,9 @@ use undertone_api::id::{MemberId, OrganizationId};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{enrolment, invitation, reset};
+use crate::model::column::ColumnEnum as _;
+use crate::model::invitation::LinkPurpose;
+use crate::model::{enrolment, invitation, reset};
 
 /// Withdraws the open invitations, enrolment tokens and reset links of a member: those into one organization, or all.
 /// Returns their number.
@@ -34,7 +36,7 @@ pub async fn withdraw_links(
         .filter(enrolment::Column::ExpiresAt.gt(now));
     if let Some(organization) = organization {
         invitations = invitations
-            .filter(invitation::Column::Purpose.eq("member"))
+            .filter(invitation::Column::Purpose.eq(LinkPurpose::Member.to_text()))
             .filter(invitation::Column::ScopeId.eq(organization.0));
         tokens = tokens.filter(enrolment::Column::OrganizationId.eq(organization.0));
     }

@@ -8,19 +8,21 @@ use undertone_api::member::{Member, Role, RoleScope};
 use undertone_api::retirement::{RetiredMember, StatedReason};
 
 use super::{
-    RetiredSubject, StoredRole, SubjectKind, authority_of, begin, check_authority, check_request, end, give_roles_back,
-    in_force, notify_all, take_roles, withdraw_links,
+    RetiredSubject, SubjectKind, authority_of, begin, check_authority, check_request, end, give_roles_back, in_force,
+    notify_all, take_roles, withdraw_links,
 };
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum as _;
+use crate::model::role::ScopeKind;
+use crate::model::{member, retirement, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_json;
-use crate::service::entity::{member, retirement, role};
 use crate::service::notification::AccessNotice;
+use crate::service::organization::names::load_names;
 use crate::service::role::keep_an_admin;
-use crate::service::{api_key, member as members, organization, sessions};
+use crate::service::{api_key, member as members, sessions};
 
 /// Retires a member at an organization: their roles there, their sessions, and their links end at once. Their API keys
 /// are revoked when they have no remaining role.
@@ -47,12 +49,11 @@ pub async fn retire_member(
                 return Err(Error::not_found("member"));
             }
             for row in &rows {
-                keep_an_admin(tx, RoleScope::Organization(organization), crate::service::code::from_word(&row.role)?)
-                    .await?;
+                keep_an_admin(tx, RoleScope::Organization(organization), *row.role).await?;
             }
             let roles = take_roles(tx, rows).await?;
             let subject = subject(organization, id);
-            let row = begin(ctx, tx, actor, subject, authority_of(actor, place), reason, &roles).await?;
+            let row = begin(ctx, tx, actor, subject, authority_of(actor, place), reason, roles.clone()).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
             let remaining = role::Entity::find().filter(role::Column::MemberId.eq(id.0)).count(tx).await?;
             let is_left = remaining > 0 || person.operator;
@@ -133,7 +134,7 @@ pub async fn list_retired_members(
 ) -> Result<Vec<RetiredMember>, Error> {
     policy::check(actor, Operation::RetireMember, Place::Organization(organization))?;
     let rows = retirement::Entity::find()
-        .filter(retirement::Column::Kind.eq(SubjectKind::Member.word()))
+        .filter(retirement::Column::Kind.eq(SubjectKind::Member.to_text()))
         .filter(retirement::Column::ScopeId.eq(organization.0))
         .filter(retirement::Column::RestoredAt.is_null())
         .order_by_desc(retirement::Column::Id)
@@ -163,19 +164,19 @@ const fn subject(organization: OrganizationId, id: MemberId) -> RetiredSubject {
 
 fn roles_at(organization: OrganizationId, id: MemberId) -> sea_orm::Select<role::Entity> {
     role::Entity::find()
-        .filter(role::Column::Scope.eq("organization"))
+        .filter(role::Column::Scope.eq(ScopeKind::Organization.to_text()))
         .filter(role::Column::ScopeId.eq(organization.0))
         .filter(role::Column::MemberId.eq(id.0))
 }
 
 async fn organization_name(tx: &Tx, id: OrganizationId) -> Result<String, Error> {
-    Ok(organization::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default())
+    Ok(load_names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default())
 }
 
 async fn load(ctx: &Ctx, row: retirement::Model) -> Result<RetiredMember, Error> {
     let person = member::Entity::find_by_id(row.subject_id).one(ctx.db.read()).await?;
     let person = person.ok_or_else(|| Error::not_found("member"))?;
-    let stored: Vec<StoredRole> = from_json(&row.roles)?;
+    let stored = row.roles.to_vec();
     let roles: Vec<Role> = stored.iter().map(|stored| stored.grant.role).collect();
     let member = Member { grants: Vec::new(), ..members::with_grants(ctx.db.read(), person).await? };
     Ok(RetiredMember { member, roles, retirement: row.into() })

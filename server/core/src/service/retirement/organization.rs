@@ -11,18 +11,19 @@ use uuid::Uuid;
 
 use super::parts::{self, PartsOf};
 use super::{
-    ABOVE, RetiredSubject, StoredRole, SubjectKind, begin, check_request, end, give_roles_back, in_force, notify_all,
+    RetiredSubject, StoredRole, SubjectKind, begin, check_request, end, give_roles_back, in_force, notify_all,
     take_roles,
 };
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::retirement::RestoreAuthority;
+use crate::model::{membership, role};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::code::from_word;
-use crate::service::entity::{membership, role};
 use crate::service::notification::AccessNotice;
 use crate::service::organization as organizations;
+use crate::service::organization::names::load_names;
 use crate::service::role::keep_an_admin;
 
 /// Retires an organization from a consortium. Its members lose access to the consortium at once. Members of no other
@@ -52,13 +53,13 @@ pub async fn retire_organization(
             row.into_active_model().reset_all().update(tx).await?;
             let roles = take_roles_over(tx, consortium, id).await?;
             let subject = subject(consortium, id);
-            let row = begin(ctx, tx, actor, subject, ABOVE, reason, &roles).await?;
+            let row = begin(ctx, tx, actor, subject, RestoreAuthority::Consortium, reason, roles.clone()).await?;
             let of = PartsOf::Organization(id, consortium);
             let jobs =
                 parts::withdraw(ctx, tx, AuditAuthor::from(actor), of, "it was retired from the consortium").await?;
             let detail = json!({ "reason": reason, "roles_over_consortium": roles.len() });
             record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRetired, detail).await?;
-            let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
+            let name = load_names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
             let text = format!("{} retired {name} from the consortium: {reason}", actor.member.name);
             let notice = AccessNotice::retired(row.id, &text).for_organization(id.0).for_consortium(consortium.0);
             notice.send(ctx, tx).await?;
@@ -97,7 +98,7 @@ pub async fn restore_organization(
             end(ctx, tx, actor, retired, reason).await?;
             let detail = json!({ "reason": reason });
             record(ctx, tx, actor, consortium, id, AuditAction::OrganizationRestored, detail).await?;
-            let name = organizations::names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
+            let name = load_names(tx, [id.0]).await?.remove(&id.0).unwrap_or_default();
             let text = format!("{} restored {name} in the consortium: {reason}", actor.member.name);
             let notice = AccessNotice::restored(act, &text).for_organization(id.0).for_consortium(consortium.0);
             notice.send(ctx, tx).await
@@ -133,7 +134,7 @@ async fn take_roles_over(tx: &Tx, consortium: ConsortiumId, id: OrganizationId) 
     let mut roles = Vec::new();
     for row in over {
         // One after the other: two admins of one organization may be the last two.
-        keep_an_admin(tx, RoleScope::Consortium(consortium), from_word(&row.role)?).await?;
+        keep_an_admin(tx, RoleScope::Consortium(consortium), *row.role).await?;
         roles.extend(take_roles(tx, vec![row]).await?);
     }
     Ok(roles)

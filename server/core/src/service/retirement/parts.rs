@@ -20,9 +20,10 @@ use uuid::Uuid;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::{dataset, job, membership, organization, participant, worker};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::word;
-use crate::service::entity::{dataset, job, membership, organization, participant, worker};
 use crate::service::job::{hold, state};
 use crate::service::{finish, react};
 
@@ -48,7 +49,7 @@ pub(super) async fn withdraw(
         PartsOf::Organization(id, _) => Condition::all().add(participant::Column::OrganizationId.eq(id.0)),
     };
     let open = [JobState::Proposed, JobState::Queued, JobState::Running, JobState::Paused];
-    let open = open.iter().map(word).collect::<Result<Vec<_>, _>>()?;
+    let open = open.map(ColumnEnum::to_text);
     let mut jobs = job::Entity::find().filter(job::Column::State.is_in(open));
     if let PartsOf::Organization(_, consortium) = of {
         jobs = jobs.filter(job::Column::ConsortiumId.eq(consortium.0));
@@ -65,22 +66,22 @@ pub(super) async fn withdraw(
             continue;
         }
         changed.insert(id);
-        if state::parse(&found)? == JobState::Proposed {
+        if found.state == JobState::Proposed {
             state::step(ctx, tx, by, found, JobStep::Refuse, Some(format!("{}: {reason}", own[0].organization_name)))
                 .await?;
             continue;
         }
         for part in own {
-            let row = state::row(tx, id).await?;
-            if state::parse(&row)?.is_over() {
+            let row = load_job(tx, id).await?;
+            if row.state.is_over() {
                 break;
             }
             let dataset = part.dataset_id.into();
-            if matches!(&*part.state, "waiting" | "running") {
+            if part.state.is_open() {
                 finish::withdraw(ctx, tx, by, row, part, reason).await?;
             }
             // Otherwise its own holds would block the other participants.
-            let row = state::row(tx, id).await?;
+            let row = load_job(tx, id).await?;
             hold::lift_dataset(ctx, tx, by, row, dataset).await?;
         }
     }

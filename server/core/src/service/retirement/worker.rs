@@ -15,8 +15,8 @@ use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
+use crate::model::worker;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
-use crate::service::entity::worker;
 use crate::service::notification::AccessNotice;
 use crate::service::{site_key, worker as workers};
 
@@ -46,7 +46,7 @@ pub async fn retire_worker(
             let row = worker::Model { retired_at: Some(ctx.now()), ..row };
             let row = row.into_active_model().reset_all().update(tx).await?;
             site_key::log_key_event(ctx, tx, &row, KeyEvent::Retired).await?;
-            let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, &[]).await?;
+            let row = begin(ctx, tx, actor, subject(id), authority_of(actor, place), reason, Vec::new()).await?;
             let ended = format!("its worker {name} was retired");
             let jobs = parts::withdraw(ctx, tx, AuditAuthor::from(actor), PartsOf::Worker(id), &ended).await?;
             record(ctx, tx, actor, organization, id, AuditAction::WorkerRetired, reason).await?;

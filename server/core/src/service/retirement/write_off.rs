@@ -13,8 +13,8 @@ use super::{check_request, notify_all};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::write_off;
 use crate::service::audit_log::{AuditAction, AuditAuthor};
-use crate::service::entity::write_off;
 use crate::service::notification::AccessNotice;
 use crate::service::{restoration, worker as workers};
 

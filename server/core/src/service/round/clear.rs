@@ -8,7 +8,7 @@ use super::object_error;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object;
-use crate::service::job::state;
+use crate::rule::job::load_job;
 use crate::service::model::storage;
 
 /// The folders of vectors, by job: the means, the submissions, and partial uploads; and the pools of questions.
@@ -23,7 +23,7 @@ pub async fn clear(ctx: &Ctx, job: JobId) {
 }
 
 async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
-    if !state::parse(&state::row(ctx.db.read(), job).await?)?.is_over() {
+    if !load_job(ctx.db.read(), job).await?.state.is_over() {
         return Ok(());
     }
     for place in PLACES {

@@ -18,10 +18,12 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::average::{self, MeanPart};
 use crate::exchange::object;
+use crate::model::column::ColumnEnum;
+use crate::model::participant::PartState;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, participant, round, submission};
+use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
-use crate::service::code::from_json;
-use crate::service::entity::{job, participant, round, submission};
-use crate::service::job::series::PlannedSeries;
 use crate::service::job::state;
 use crate::service::job_log;
 
@@ -68,7 +70,7 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         let closed = ctx
             .db
             .write("close round", async |tx| {
-                let row = state::row(tx, id).await?;
+                let row = load_job(tx, id).await?;
                 if self::due(ctx, tx, &row, &planned, number).await?.as_ref() != Some(&due) {
                     return Ok(false);
                 }
@@ -92,13 +94,13 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
 async fn look(ctx: &Ctx, id: JobId, series: &str, number: u32) -> Result<Option<(PlannedSeries, DueRound)>, Error> {
-    let row = state::row(ctx.db.read(), id).await?;
+    let row = load_job(ctx.db.read(), id).await?;
     // Rounds of ended or paused jobs do not close.
-    if !state::parse(&row)?.is_under_way() {
+    if !row.state.is_under_way() {
         return Ok(None);
     }
-    let planned: Vec<PlannedSeries> = from_json(&row.series)?;
-    let Some(planned) = planned.into_iter().find(|planned| planned.series.name == series) else { return Ok(None) };
+    let planned = row.series.iter().find(|planned| planned.series.name == series).cloned();
+    let Some(planned) = planned else { return Ok(None) };
     let due = due(ctx, ctx.db.read(), &row, &planned, number).await?;
     Ok(due.map(|due| (planned, due)))
 }
@@ -112,7 +114,7 @@ async fn due(
     number: u32,
 ) -> Result<Option<DueRound>, Error> {
     let series = &planned.series;
-    if !state::parse(row)?.is_under_way() {
+    if !row.state.is_under_way() {
         return Ok(None);
     }
     let Some(open) = find(connection, row, &series.name, number).await?.filter(|open| open.closed_at.is_none()) else {
@@ -126,7 +128,7 @@ async fn due(
         .await?;
     let absent: Vec<_> = participant::Entity::find()
         .filter(participant::Column::JobId.eq(row.id))
-        .filter(participant::Column::State.is_in(["failed", "withdrawn"]))
+        .filter(participant::Column::State.is_in(PartState::OUT.map(ColumnEnum::to_text)))
         .all(connection)
         .await?;
     let is_incomplete = series.weights.iter().any(|(dataset, _)| {
@@ -181,7 +183,7 @@ async fn close(
     if number < series.rounds {
         open(ctx, tx, &row, planned, number + 1).await?;
     }
-    let all: Vec<PlannedSeries> = from_json(&row.series)?;
+    let all = &*row.series;
     let place = all.iter().position(|other| other.series.name == series.name).unwrap_or_default();
     let event = LogEvent::Closed {
         series: place as u32,

@@ -51,7 +51,7 @@ pub async fn average(
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
-        let planned = contributes(&row, &held, series)?
+        let planned = contributes(&row, &held, series)
             .filter(|planned| (1..=planned.series.rounds).contains(&number))
             .ok_or_else(|| {
                 Error::validation(vec![Violation::new("round", "this dataset takes part in no such round")])

@@ -13,7 +13,7 @@ use crate::auth::{Door, Origin};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::{half_session, member};
+use crate::model::{half_session, member};
 use crate::service::factor::{self, FactorMethod};
 use crate::service::passkey::{self, VerifiedPasskey};
 use crate::service::{attempt, member as members};

@@ -7,7 +7,7 @@ use crate::auth::Origin;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::session;
+use crate::model::session;
 use crate::service::notification::{MemberNotice, tell};
 
 /// Announces the session `id` to its member when no earlier session of theirs began at the same network with the same

@@ -11,7 +11,7 @@ use crate::auth::{Actor, Door, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::entity::session;
+use crate::model::session;
 use crate::service::{attempt, factor, passkey, password};
 
 /// Proves the caller's identity by their password, by a code of their second factor, or by a passkey.

@@ -7,7 +7,7 @@ use undertone_api::session::{RefreshRequest, SignIn};
 
 use super::{RenewedSession, SignInResult, authenticate, finish, prove_identity, refresh, sign_in, sign_out};
 use crate::auth::{FRESH, Origin};
-use crate::service::entity::attempt;
+use crate::model::attempt;
 use crate::service::{notification, password, sessions};
 use crate::testing::{HERE, PASSWORD, on_both};
 

@@ -19,8 +19,8 @@ use super::rotations;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::service::code::word;
-use crate::service::entity::{key_event, worker};
+use crate::model::column::ColumnEnum as _;
+use crate::model::{key_event, worker};
 use crate::service::log::{self, leaf};
 
 /// The highest number of workers whose keys are logged in one transaction.
@@ -42,7 +42,7 @@ async fn append_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, public_key: &str,
         worker_id: row.id,
         organization_id: row.organization_id,
         number: count as i64 + 1,
-        event: word(&event)?,
+        event: event.to_text(),
         public_key: public_key.to_owned(),
         at: now.replace_millisecond(now.millisecond()).unwrap_or(now),
     };

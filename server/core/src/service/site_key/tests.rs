@@ -10,7 +10,7 @@ use undertone_api::signed::{CertificatePins, DocumentSigner, KeyChange, KeyRotat
 use super::{load_keys, rotate};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::entity::worker;
+use crate::model::worker;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, pins, receipt, witness};

@@ -9,7 +9,7 @@ use undertone_api::member::RoleGrant;
 use crate::auth::Origin;
 use crate::ctx::Ctx;
 use crate::exchange::artifact as files;
-use crate::service::entity::{artifact, member};
+use crate::model::{artifact, member};
 use crate::service::{member as members, session};
 
 /// Makes a member with these roles, with a random password.

@@ -1,6 +1,6 @@
 //! Checks that every operation of a member calls the policy before it changes anything, by reading the sources of the
-//! service layer. An operation calls the policy itself, or calls a function with its actor; that function is checked in
-//! the same way. If a name may refer to several functions, all of them must call the policy.
+//! service layer, its rules and its views. An operation calls the policy itself, or calls a function with its actor; that
+//! function is checked in the same way. If a name may refer to several functions, all of them must call the policy.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,8 @@ fn in_word(letter: char) -> bool {
 fn functions(sources: &[(String, String)]) -> Vec<ServiceFunction> {
     let mut list = Vec::new();
     for (file, text) in sources {
-        let path = file.rsplit("src/service/").next().unwrap_or_default();
+        let path = super::LAYERS.iter().find_map(|layer| file.rsplit_once(&format!("src/{layer}/")));
+        let path = path.map_or(file.as_str(), |(_, path)| path);
         let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
         let lines: Vec<&str> = text.lines().collect();
         for (at, line) in lines.iter().enumerate() {

@@ -6,8 +6,8 @@ use undertone_api::problem::Code;
 use undertone_privacy::{Epsilon, PrivacyUnit};
 
 use super::{appoint_steward, limit};
+use crate::model::notification;
 use crate::service::approval::{approve, limit_set, limits};
-use crate::service::entity::notification;
 use crate::service::job as jobs;
 use crate::service::version::ExpectedVersion;
 use crate::service::world::TestConsortium;

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::super::{AT_ONCE, NewAuditEntry, record, seal};
 use super::{AuditAction, AuditAuthor, Place, act, write};
 use crate::ctx::Ctx;
+use crate::model::{audit_pending, audit_seal};
 use crate::service::bundle;
-use crate::service::entity::{audit_pending, audit_seal};
 use crate::testing::{TestApp, on_both, tamper};
 use crate::verify::{Pins, Report, file};
 

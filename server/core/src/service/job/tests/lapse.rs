@@ -5,8 +5,8 @@ use time::Duration;
 use undertone_api::job::{JobState, PauseRequest};
 use undertone_api::problem::Code;
 
+use crate::model::{audit_log, job};
 use crate::service::approval::approve;
-use crate::service::entity::{audit_log, job};
 use crate::service::job::{cancel, clone_spec, lapse, pause, retry};
 use crate::service::world::TestConsortium;
 use crate::testing::{TestApp, on_both, refuse_entries};

@@ -7,8 +7,8 @@ use undertone_api::job::{JobState, PauseRequest, RefuseRequest};
 use uuid::Uuid;
 
 use super::report;
+use crate::model::audit_log::{Column, Entity};
 use crate::service::approval::{approve, decide, refuse};
-use crate::service::entity::audit_log::{Column, Entity};
 use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::{cancel, lapse, pause, resume};
 use crate::service::lease;

@@ -4,7 +4,7 @@ use undertone_api::budget::EntryKind;
 use undertone_api::ledger::EntryProof;
 use undertone_api::problem::Code;
 
-use crate::service::entity::account as account_row;
+use crate::model::account as account_row;
 use crate::service::ledger::history::load_history;
 use crate::service::ledger::{explain, history};
 use crate::service::world::TestConsortium;

@@ -4,8 +4,8 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use undertone_api::budget::PromisedLimit;
 
 use crate::ctx::Ctx;
+use crate::model::account;
 use crate::service::certificate;
-use crate::service::entity::account;
 use crate::service::ledger::{history, promises};
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;

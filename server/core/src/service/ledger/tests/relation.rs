@@ -8,8 +8,7 @@ use undertone_privacy::Adjacency;
 
 use super::all_accounts_follow_from_their_rows;
 use crate::ctx::Ctx;
-use crate::service::code::from_json;
-use crate::service::entity::{account, ledger_entry};
+use crate::model::{account, ledger_entry};
 use crate::service::world::TestConsortium;
 use crate::service::{bundle, certificate};
 use crate::testing::on_both;
@@ -69,7 +68,7 @@ async fn fitting(ctx: &Ctx, world: &TestConsortium) -> u32 {
     let charge = probe.participants[1].charge.clone().unwrap();
     let row = account::Entity::find().filter(account::Column::LineageId.eq(world.sites[1].lineage.0));
     let row = row.one(ctx.db.read()).await.unwrap().unwrap();
-    let balance: undertone_privacy::ledger::Balance = from_json(&row.balance).unwrap();
+    let balance: undertone_privacy::ledger::Balance = row.balance().unwrap();
     let cost = balance.price(&charge.event, charge.adjacency).unwrap();
     u32::try_from(balance.headroom().releases(&cost)).unwrap()
 }

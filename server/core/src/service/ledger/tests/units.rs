@@ -9,9 +9,8 @@ use undertone_privacy::ledger::Balance;
 use undertone_privacy::transfer::event_at;
 
 use super::all_accounts_follow_from_their_rows;
+use crate::model::{account, ledger_entry, reservation};
 use crate::service::bundle::examine;
-use crate::service::code::from_json;
-use crate::service::entity::{account, ledger_entry, reservation};
 use crate::service::finish::{self, PartOutcome};
 use crate::service::plan::plan;
 use crate::service::world::TestConsortium;
@@ -24,7 +23,7 @@ async fn standing(world: &TestConsortium, unit: PrivacyUnit) -> (f64, bool) {
     let rows = account::Entity::find().all(world.ctx.db.read()).await.unwrap();
     let word = serde_json::to_value(unit).unwrap();
     let row = rows.into_iter().find(|row| row.lineage_id == lineage && word == row.unit.as_str()).unwrap();
-    let balance: Balance = from_json(&row.balance).unwrap();
+    let balance: Balance = row.balance().unwrap();
     (balance.epsilon_spent(), !balance.reserved().is_zero())
 }
 
@@ -73,7 +72,7 @@ on_both! {
         let charge = job.participants[1].charge.clone().unwrap();
         for row in &rows {
             let unit = if row.own { Speaker } else { Record };
-            assert_eq!(from_json::<undertone_privacy::Event>(&row.event).unwrap(), event_at(&charge.event, Speaker, unit).unwrap());
+            assert_eq!(row.event().unwrap(), event_at(&charge.event, Speaker, unit).unwrap());
             assert_eq!((row.committed, row.releases), (1, 3));
         }
         assert_eq!(rows.len(), 2);

@@ -37,7 +37,7 @@ async fn researcher(app: &TestApp, at: &(OrganizationId, Person), name: &str) ->
 
 /// Has an operator confirm a person's address.
 async fn confirm(app: &TestApp, at: &(OrganizationId, Person), person: &Person) {
-    let operators = crate::service::entity::member::Entity::find().all(app.ctx.db.read()).await.unwrap();
+    let operators = crate::model::member::Entity::find().all(app.ctx.db.read()).await.unwrap();
     let operator = operators.iter().find(|row| row.operator).unwrap().id.into();
     let token = crate::service::world::people::token(&app.ctx, operator).await;
     let by = authenticate(&app.ctx, &token).await.unwrap();

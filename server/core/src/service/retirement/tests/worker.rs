@@ -9,7 +9,7 @@ use undertone_api::signed::{KeyChange, KeyRotation, Signed};
 
 use super::{code, consortium_admin, owner, reason};
 use crate::ctx::Ctx;
-use crate::service::entity::{audit_log, dataset};
+use crate::model::{audit_log, dataset};
 use crate::service::offer::{self, OfferRequest};
 use crate::service::retirement::{restore_worker, retire_worker};
 use crate::service::world::{TestConsortium, TestSite};

@@ -8,7 +8,7 @@ use undertone_api::signed::LogHead;
 
 use super::{adopt_keys, newest_key};
 use crate::ctx::Ctx;
-use crate::service::entity::worker;
+use crate::model::worker;
 use crate::service::retirement::{restore_worker, retire_worker};
 use crate::service::world::{TestConsortium, TestSite};
 use crate::service::{bundle, log};

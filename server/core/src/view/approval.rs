@@ -1,0 +1,4 @@
+//! Views for stewards who decide about jobs.
+
+pub mod review;
+pub mod waiting;

@@ -19,6 +19,7 @@ pub mod active_learning;
 pub mod audit;
 pub mod diagnosis;
 pub mod dp_sgd;
+pub mod evaluation;
 pub mod log;
 pub mod transcription;
 
@@ -220,7 +221,7 @@ impl Report {
         match (self, spec) {
             (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
             (Self::Transcription(_), _) => false,
-            (Self::DpSgd(_) | Self::ActiveLearning(_), _) => true,
+            (Self::DpSgd(_) | Self::ActiveLearning(_) | Self::Evaluation(_), _) => true,
         }
     }
 }
@@ -343,4 +344,6 @@ kinds! {
     ActiveLearning => active_learning,
     /// Transcription of recordings by external recognizers. Dummies hide the counts of pieces by word.
     Transcription => transcription,
+    /// The accuracy of a model on private test sets, from one noisy score histogram per class.
+    Evaluation => evaluation,
 }

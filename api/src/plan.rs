@@ -13,6 +13,7 @@ mod account;
 mod active_learning;
 mod curve;
 mod dp_sgd;
+mod evaluation;
 mod offer;
 mod party;
 mod price;
@@ -191,6 +192,7 @@ pub fn outlook(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) ->
         Spec::DpSgd(spec) => PricedPlan::from_spec(spec, datasets, balances),
         Spec::ActiveLearning(spec) => PricedPlan::from_spec(spec, datasets, balances),
         Spec::Transcription(spec) => PricedPlan::from_spec(spec, datasets, balances),
+        Spec::Evaluation(spec) => PricedPlan::from_spec(spec, datasets, balances),
     }
 }
 
@@ -217,6 +219,14 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], balances: &AccountBalances) -
             .into_iter()
             .map(|offered| {
                 let spec = Spec::Transcription(offered.apply(spec));
+                let job = NewJob { title: job.title.clone(), spec };
+                offered.into_offer(job)
+            })
+            .collect(),
+        Spec::Evaluation(spec) => offers(spec, datasets, balances)
+            .into_iter()
+            .map(|offered| {
+                let spec = Spec::Evaluation(offered.apply(spec));
                 let job = NewJob { title: job.title.clone(), spec };
                 offered.into_offer(job)
             })

@@ -185,8 +185,8 @@ impl Report {
         let contents = match self {
             Self::DpSgd(report) => &report.contents,
             Self::ActiveLearning(report) => &report.contents,
-            // The job trains and measures nothing: the recordings stay at the site.
-            Self::Transcription(_) => return None,
+            // The job trains and measures nothing of public data.
+            Self::Transcription(_) | Self::Evaluation(_) => return None,
         };
         contents.iter().find(|content| content.dataset == dataset).map(|content| content.digest.clone())
     }

@@ -8,6 +8,7 @@ pub mod active_learning;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
 mod draft;
+pub mod evaluation;
 #[cfg(feature = "ssr")]
 mod field;
 pub mod priced_form;
@@ -118,6 +119,7 @@ pub const fn title(spec: &Spec) -> &'static str {
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TITLE,
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TITLE,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TITLE,
+        Spec::Evaluation(_) => <undertone_api::job::evaluation::Spec as Card>::TITLE,
     }
 }
 
@@ -127,6 +129,7 @@ pub const fn terms(spec: &Spec) -> KindTerms {
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TERMS,
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TERMS,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TERMS,
+        Spec::Evaluation(_) => <undertone_api::job::evaluation::Spec as Card>::TERMS,
     }
 }
 
@@ -136,6 +139,7 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
         <undertone_api::job::dp_sgd::Spec as Card>::can_begin(dataset)
             || <undertone_api::job::active_learning::Spec as Card>::can_begin(dataset)
             || <undertone_api::job::transcription::Spec as Card>::can_begin(dataset)
+            || <undertone_api::job::evaluation::Spec as Card>::can_begin(dataset)
     };
     datasets.iter().any(can_begin)
 }
@@ -144,8 +148,8 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
 /// opened draft, only the form of its kind.
 #[cfg(feature = "ssr")]
 pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
-    use undertone_api::dataset::DatasetContent;
-    use undertone_api::job::{active_learning, dp_sgd, transcription};
+    use undertone_api::dataset::{DatasetContent, Visibility};
+    use undertone_api::job::{active_learning, dp_sgd, evaluation, transcription};
     let with_content = |content| {
         let mut own = ground.clone();
         own.datasets.retain(|dataset| dataset.content == content);
@@ -159,7 +163,14 @@ pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
     let mut forms = Vec::new();
     if is_open(dp_sgd::Spec::NAME) && speech.datasets.iter().any(<dp_sgd::Spec as Card>::can_begin) {
-        forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech).await));
+        forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech.clone()).await));
+    }
+    let is_private = |dataset: &Dataset| dataset.visibility != Visibility::Public;
+    if is_open(evaluation::Spec::NAME)
+        && speech.datasets.iter().any(<evaluation::Spec as Card>::can_begin)
+        && speech.datasets.iter().any(is_private)
+    {
+        forms.push((evaluation::Spec::TITLE, evaluation::Spec::form(speech).await));
     }
     if is_open(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
         forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
@@ -176,6 +187,7 @@ pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
         Spec::DpSgd(spec) => spec.facts(),
         Spec::ActiveLearning(spec) => spec.facts(),
         Spec::Transcription(spec) => spec.facts(),
+        Spec::Evaluation(spec) => spec.facts(),
     }
 }
 
@@ -185,6 +197,7 @@ pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<
         Spec::DpSgd(spec) => spec.consent(dataset, charge),
         Spec::ActiveLearning(spec) => spec.consent(dataset, charge),
         Spec::Transcription(spec) => spec.consent(dataset, charge),
+        Spec::Evaluation(spec) => spec.consent(dataset, charge),
     }
 }
 
@@ -199,6 +212,7 @@ pub fn audience(spec: &Spec, parties: String) -> String {
         Spec::DpSgd(spec) => spec.audience(parties),
         Spec::ActiveLearning(spec) => spec.audience(parties),
         Spec::Transcription(spec) => spec.audience(parties),
+        Spec::Evaluation(spec) => spec.audience(parties),
     }
 }
 
@@ -208,6 +222,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
         Spec::DpSgd(spec) => spec.figures(measurements),
         Spec::ActiveLearning(spec) => spec.figures(measurements),
         Spec::Transcription(spec) => spec.figures(measurements),
+        Spec::Evaluation(spec) => spec.figures(measurements),
     }
 }
 
@@ -217,7 +232,8 @@ pub fn result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> 
         (Spec::DpSgd(spec), Report::DpSgd(result)) => spec.result(result, participants),
         (Spec::ActiveLearning(spec), Report::ActiveLearning(result)) => spec.result(result, participants),
         (Spec::Transcription(spec), Report::Transcription(result)) => spec.result(result, participants),
-        (Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Transcription(_), _) => ().into_any(),
+        (Spec::Evaluation(spec), Report::Evaluation(result)) => spec.result(result, participants),
+        (Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Transcription(_) | Spec::Evaluation(_), _) => ().into_any(),
     }
 }
 
@@ -228,6 +244,7 @@ pub fn render_report_headline(report: &ReportFile) -> AnyView {
         Spec::DpSgd(spec) => spec.report_headline(report),
         Spec::ActiveLearning(spec) => spec.report_headline(report),
         Spec::Transcription(spec) => spec.report_headline(report),
+        Spec::Evaluation(spec) => spec.report_headline(report),
     }
 }
 
@@ -238,6 +255,7 @@ pub fn render_report_sections(report: &ReportFile) -> AnyView {
         Spec::DpSgd(spec) => spec.report_sections(report),
         Spec::ActiveLearning(spec) => spec.report_sections(report),
         Spec::Transcription(spec) => spec.report_sections(report),
+        Spec::Evaluation(spec) => spec.report_sections(report),
     }
 }
 

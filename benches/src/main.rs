@@ -11,6 +11,7 @@ mod counting;
 mod crash;
 mod dp_growth;
 mod dp_step;
+mod evaluation;
 mod exchange;
 mod first_run;
 mod ledger;
@@ -74,6 +75,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "dp_step",
         what: "frames a second and memory of a private step, beside a plain one, burn's, PyTorch's and Opacus'",
         run: dp_step::run,
+    },
+    Measurement {
+        name: "evaluation",
+        what: "how often 95 % intervals of private evaluations contain the truth, and the error of their AUROC",
+        run: evaluation::run,
     },
     Measurement {
         name: "exchange",

@@ -11,6 +11,7 @@ mod config;
 pub mod data;
 mod doctor;
 mod enroll;
+mod evaluate;
 mod jobs;
 mod ledger;
 mod lineage;
@@ -73,6 +74,8 @@ enum WorkerCommand {
     Data(data::DataCommand),
     /// Choose a job's clip, rate, batch and other settings by rehearsing it on public data. Costs no privacy budget.
     Tune(Box<tune::TuneCommand>),
+    /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
+    Evaluate(evaluate::EvaluateCommand),
     /// Check the worker's own configuration.
     #[command(subcommand)]
     Config(config::ConfigAction),
@@ -181,6 +184,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Run(options) => serve::run(&folder, options),
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
+        WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
         WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
         WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),

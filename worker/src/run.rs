@@ -17,6 +17,7 @@ use undertone_api::job::Spec;
 pub mod active_learning;
 pub mod dp_sgd;
 mod error;
+pub mod evaluation;
 pub mod exchange;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -38,6 +39,7 @@ pub fn run(spec: &Spec, exchange: &mut impl Exchange) -> Result<(), RunError> {
         Spec::DpSgd(spec) => dp_sgd::run(spec, exchange),
         Spec::ActiveLearning(spec) => active_learning::run(spec, exchange),
         Spec::Transcription(spec) => transcription::run(spec, exchange),
+        Spec::Evaluation(spec) => evaluation::run(spec, exchange),
     }
 }
 

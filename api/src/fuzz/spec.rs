@@ -15,6 +15,7 @@ pub(super) fn examples() -> Vec<String> {
         ("dp_sgd", include_str!("../job/dp_sgd/spec.md")),
         ("active_learning", include_str!("../job/active_learning/spec.md")),
         ("transcription", include_str!("../job/transcription/spec.md")),
+        ("evaluation", include_str!("../job/evaluation/spec.md")),
     ];
     pages
         .map(|(kind, page)| {
@@ -61,7 +62,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
 /// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
 fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
     let content = match spec {
-        Spec::DpSgd(_) => DatasetContent::Speech,
+        Spec::DpSgd(_) | Spec::Evaluation(_) => DatasetContent::Speech,
         Spec::ActiveLearning(_) => DatasetContent::Queries,
         Spec::Transcription(_) => DatasetContent::Recordings,
     };

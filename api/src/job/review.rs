@@ -157,7 +157,11 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     }
     if let Some(form) = anything {
         let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
-        say(Observer::Recipients, form, 1, "the trained model and what was measured with it".to_owned());
+        let result = match spec {
+            Spec::Evaluation(_) => "the noisy histograms of all sites together, and the metrics computed from them",
+            _ => "the trained model and what was measured with it",
+        };
+        say(Observer::Recipients, form, 1, result.to_owned());
     }
     if spec.audit_plan(dataset).is_some() {
         let what = "the audit's statement: how many of its own planted canaries were guessed right";
@@ -218,14 +222,21 @@ fn add_series(
     }
     let rounds = u64::from(series.rounds);
     let (form, vector) = match spec.release(dataset, &series.name) {
+        None if matches!(spec, Spec::Evaluation(_)) => return None,
         Some(Event::NonPrivate) | None => (DisclosureForm::Exact, "exact gradients"),
+        Some(_) if matches!(spec, Spec::Evaluation(_)) => {
+            (DisclosureForm::Protected, "score histograms with noise added at the site")
+        }
         Some(_) => (DisclosureForm::Protected, "clipped and summed gradients with noise added at the site"),
     };
     let name = &series.name;
-    let others = series.weights.len().saturating_sub(1);
+    // The lead of an evaluation sends zeros.
+    let silent = usize::from(matches!(spec, Spec::Evaluation(_)));
+    let others = series.weights.len().saturating_sub(1 + silent);
     say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
-    if others > 0 {
+    if others + silent > 0 {
         let average = match others {
+            0 => format!("`{name}`: the average, from which the vector follows, because no other site contributes"),
             // A party that knows the one other vector can subtract it.
             1 => format!("`{name}`: the average with one other party's vector, which that party can subtract"),
             more => format!("`{name}`: the average with the vectors of {more} other parties"),

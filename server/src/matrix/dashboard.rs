@@ -84,12 +84,15 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/weigh-dp-sgd": PlanJob @ Consortium;
     "POST /ui/weigh-active-learning": PlanJob @ Consortium;
     "POST /ui/weigh-transcription": PlanJob @ Consortium;
+    "POST /ui/weigh-evaluation": PlanJob @ Consortium;
     "POST /ui/draft-dp-sgd": WriteDraft @ Consortium;
     "POST /ui/draft-active-learning": WriteDraft @ Consortium;
     "POST /ui/draft-transcription": WriteDraft @ Consortium;
+    "POST /ui/draft-evaluation": WriteDraft @ Consortium;
     "POST /ui/propose-dp-sgd": ProposeJob @ Consortium;
     "POST /ui/propose-active-learning": ProposeJob @ Consortium;
     "POST /ui/propose-transcription": ProposeJob @ Consortium;
+    "POST /ui/propose-evaluation": ProposeJob @ Consortium;
     "GET /ui/watch": ReadJob @ Consortium;
 
     "GET /ui/turn": Annotate @ Consortium;

@@ -9,6 +9,7 @@
 //! lock          held by the running daemon                     ledger.db.before-vN   as it was before an upgrade
 //! transcripts/<job>/   what recordings say, and what came of the job: for nobody but this site
 //! speech/       recordings that anybody may have, of which dummies are made, and what was heard in them
+//! models/       model files that jobs name by their digest, for evaluation
 //! spoken.jsonl  which pieces of them were set aside for jobs: they are never heard again
 //! ```
 
@@ -127,6 +128,11 @@ impl Folder {
     /// Returns the folder of all datasets.
     pub fn datasets(&self) -> PathBuf {
         self.0.join("data")
+    }
+
+    /// Returns the folder of the model files that jobs name by their digest.
+    pub fn models(&self) -> PathBuf {
+        self.0.join("models")
     }
 
     /// Returns the folder of one dataset.

@@ -245,6 +245,10 @@ impl RunContext for SiteExchange {
         self.session.folder()
     }
 
+    fn models(&self) -> Option<PathBuf> {
+        Some(self.site.folder.models())
+    }
+
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
         if id == self.session.examined().dataset.id {
             return Ok(self.session.examined().local.folder.clone());

@@ -6,6 +6,7 @@ use std::error::Error;
 
 use super::active_learning::AnnotationError;
 use super::dp_sgd::error::TrainingError;
+use super::evaluation::EvaluationError;
 use super::transcription::TranscriptionError;
 use crate::site::folder::FolderError;
 use crate::site::store::is_disk_failure;
@@ -63,6 +64,9 @@ pub enum RunProblem {
     /// A problem of `transcription`.
     #[error(transparent)]
     Transcription(#[from] TranscriptionError),
+    /// A problem of `evaluation`.
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
     /// A dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),

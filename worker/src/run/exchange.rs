@@ -98,6 +98,11 @@ pub trait RunContext {
     /// Returns the run's folder for checkpoints, kept across restarts of the worker.
     fn folder(&self) -> &Path;
 
+    /// Returns the folder in which the site's operator puts model files for jobs; `None` where there is none.
+    fn models(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Returns the folder of a dataset of this site.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{AuditFinding, AuditPlan};
+use undertone_api::job::dp_sgd::Precision;
 use undertone_api::job::{Measurement, Report, Spec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::{Event, PrivacyUnit};
@@ -195,9 +196,14 @@ impl FakeExchange<'_> {
 
     /// Encodes and decodes a vector as on the wire. The random numbers are the same for all, like those of one server.
     fn transmit(&self, series: &str, vector: &[f32]) -> Vec<f32> {
-        let Spec::DpSgd(spec) = &self.manifest.spec else { panic!("only training sends vectors") };
-        let rounds = if series == "open" { &spec.open } else { &spec.private };
-        let precision = rounds.as_ref().unwrap().exchange.precision;
+        let precision = match &self.manifest.spec {
+            Spec::DpSgd(spec) => {
+                let rounds = if series == "open" { &spec.open } else { &spec.private };
+                rounds.as_ref().unwrap().exchange.precision
+            }
+            Spec::Evaluation(_) => Precision::F32,
+            _ => panic!("this kind sends no vectors"),
+        };
         let mut rng = ChaCha20Rng::seed_from_u64(5);
         let bytes = undertone_proto::vector::write(vector, precision, || rng.next_u32()).unwrap();
         let form = undertone_proto::vector::VectorForm::new(precision, vector.len() as u64).unwrap();
@@ -216,6 +222,10 @@ impl RunContext for FakeExchange<'_> {
 
     fn folder(&self) -> &Path {
         &self.work
+    }
+
+    fn models(&self) -> Option<PathBuf> {
+        Some(self.server.folder().join("models"))
     }
 
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {

@@ -75,11 +75,13 @@ impl PublicFact {
         let classes = match spec {
             Spec::DpSgd(spec) => spec.model.classes.map(u64::from),
             Spec::ActiveLearning(spec) => Some(spec.labels.len() as u64),
-            Spec::Transcription(_) => None,
+            Spec::Transcription(_) | Spec::Evaluation(_) => None,
         };
-        // Only training has a batch; samples of logs and of recordings are drawn by the row.
+        // Only training has a batch; samples of logs and of recordings are drawn by the row, and an evaluation reads its
+        // whole test set.
+        let is_training = matches!(spec, Spec::DpSgd(_));
         let batch = match UnitSampling::from_event(&charge.event) {
-            UnitSampling::Poisson { rate } if spec.clip(dataset).is_some() => Some(rate * units as f64),
+            UnitSampling::Poisson { rate } if is_training && spec.clip(dataset).is_some() => Some(rate * units as f64),
             UnitSampling::Poisson { .. } | UnitSampling::Everything => None,
         };
         let mut facts = vec![Self::Units { count: units }, Self::Sizes];

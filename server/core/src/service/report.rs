@@ -10,7 +10,7 @@ mod tests;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Job, JobState, Measurement, NewJob, Report, Spec, active_learning, dp_sgd};
+use undertone_api::job::{Job, JobState, Measurement, NewJob, Report, Spec, active_learning, dp_sgd, evaluation};
 use undertone_api::problem::Violation;
 use undertone_api::report::{
     ArmComparison, CertificateNamed, DatasetUsed, FORMAT, MissingFigure, PartyCost, ReportFile, ReportVersions,
@@ -196,6 +196,7 @@ fn absent(report: &ReportFile, state: JobState) -> Vec<MissingFigure> {
         Spec::DpSgd(spec) => absent_of_training(spec, report, &mut say),
         Spec::ActiveLearning(spec) => absent_of_asking(spec, &mut say),
         Spec::Transcription(_) => absent_of_transcribing(report, &mut say),
+        Spec::Evaluation(spec) => absent_of_evaluation(spec, &mut say),
     }
     if report.certificate.is_none() {
         say("The certificate", "it is made when the job is over and every site has closed its part".to_owned());
@@ -264,6 +265,22 @@ fn absent_of_transcribing(report: &ReportFile, say: &mut impl FnMut(&str, String
             "which pieces were true, and how many dummies of each word there were, is a secret of the site: whoever knew it could take \
              the noise off"
                 .to_owned(),
+        );
+    }
+}
+
+/// Adds the parts that a report of an evaluation lacks.
+fn absent_of_evaluation(spec: &evaluation::Spec, say: &mut impl FnMut(&str, String)) {
+    say(
+        "Metrics of single sites",
+        "the server averages the sites' histograms before anything is computed from them; each site knows its own with \
+         `undertone-worker evaluate`"
+            .to_owned(),
+    );
+    if !spec.accuracy {
+        say(
+            "The share of units that the model classifies correctly among all classes",
+            "the job does not ask for it: `accuracy` in its spec".to_owned(),
         );
     }
 }

@@ -99,7 +99,7 @@ impl DatasetRules {
     ) -> Result<(), PolicyRefusal> {
         match (&self.most_cost_per_job, spec) {
             (Some(most), Spec::Transcription(spec)) => most.judge(spec, dataset, providers),
-            (None, _) | (_, Spec::DpSgd(_) | Spec::ActiveLearning(_)) => Ok(()),
+            (None, _) | (_, Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Evaluation(_)) => Ok(()),
         }
     }
 }

@@ -97,6 +97,11 @@ impl LoadedOutput<'_> {
         }
     }
 
+    /// Returns the logits of frames `[rows, inputs]`: `[rows, classes]`, row-major.
+    pub fn classify(&self, input: Tensor<2>) -> Vec<f32> {
+        host(self.logits(with_one(input)))
+    }
+
     /// Runs one forward and one backward pass. With `apart`, the piece yields the gradient of each unit; otherwise only
     /// the sum.
     ///

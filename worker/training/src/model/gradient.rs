@@ -228,6 +228,21 @@ impl Engine {
         })
     }
 
+    /// Calls `visit` with the number of each example and its logits, `[frames, classes]` row-major. Each example passes
+    /// alone, so its logits do not depend on any other, to the last bit.
+    pub fn classify(&mut self, model: &Model, examples: &[Example<'_>], visit: &mut dyn FnMut(usize, &[f32])) {
+        let shape = model.shape();
+        let parameters = Parameters::load(model.parameters(), &self.device);
+        let (below, above) = (parameters.part(shape.recurrent()), parameters.part(shape.output_range()));
+        let (stack, output) = (shape.body(shape.all()), shape.output().load(above, false));
+        for (number, example) in examples.iter().enumerate().filter(|(_, example)| !example.labels.is_empty()) {
+            let alone = [WeightedExamples { examples: std::slice::from_ref(example), weight: 1.0 }];
+            let layout = layout(&alone);
+            let (activations, _) = stack.run(&below, self.features(model, &alone, &layout), &layout);
+            visit(number, &output.classify(activations));
+        }
+    }
+
     /// Runs one forward and one backward pass. Returns the scores of all frames and the derivatives of each unit's loss
     /// by the trained parts.
     fn pass(

@@ -1,0 +1,117 @@
+//! The requirements on an `evaluation` spec, checked before approval is requested.
+
+use std::collections::HashSet;
+
+use undertone_privacy::PrivacyUnit;
+
+use super::Spec;
+use super::bins::ScoreBins;
+use crate::dataset::{Dataset, DatasetContent, Visibility};
+use crate::job::check::check_range;
+use crate::problem::Violation;
+
+/// The most participants in a job, with the lead.
+const MOST_PARTICIPANTS: usize = 100;
+/// The most evaluated classes.
+pub const MOST_CLASSES: usize = 64;
+/// The most operating points.
+const MOST_POINTS: usize = 20;
+/// The range of a specificity.
+const SPECIFICITY: (f64, f64) = (0.5, 0.999);
+/// The noise multipliers for which the sites can draw noise exactly.
+const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
+
+pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
+    if spec.model.len() != 64 || !spec.model.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        say("model", "the SHA-256 of the model's file: 64 hex digits in lower case".to_owned());
+    }
+    let [least, most] = [ScoreBins::COUNT.0, ScoreBins::COUNT.1];
+    if !(least..=most).contains(&spec.bins.count) || !spec.bins.count.is_multiple_of(2) {
+        say("bins.count", format!("an even number from {least} to {most}, not {}", spec.bins.count));
+    }
+    check_range(&mut say, "bins.width", spec.bins.width, ScoreBins::WIDTH.0, ScoreBins::WIDTH.1);
+    check_range(&mut say, "noise_multiplier", spec.noise_multiplier.get(), NOISE.0, NOISE.1);
+    check_range(&mut say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, 86_400.0);
+    let sites = spec.participants.len().saturating_sub(1);
+    check_range(&mut say, "quorum", f64::from(spec.quorum), 1.0, sites.max(1) as f64);
+    check_specificities(spec, &mut say);
+    check_participants(spec, datasets, &mut say);
+    check_classes(spec, datasets, &mut say);
+    violations
+}
+
+fn check_specificities(spec: &Spec, say: &mut impl FnMut(&str, String)) {
+    if spec.specificities.len() > MOST_POINTS {
+        say("specificities", format!("at most {MOST_POINTS}, not {}", spec.specificities.len()));
+    }
+    for (index, specificity) in spec.specificities.iter().enumerate() {
+        check_range(say, &format!("specificities.{index}"), *specificity, SPECIFICITY.0, SPECIFICITY.1);
+    }
+}
+
+fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    if !(2..=MOST_PARTICIPANTS).contains(&spec.participants.len()) {
+        let given = spec.participants.len();
+        say("participants", format!("name the lead and 1 to {} sites, not {given}", MOST_PARTICIPANTS - 1));
+    }
+    let mut ids = HashSet::new();
+    for (index, party) in spec.participants.iter().enumerate() {
+        let field = format!("participants.{index}.dataset");
+        if !ids.insert(party.dataset) {
+            say(&field, "each dataset takes part once".to_owned());
+        }
+        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == party.dataset) else {
+            say(&field, "no such dataset in this consortium".to_owned());
+            continue;
+        };
+        let name = &dataset.name;
+        if dataset.content != DatasetContent::Speech {
+            let content = dataset.content.label();
+            say(&field, format!("`{name}` is of {content}; an acoustic model is evaluated on speech"));
+        }
+        match (index, dataset.visibility) {
+            (0, Visibility::Private | Visibility::Open) => {
+                say(&field, "the first participant leads, provides the model, and must be public".to_owned());
+            }
+            (1.., Visibility::Public) => say(
+                &field,
+                format!(
+                    "`{name}` is public and needs no noise: its site evaluates it with `undertone-worker evaluate`"
+                ),
+            ),
+            _ => {}
+        }
+        if index > 0 && dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit) {
+            say("unit", format!("`{name}` does not keep these units apart; use a unit that it does"));
+        }
+    }
+    if spec.unit == PrivacyUnit::Words {
+        say("unit", "`record`, `speaker` or `user`: a histogram of scores does not protect words".to_owned());
+    }
+}
+
+fn check_classes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    if !(1..=MOST_CLASSES).contains(&spec.classes.len()) {
+        say("classes", format!("name 1 to {MOST_CLASSES} classes, not {}", spec.classes.len()));
+    }
+    let sites = || datasets.iter().filter(|dataset| spec.is_participant(dataset.id));
+    let mut known = HashSet::new();
+    for (index, class) in spec.classes.iter().enumerate() {
+        let field = format!("classes.{index}");
+        if !known.insert(class) {
+            say(&field, "each class is evaluated once".to_owned());
+        }
+        if let Some(dataset) = sites().find(|dataset| dataset.classes <= *class) {
+            let (name, classes) = (&dataset.name, dataset.classes);
+            say(&field, format!("`{name}` has the classes 0 to {}, not {class}", classes.saturating_sub(1)));
+        }
+    }
+    if let Some(first) = sites().next()
+        && let Some(other) = sites().find(|dataset| dataset.inputs != first.inputs)
+    {
+        let text = format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs);
+        say("participants", text);
+    }
+}

@@ -1,0 +1,149 @@
+//! The charge equals the release, once; the documentation is correct; the limits name their fields.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use undertone_privacy::gaussian::GaussianProfile;
+use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit};
+use uuid::Uuid;
+
+use super::{HISTOGRAMS, MetricError, Spec};
+use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
+use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::spec_page::unnamed_fields;
+use crate::job::{DisclosureForm, JobKind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
+
+/// Returns the documentation's example and the event that it states.
+pub(crate) fn example() -> (Spec, Event) {
+    let mut blocks = include_str!("spec.md").split("```json").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let spec = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    let event = serde_json::from_str(blocks.next().unwrap()).unwrap();
+    assert!(blocks.next().is_none());
+    (spec, event)
+}
+
+/// Returns the lead's dataset and a hospital's.
+pub(crate) fn datasets() -> [Dataset; 2] {
+    [(1, Visibility::Public), (2, Visibility::Private)].map(|(number, visibility)| Dataset {
+        id: DatasetId(Uuid::from_u128(number)),
+        lineage: LineageId(Uuid::from_u128(100 + number)),
+        organization: OrganizationId(Uuid::from_u128(200 + number)),
+        organization_name: "an organization".to_owned(),
+        worker: WorkerId(Uuid::from_u128(300 + number)),
+        name: format!("data-{number}"),
+        visibility,
+        content: DatasetContent::Speech,
+        inputs: 13,
+        classes: 40,
+        records: SizeClass(5000),
+        speakers: SizeClass(200),
+        test_records: 1000,
+        seconds: None,
+        users: None,
+        units: usual_units(),
+        approval: None,
+        accounts: Vec::new(),
+        created_at: time::OffsetDateTime::UNIX_EPOCH,
+    })
+}
+
+fn changed(change: impl FnOnce(&mut Spec)) -> Spec {
+    let mut spec = example().0;
+    change(&mut spec);
+    spec
+}
+
+fn fields(spec: &Spec) -> Vec<String> {
+    spec.check(&datasets()).into_iter().map(|violation| violation.field).collect()
+}
+
+#[test]
+fn spec_page_names_each_field() {
+    assert_eq!(unnamed_fields(include_str!("spec.md"), &example().0), [""; 0]);
+}
+
+#[test]
+fn documented_example_is_valid_at_its_stated_cost() {
+    let (spec, event) = example();
+    let [lead, site] = datasets();
+    assert_eq!(spec.check(&datasets()), Vec::new());
+    let charge = spec.cost(&site).unwrap();
+    assert_eq!((charge.releases, charge.unit, charge.adjacency), (1, PrivacyUnit::Record, Adjacency::ZeroOut));
+    assert_eq!(charge.event, event);
+    assert_eq!(spec.release(&site, HISTOGRAMS), Some(event));
+    assert_eq!((spec.cost(&lead), spec.release(&lead, HISTOGRAMS)), (None, None));
+    assert_eq!(spec.release(&site, "private"), None);
+    let profile = GaussianProfile::new(1.0, spec.noise_multiplier.get()).unwrap();
+    let epsilon = profile.epsilon(Delta::new(1e-6).unwrap()).unwrap().get();
+    assert!((0.95..1.05).contains(&epsilon), "ε is {epsilon}");
+}
+
+#[test]
+fn classes_and_bins_do_not_change_the_cost() {
+    let event = example().1;
+    let site = &datasets()[1];
+    let many = changed(|spec| {
+        spec.classes = (0..40).collect();
+        spec.bins.count = 256;
+        spec.accuracy = false;
+    });
+    assert_eq!(many.cost(site).unwrap().event, event);
+    assert!((many.clip(site.id).unwrap() - 40.0_f64.sqrt()).abs() < 1e-12, "the noise grows instead");
+    assert_eq!(many.clip(datasets()[0].id), None);
+    let opened = Dataset { visibility: Visibility::Open, ..site.clone() };
+    assert_eq!(many.cost(&opened).unwrap().event, event, "opened for gradients, not for evaluation");
+}
+
+#[test]
+fn round_waits_for_the_lead_and_the_quorum() {
+    let spec = example().0;
+    let [series] = &spec.series(&datasets())[..] else { panic!("one series") };
+    assert_eq!((series.name.as_str(), series.rounds, series.quorum), (HISTOGRAMS, 1, 2));
+    assert_eq!(series.length, Some(2 * 96 + 2));
+    assert!(series.weights.iter().all(|(_, weight)| (weight - 1.0).abs() < f64::EPSILON) && series.weights.len() == 2);
+    let [lead, site] = datasets();
+    assert_eq!(spec.most_norm(&lead, series), None);
+    let most = spec.most_norm(&site, series).unwrap();
+    let units = SizeClass(1000).most() as f64;
+    assert!(most > units * 2.0_f64.sqrt() && most < 1.5 * units * 2.0_f64.sqrt(), "{most}");
+}
+
+#[test]
+fn limits_name_their_fields() {
+    assert_eq!(fields(&changed(|spec| spec.model = "ABC".to_owned())), ["spec.model"]);
+    assert_eq!(fields(&changed(|spec| spec.bins.count = 9)), ["spec.bins.count"]);
+    assert_eq!(fields(&changed(|spec| spec.bins.width = f64::NAN)), ["spec.bins.width"]);
+    assert_eq!(fields(&changed(|spec| spec.classes = vec![40])), ["spec.classes.0"]);
+    assert_eq!(fields(&changed(|spec| spec.classes = vec![3, 3])), ["spec.classes.1"]);
+    assert_eq!(fields(&changed(|spec| spec.classes = Vec::new())), ["spec.classes"]);
+    assert_eq!(fields(&changed(|spec| spec.specificities = vec![0.9, 1.0])), ["spec.specificities.1"]);
+    assert_eq!(fields(&changed(|spec| spec.quorum = 2)), ["spec.quorum"]);
+    assert_eq!(fields(&changed(|spec| spec.participants.truncate(1))), ["spec.participants"]);
+    assert_eq!(
+        fields(&changed(|spec| spec.participants.reverse())),
+        ["spec.participants.0.dataset", "spec.participants.1.dataset"]
+    );
+    assert_eq!(fields(&changed(|spec| spec.unit = PrivacyUnit::Words)), ["spec.unit", "spec.unit"]);
+}
+
+#[test]
+fn report_pools_all_sites_and_states_the_noise() {
+    let spec = changed(|spec| spec.classes = vec![3, 7]);
+    let length = spec.layout().length();
+    assert_eq!(length as u64, spec.vector_length());
+    let report = spec.report(&vec![0.0; length], 3).unwrap();
+    assert_eq!((report.sites, report.classes.len(), report.accuracy), (3, 2, None));
+    assert!((report.deviation - 4.3 * 3.0_f64.sqrt() * 3.0_f64.sqrt()).abs() < 1e-9, "{}", report.deviation);
+    assert!(report.classes.iter().all(|class| class.metrics.is_none() && class.problem.is_some()));
+    assert!(matches!(spec.report(&[0.0; 3], 3), Err(MetricError::Length { .. })));
+    let text = serde_json::to_string(&AnyReport::Evaluation(report.clone())).unwrap();
+    assert!(text.starts_with(r#"{"kind":"evaluation","report":{"model":"#), "{text}");
+    assert_eq!(serde_json::from_str::<AnyReport>(&text).unwrap(), AnyReport::Evaluation(report));
+}
+
+#[test]
+fn server_learns_the_histograms_only() {
+    let any = AnySpec::Evaluation(example().0);
+    let [_, site] = datasets();
+    let list = disclosures(&any, &site, &datasets());
+    assert!(list.iter().any(|one| one.observer == Observer::Server && one.form == DisclosureForm::Protected));
+    assert!(!list.iter().any(|one| one.form == DisclosureForm::Exact), "{list:?}");
+}

@@ -1,0 +1,171 @@
+//! `evaluate`: a model on a dataset of the site, for the site's own eyes.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::CommandFailure;
+use super::table::format_table;
+use crate::run::evaluation::local::{LocalEvaluation, evaluate};
+use crate::site::folder::Folder;
+
+/// The rows of each table; `--json` prints all of them.
+const ROWS: usize = 20;
+
+/// Evaluate a model on a dataset of this site: accuracy by class, confusions and calibration, exactly and without noise.
+///
+/// The test split is evaluated, or the whole dataset if it has no split. The result is as private as the data: the command
+/// prints it at this terminal, and neither stores nor sends it.
+#[derive(Debug, Args)]
+pub(super) struct EvaluateCommand {
+    /// The model: a safetensors file of a job.
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// The dataset of this site.
+    #[arg(long, value_name = "NAME")]
+    dataset: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The reason for a rejected evaluation.
+#[derive(Debug, thiserror::Error)]
+enum ArgumentError {
+    #[error("--dataset: this site has no dataset `{0}`; `undertone-worker data list` shows its datasets")]
+    Dataset(String),
+}
+
+impl EvaluateCommand {
+    /// Evaluates the model and prints the result to `out`.
+    pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
+        let dataset = folder.dataset(&self.dataset)?;
+        if !dataset.is_dir() {
+            return Err(ArgumentError::Dataset(self.dataset.clone()).into());
+        }
+        let result = evaluate(&self.model, &dataset, &self.dataset)?;
+        let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_result(&result) };
+        out.write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn format_share(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{:.2} %", part * 100.0))
+}
+
+/// Formats the result as text: the figures, then the classes, confusions and groups of confidence with the most frames.
+fn format_result(result: &LocalEvaluation) -> String {
+    let mut classes: Vec<_> = result.classes.iter().collect();
+    classes.sort_by_key(|class| std::cmp::Reverse(class.frames));
+    let class_rows: Vec<Vec<String>> = classes
+        .iter()
+        .take(ROWS)
+        .map(|class| {
+            vec![
+                class.class.to_string(),
+                class.frames.to_string(),
+                format_share(class.accuracy()),
+                format_share(class.precision()),
+            ]
+        })
+        .collect();
+    let confusions: Vec<Vec<String>> = result
+        .confusions
+        .iter()
+        .take(ROWS)
+        .map(|one| vec![one.label.to_string(), one.predicted.to_string(), one.frames.to_string()])
+        .collect();
+    let groups: Vec<Vec<String>> = result
+        .calibration
+        .iter()
+        .filter(|group| group.frames > 0)
+        .map(|group| {
+            vec![
+                format!("{:.1} to {:.1}", group.from, group.to),
+                group.frames.to_string(),
+                format_share(Some(group.confidence)),
+                format_share(Some(group.accuracy)),
+            ]
+        })
+        .collect();
+    format!(
+        "PRIVATE: {}\n\n\
+         Model              {}\n\
+         Dataset            {} ({} utterances, {} frames)\n\
+         Accuracy           {}\n\
+         Calibration error  {}\n\n\
+         {}\n{}\n{}",
+        result.private,
+        result.model,
+        result.dataset,
+        result.utterances,
+        result.frames,
+        format_share(Some(result.accuracy)),
+        format_share(Some(result.calibration_error)),
+        format_table(&["CLASS", "FRAMES", "ACCURACY", "PRECISION"], &class_rows),
+        format_table(&["CLASS", "TAKEN FOR", "FRAMES"], &confusions),
+        format_table(&["CONFIDENCE", "FRAMES", "MEAN", "ACCURACY"], &groups),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use clap::Parser;
+
+    use crate::cli::{CommandLine, format_error, run_command};
+    use crate::run::evaluation::local::PRIVATE;
+    use crate::run::evaluation::tests::{model_file, write_dataset};
+    use crate::site::folder::Folder;
+
+    fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, String> {
+        let site = dir.join("site").display().to_string();
+        let arguments = ["undertone-worker", "--site", &site, "evaluate"].into_iter().chain(more.iter().copied());
+        let mut out = Vec::new();
+        run_command(&CommandLine::try_parse_from(arguments).unwrap(), &mut out)
+            .map_err(|failure| format_error(&*failure.error))?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn site() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path().join("site"));
+        std::fs::create_dir_all(folder.datasets()).unwrap();
+        write_dataset(&folder.datasets().join("ward"), 1);
+        std::fs::write(dir.path().join("model"), model_file(4)).unwrap();
+        dir
+    }
+
+    #[test]
+    fn result_is_marked_private_as_text_and_json() {
+        let dir = site();
+        let model = dir.path().join("model").display().to_string();
+        let text = run(dir.path(), &[&model, "--dataset", "ward"]).unwrap();
+        assert!(text.starts_with(&format!("PRIVATE: {PRIVATE}")) && text.contains("TAKEN FOR"), "{text}");
+        let json: serde_json::Value =
+            serde_json::from_str(&run(dir.path(), &[&model, "--dataset", "ward", "--json"]).unwrap()).unwrap();
+        assert_eq!(json["private"], PRIVATE);
+        assert_eq!(json["utterances"], 4, "the test split");
+        let correct: u64 = json["classes"].as_array().unwrap().iter().map(|c| c["correct"].as_u64().unwrap()).sum();
+        let share = correct as f64 / json["frames"].as_f64().unwrap();
+        assert!((json["accuracy"].as_f64().unwrap() - share).abs() < 1e-12);
+    }
+
+    #[test]
+    fn unusable_input_has_a_specific_error() {
+        let dir = site();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let model = path("model");
+        assert!(run(dir.path(), &[&model, "--dataset", "unknown"]).unwrap_err().contains("no dataset `unknown`"));
+        assert!(run(dir.path(), &[&path("absent"), "--dataset", "ward"]).unwrap_err().contains("cannot read"));
+        std::fs::write(path("narrow"), model_file(2)).unwrap();
+        assert!(
+            run(dir.path(), &[&path("narrow"), "--dataset", "ward"]).unwrap_err().contains("4 classes, the model 2")
+        );
+        std::fs::create_dir_all(dir.path().join("site/data/empty")).unwrap();
+        assert!(run(dir.path(), &[&model, "--dataset", "empty"]).unwrap_err().contains("no labels"));
+    }
+}

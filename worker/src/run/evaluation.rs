@@ -1,0 +1,178 @@
+//! `evaluation` at a site: a model, a test set, one vector of noisy histograms.
+//!
+//! The lead finds the model by its digest, sends zeros as its vector (only contributors receive the average), and then
+//! provides the model. Each other participant checks the model's digest and its fit, scores its test set, and releases
+//! one vector. The lead computes the report from the average. Scores, counts and metrics of private data leave in no
+//! other way, and are in no log.
+
+mod contribution;
+mod error;
+pub mod local;
+mod model_file;
+mod score;
+
+use std::time::{Duration, Instant};
+
+use undertone_api::dataset::SizeClass;
+use undertone_api::job::Report as AnyReport;
+use undertone_api::job::evaluation::{HISTOGRAMS, Spec};
+
+use crate::dp::randomness::Purpose;
+use crate::dp::release::Outgoing;
+use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
+use crate::speech::dataset::{Dataset, Split};
+use crate::speech::model::Model;
+use crate::speech::model::gradient::{Engine, Example, Unit};
+
+pub use contribution::HistogramSum;
+pub use error::EvaluationError;
+pub use model_file::{check_dataset, read_model};
+
+/// The artifact with the evaluated model.
+const MODEL: &str = "model.safetensors";
+/// The one round of the job.
+const ROUND: RoundKey<'static> = RoundKey::new(HISTOGRAMS, 1);
+/// The number of frames of the timed example.
+const TIMED_FRAMES: usize = 1_000;
+/// The factor between the measured time and the period of the release clock.
+const MARGIN: f64 = 2.0;
+
+/// Runs a job to its end, from the point where an earlier process stopped.
+///
+/// # Errors
+/// [`RunError`] when it ends without a result.
+pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
+    let own = exchange.participant();
+    if !spec.is_participant(own.dataset) {
+        return Err(EvaluationError::NotParticipant(own.dataset_name.clone()).into());
+    }
+    if spec.is_lead(own.dataset) { lead(spec, exchange) } else { follow(spec, exchange) }
+}
+
+/// Runs the part of the first participant, which has no private data.
+fn lead(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
+    let folder = exchange.models().ok_or(EvaluationError::NoModels)?;
+    let file = model_file::find_model(&folder, &spec.model)?;
+    check_classes(spec, &read_model(&file)?)?;
+    // The sites begin when they have the model, so the zeros are in every average.
+    if exchange.round_progress(ROUND)? == RoundProgress::Untouched {
+        let clearance = exchange.clear(ROUND)?;
+        let zeros = vec![0.0; spec.layout().length()];
+        let vector = Outgoing::exact(zeros, clearance).map_err(EvaluationError::Release)?;
+        exchange.send_vector(ROUND, vector)?;
+    } else if exchange.round_progress(ROUND)? == RoundProgress::Stored {
+        exchange.resend_vector(ROUND)?;
+    }
+    exchange.put_file(MODEL, file)?;
+    let average = exchange.fetch_average(ROUND)?;
+    let sites = average.contributors.saturating_sub(1);
+    if sites == 0 {
+        return Err(EvaluationError::NoSites.into());
+    }
+    let sums: Vec<f64> = average.mean.iter().map(|mean| f64::from(*mean) * f64::from(average.contributors)).collect();
+    let report = spec.report(&sums, sites).map_err(EvaluationError::Average)?;
+    exchange.submit_report(AnyReport::Evaluation(report))
+}
+
+/// Runs the part of a site whose test set is evaluated.
+fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
+    let file = exchange.fetch_file(MODEL)?;
+    let digest = model_file::digest_file(&file);
+    if digest != spec.model {
+        return Err(EvaluationError::OtherModel { digest, expected: spec.model.clone() }.into());
+    }
+    let model = read_model(&file)?;
+    check_classes(spec, &model)?;
+    let own = exchange.participant();
+    let id = own.dataset;
+    let name = own.dataset_name.clone();
+    let size = own.units;
+    let longest = exchange.longest_unit(spec.unit).unwrap_or(usize::MAX);
+    let mut engine = Engine::new();
+    // This precedes any access to the private data.
+    exchange.fix_period(&mut || Ok(slowest_release(size, longest, &model, &mut engine)))?;
+    match exchange.round_progress(ROUND)? {
+        RoundProgress::Accepted | RoundProgress::Lost => {}
+        RoundProgress::Stored => exchange.resend_vector(ROUND)?,
+        RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
+        RoundProgress::Untouched => {
+            let folder = exchange.dataset(id)?;
+            let dataset =
+                Dataset::open(&folder).map_err(|source| EvaluationError::NoLabels { dataset: name.clone(), source })?;
+            check_dataset(&model, &dataset)?;
+            let split = choose_split(&dataset);
+            let units = dataset.units(spec.unit, split)?;
+            if units.is_empty() {
+                return Err(EvaluationError::NoUtterances(name).into());
+            }
+            let mut sum = HistogramSum::begin(spec, units.len(), &exchange.draw_randomness(Purpose::Sampling))?;
+            for unit in &units {
+                check_cancelled(exchange)?;
+                let unit = read_unit(&dataset, unit, longest);
+                sum.add_unit(&model, &unit, &mut engine);
+            }
+            let clearance = exchange.clear(ROUND)?;
+            let release = sum.into_sum().release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
+            exchange.send_vector(ROUND, release.map_err(EvaluationError::Release)?.into())?;
+        }
+    }
+    exchange.fetch_average(ROUND)?;
+    Ok(())
+}
+
+/// Checks that the model has each evaluated class.
+fn check_classes(spec: &Spec, model: &Model) -> Result<(), EvaluationError> {
+    let classes = model.shape().classes;
+    match spec.classes.iter().find(|class| **class as usize >= classes) {
+        Some(class) => Err(EvaluationError::NoClass { class: *class, most: classes.saturating_sub(1) }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the test split, or the training split of a dataset without one.
+fn choose_split(dataset: &Dataset) -> Split {
+    if dataset.split(Split::Test).is_empty() { Split::Train } else { Split::Test }
+}
+
+/// Returns a unit's utterances up to `frames` frames.
+fn read_unit<'a>(dataset: &'a Dataset, utterances: &[usize], mut frames: usize) -> Unit<'a> {
+    let inputs = dataset.meta().inputs;
+    let mut unit = Unit::new();
+    for utterance in utterances.iter().map(|number| dataset.utterance(*number)) {
+        let length = utterance.labels.len().min(frames);
+        if length == 0 {
+            break;
+        }
+        frames -= length;
+        unit.push(Example { features: &utterance.features[..length * inputs], labels: &utterance.labels[..length] });
+    }
+    unit
+}
+
+/// Returns the time that covers the scores of a whole test set: of made-up units of the longest public length, as many
+/// as its size class can have.
+fn slowest_release(size: u64, longest: usize, model: &Model, engine: &mut Engine) -> Duration {
+    let frames = longest.clamp(1, TIMED_FRAMES);
+    let features: Vec<f32> = (0..frames * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
+    let labels = vec![0; frames];
+    let example = [Example { features: &features, labels: &labels }];
+    let mut slowest = Duration::ZERO;
+    for _ in 0..3 {
+        let began = Instant::now();
+        engine.classify(model, &example, &mut |_, scores| {
+            std::hint::black_box(
+                scores
+                    .chunks_exact(model.shape().classes)
+                    .map(|row| score::FrameLogits::new(row).best())
+                    .sum::<usize>(),
+            );
+        });
+        slowest = slowest.max(began.elapsed());
+    }
+    let units = SizeClass::from_count(size).most() as f64;
+    let per_unit = slowest.as_secs_f64() * (longest as f64 / frames as f64);
+    Duration::try_from_secs_f64(units * per_unit * MARGIN).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

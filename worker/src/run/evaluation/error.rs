@@ -1,0 +1,129 @@
+//! The reasons why a model cannot be evaluated. No message states anything of private data.
+
+use std::path::PathBuf;
+
+use undertone_api::job::evaluation::MetricError;
+
+use crate::dp::clip::ClipError;
+use crate::dp::release::ReleaseError;
+use crate::run::RunError;
+use crate::speech::dataset::DatasetError;
+use crate::speech::model::ModelError;
+
+/// The reason why an evaluation cannot continue.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluationError {
+    /// The model file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// No model file has the digest.
+    #[error(
+        "no file in {folder} has the SHA-256 {digest}: download the model there, or propose the job with its digest"
+    )]
+    UnknownDigest {
+        /// The folder of model files.
+        folder: PathBuf,
+        /// The digest that the spec names.
+        digest: String,
+    },
+    /// This part has no folder of model files.
+    #[error("there is no folder of model files here")]
+    NoModels,
+    /// The lead sent another model.
+    #[error("the model from the lead has the SHA-256 {digest}, and the job names {expected}: propose the job again")]
+    OtherModel {
+        /// The digest of the received file.
+        digest: String,
+        /// The digest that the spec names.
+        expected: String,
+    },
+    /// The file is a graph of another framework.
+    #[error("the model is an ONNX graph, which is not supported: use a safetensors file of an Undertone job")]
+    Graph,
+    /// The file has a layer that this architecture does not have.
+    #[error(
+        "the model has the tensor `{0}`, which belongs to no layer of its architecture: it uses an unknown operator"
+    )]
+    UnknownOperator(String),
+    /// The scores of an example would depend on other examples.
+    #[error(
+        "the model has the tensor `{0}` of a batch normalization: the scores of a unit would depend on other units, so \
+         they cannot be protected; use layer norm"
+    )]
+    BatchDependence(String),
+    /// The file is no model of a known architecture.
+    #[error(transparent)]
+    Architecture(#[from] ModelError),
+    /// The features of the dataset do not fit the model.
+    #[error(
+        "`{dataset}` has {coefficients} coefficients a frame, the model takes {inputs}: prepare it with the features \
+         of the model"
+    )]
+    Inputs {
+        /// The dataset.
+        dataset: String,
+        /// Its coefficients a frame.
+        coefficients: usize,
+        /// The inputs of the model.
+        inputs: usize,
+    },
+    /// The labels of the dataset do not fit the model.
+    #[error("`{dataset}` has {labels} classes, the model {classes}: it was trained on other labels")]
+    Classes {
+        /// The dataset.
+        dataset: String,
+        /// Its number of classes.
+        labels: usize,
+        /// The classes of the model.
+        classes: usize,
+    },
+    /// An evaluated class is none of the model's.
+    #[error("the model has the classes 0 to {most}, and the job evaluates {class}")]
+    NoClass {
+        /// The evaluated class.
+        class: u32,
+        /// The greatest class of the model.
+        most: usize,
+    },
+    /// The dataset has no aligned labels.
+    #[error("`{dataset}` has no labels to compare scores with: evaluate a dataset of speech with aligned labels")]
+    NoLabels {
+        /// The dataset.
+        dataset: String,
+        /// The reason.
+        #[source]
+        source: DatasetError,
+    },
+    /// The split has no utterance.
+    #[error("`{0}` has no utterance to evaluate")]
+    NoUtterances(String),
+    /// The dataset takes no part.
+    #[error("`{0}` does not take part in this job; only participants run it")]
+    NotParticipant(String),
+    /// The clip or the noise is out of range.
+    #[error(transparent)]
+    Clip(#[from] ClipError),
+    /// The grant is for another release.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// The average is not a vector of the job.
+    #[error(transparent)]
+    Average(#[from] MetricError),
+    /// The average has no contribution of a site.
+    #[error("the round closed without a site's histograms: propose the job again")]
+    NoSites,
+}
+
+impl From<EvaluationError> for RunError {
+    fn from(error: EvaluationError) -> Self {
+        match error {
+            EvaluationError::Release(_) => Self::Refused(error.into()),
+            _ => Self::Failed(error.into()),
+        }
+    }
+}

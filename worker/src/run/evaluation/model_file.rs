@@ -1,0 +1,147 @@
+//! Model files: safetensors files of the product's own jobs, named by their digest.
+
+use std::fs;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use sha2::{Digest as _, Sha256};
+
+use super::error::EvaluationError;
+use crate::speech::dataset::Dataset;
+use crate::speech::model::Model;
+
+/// The names with which tensors of a batch normalization end.
+const BATCH_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches_tracked"];
+/// The names of the features' normalization, which is part of every model.
+const NORMALIZER: [&str; 2] = ["normalizer.mean", "normalizer.deviation"];
+
+/// Returns the SHA-256 of a file's content, hex.
+pub(super) fn digest_file(content: &[u8]) -> String {
+    hex::encode(Sha256::digest(content))
+}
+
+/// Reads a model and checks that its scores are those of its architecture.
+///
+/// # Errors
+/// [`EvaluationError`] with the tensor or the defect.
+pub fn read_model(content: &[u8]) -> Result<Model, EvaluationError> {
+    if is_graph(content) {
+        return Err(EvaluationError::Graph);
+    }
+    if let Ok(tensors) = SafeTensors::deserialize(content) {
+        let names: Vec<String> = tensors.names().into_iter().map(ToString::to_string).collect();
+        if let Some(name) = names.iter().find(|name| BATCH_STATISTICS.iter().any(|end| name.ends_with(end))) {
+            return Err(EvaluationError::BatchDependence(name.clone()));
+        }
+        let model = Model::from_safetensors(content)?;
+        check_tensors(&names, &model)?;
+        return Ok(model);
+    }
+    // The reader of models describes the defect.
+    Ok(Model::from_safetensors(content)?)
+}
+
+/// Returns whether a file begins as an ONNX graph: the field of its version, then a producer.
+fn is_graph(content: &[u8]) -> bool {
+    matches!(content, [0x08, 1..=32, 0x12, ..])
+}
+
+/// Checks that each tensor of a file belongs to a layer.
+fn check_tensors(names: &[String], model: &Model) -> Result<(), EvaluationError> {
+    let matrices = model.shape().matrices();
+    let is_known = |name: &String| {
+        let own = matrices.iter().any(|(_, known, _)| known == name);
+        own || NORMALIZER.contains(&name.as_str()) || matches!(name.as_str(), "lstm.weight" | "linear.weight")
+    };
+    match names.iter().find(|name| !is_known(name)) {
+        Some(name) => Err(EvaluationError::UnknownOperator(name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Reads the file in `folder` that has a digest.
+///
+/// # Errors
+/// [`EvaluationError::UnknownDigest`] when there is none.
+pub(super) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    let matching = files.iter().filter_map(|path| fs::read(path).ok()).find(|content| digest_file(content) == digest);
+    let unknown = || EvaluationError::UnknownDigest { folder: folder.to_owned(), digest: digest.to_owned() };
+    matching.ok_or_else(unknown)
+}
+
+/// Checks that a model fits a dataset.
+///
+/// # Errors
+/// [`EvaluationError::Inputs`] or [`EvaluationError::Classes`] with both numbers.
+pub fn check_dataset(model: &Model, dataset: &Dataset) -> Result<(), EvaluationError> {
+    let meta = dataset.meta();
+    let shape = model.shape();
+    let name = || meta.name.clone();
+    if meta.inputs != shape.inputs {
+        let (coefficients, inputs) = (meta.inputs, shape.inputs);
+        return Err(EvaluationError::Inputs { dataset: name(), coefficients, inputs });
+    }
+    if meta.classes > shape.classes {
+        let (labels, classes) = (meta.classes, shape.classes);
+        return Err(EvaluationError::Classes { dataset: name(), labels, classes });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::collections::HashMap;
+
+    use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+    use super::{digest_file, find_model, read_model};
+    use crate::speech::model::{Model, ModelShape, Normalizer};
+
+    fn model_file() -> Vec<u8> {
+        let normalizer = Normalizer { mean: vec![0.0; 3], deviation: vec![1.0; 3] };
+        Model::initialize(ModelShape::plain(3, 2, 4), normalizer, 1).to_safetensors().unwrap()
+    }
+
+    /// Returns the file with one more tensor.
+    fn file_with(name: &str) -> Vec<u8> {
+        let file = model_file();
+        let (_, header) = SafeTensors::read_metadata(&file).unwrap();
+        let about: HashMap<String, String> = header.metadata().clone().unwrap().into_iter().collect();
+        let tensors = SafeTensors::deserialize(&file).unwrap();
+        let zeros = [0_u8; 8];
+        let mut views: Vec<(String, TensorView<'_>)> =
+            tensors.tensors().into_iter().map(|(name, view)| (name.to_string(), view)).collect();
+        views.push((name.to_owned(), TensorView::new(Dtype::F32, vec![2], &zeros).unwrap()));
+        safetensors::serialize(views, Some(about)).unwrap()
+    }
+
+    #[test]
+    fn own_model_is_read() {
+        assert_eq!(read_model(&model_file()).unwrap().shape().classes, 4);
+    }
+
+    #[test]
+    fn unusable_file_has_a_specific_error() {
+        let error = |content: &[u8]| read_model(content).map(|_| ()).unwrap_err().to_string();
+        assert!(error(b"\x08\x07\x12\x07pytorch").contains("ONNX"));
+        assert!(error(b"not a model").contains("safetensors"));
+        assert!(error(&file_with("bn1.running_mean")).contains("batch normalization"));
+        assert!(error(&file_with("attention.weight")).contains("`attention.weight`"));
+    }
+
+    #[test]
+    fn model_is_found_by_its_digest_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = model_file();
+        std::fs::write(folder.path().join("any-name"), &file).unwrap();
+        std::fs::write(folder.path().join("other"), b"other").unwrap();
+        assert_eq!(find_model(folder.path(), &digest_file(&file)).unwrap(), file);
+        let unknown = find_model(folder.path(), &digest_file(b"unknown")).unwrap_err().to_string();
+        assert!(unknown.contains(&digest_file(b"unknown")), "{unknown}");
+    }
+}

@@ -10,8 +10,8 @@ use crate::{connections, dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
 use undertone_server_core::service::{delivery, scheduler};
-use undertone_server_core::tls::{self, ServedCertificate};
-use undertone_server_core::{StartError, data_folder, open};
+use undertone_server_core::tls::ServedCertificate;
+use undertone_server_core::{StartError, certificate_renewal, data_folder, open};
 
 /// A server that listens and is ready to serve.
 pub struct App {
@@ -92,7 +92,7 @@ impl App {
             serve_http(&ctx, router, http),
             grpc::serve(&ctx, workers),
             in_time(&ctx, watched),
-            tls::keep(&ctx)
+            certificate_renewal::keep(&ctx)
         );
         ctx.shutdown.cancel();
         all.map_err(StartError::Serve)?;

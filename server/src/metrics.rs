@@ -16,7 +16,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::time::Instant;
 use undertone_server_core::Ctx;
-use undertone_server_core::metrics::{Limit, render};
+use undertone_server_core::metrics::Limit;
+use undertone_server_core::metrics_text::render;
 
 pub use calls::CallLayer;
 

@@ -4,33 +4,26 @@
 //! [`service`], whose operations check the policy first. `view` assembles what they return.
 //! Only `service`, `view` and `db` access tables (`model`). To add an operation: a function in
 //! the file of its subject in `service`, a row in `auth::policy`.
+//!
+//! The modules of `undertone-server-base` are re-exported, so that a path such as `auth::policy` names them here too.
 
-pub mod address;
-pub mod auth;
-pub mod compute;
-pub mod config;
-pub mod ctx;
-pub mod db;
-pub mod error;
-pub mod exchange;
-pub mod fairness;
-pub mod fault;
-pub mod keys;
-pub mod metrics;
+pub mod certificate_renewal;
+pub mod metrics_text;
 mod model;
-pub mod network;
-pub mod nul_bytes;
 mod open;
-pub mod outbound;
 pub mod rule;
 pub mod service;
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::missing_panics_doc, clippy::new_without_default, reason = "a fixture fails by panicking")]
 pub mod testing;
-pub mod tls;
-pub mod verify;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
-pub use config::Config;
-pub use ctx::Ctx;
 pub use open::{StartError, data_folder, open, open_mode, open_tables};
+#[cfg(any(test, feature = "testing"))]
+pub use undertone_server_base::on_both_with;
+pub use undertone_server_base::{
+    Config, Ctx, address, auth, compute, config, ctx, db, error, exchange, fairness, fault, keys, metrics, network,
+    nul_bytes, outbound, tls, verify,
+};

@@ -1,6 +1,6 @@
 //! Support for tests: a consortium on a new database, with a manual clock and seeded secrets.
 //!
-//! `on_both_with!` runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
+//! `on_both!` runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
 //! database there, which is always dropped at the end.
 
 mod authenticator;
@@ -12,11 +12,10 @@ mod tamper;
 mod template;
 mod worker;
 
-use sea_orm::{ConnectionTrait as _, Database};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use time::macros::datetime;
-use uuid::Uuid;
+use undertone_server_base::testing::PostgresDatabase;
 
 use crate::config::Config;
 use crate::ctx::Addresses;
@@ -31,7 +30,7 @@ pub struct TestApp {
     /// Its clock: 2026-11-20 12:00 UTC until a test advances it.
     pub clock: ManualClock,
     dir: TempDir,
-    database: Option<(String, String)>,
+    database: Option<PostgresDatabase>,
 }
 
 impl TestApp {
@@ -47,12 +46,8 @@ impl TestApp {
 
     /// Starts a server on PostgreSQL; `None` if `UNDERTONE_TEST_DATABASE_URL` is not set.
     pub async fn postgres() -> Option<Self> {
-        let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
-        let name = format!("undertone_test_{}", Uuid::now_v7().simple());
-        let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-        admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
-        admin.close().await.expect("closed");
-        Some(Self::on(Some((server, name)), |_| ()).await)
+        let database = PostgresDatabase::create().await?;
+        Some(Self::on(Some(database), |_| ()).await)
     }
 
     /// Starts a server on SQLite with a changed configuration, at another time.
@@ -60,12 +55,12 @@ impl TestApp {
         Self::on_at(None, start, change).await
     }
 
-    async fn on(database: Option<(String, String)>, change: impl FnOnce(&mut Config)) -> Self {
+    async fn on(database: Option<PostgresDatabase>, change: impl FnOnce(&mut Config)) -> Self {
         Self::on_at(database, datetime!(2026-11-20 12:00 UTC), change).await
     }
 
     async fn on_at(
-        database: Option<(String, String)>,
+        database: Option<PostgresDatabase>,
         start: OffsetDateTime,
         change: impl FnOnce(&mut Config),
     ) -> Self {
@@ -74,7 +69,7 @@ impl TestApp {
             http: ([127, 0, 0, 1], 0).into(),
             grpc: ([127, 0, 0, 1], 0).into(),
             data_dir: dir.path().to_owned(),
-            database_url: database.as_ref().map(|(server, name)| with_database(server, name)),
+            database_url: database.as_ref().map(PostgresDatabase::url),
             ..Config::default()
         };
         change(&mut config);
@@ -102,9 +97,8 @@ impl TestApp {
     pub async fn close(self) {
         self.ctx.shutdown.cancel();
         self.ctx.db.clone().close().await.expect("closed");
-        if let Some((server, name)) = self.database {
-            let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-            admin.execute_unprepared(&format!("DROP DATABASE {name} WITH (FORCE)")).await.expect("dropped");
+        if let Some(database) = self.database {
+            database.delete().await;
         }
     }
 }
@@ -122,53 +116,6 @@ pub async fn open_for_tests(config: Config, clock: &ManualClock, seed: u64) -> R
     let http = address(&config.public_url, "http://127.0.0.1:8080");
     let addresses = Addresses { http, grpc: address(&config.public_grpc, "http://127.0.0.1:8081") };
     open(config, clock.clock(), Random::seeded(seed), tls, addresses).await
-}
-
-/// Returns `postgres://user@host/x?y` with `name` for `x`.
-fn with_database(server: &str, name: &str) -> String {
-    let (address, query) = server.split_once('?').map_or((server, None), |(address, query)| (address, Some(query)));
-    let (scheme, rest) = address.split_once("://").expect("a URL");
-    let host = rest.split('/').next().unwrap_or_default();
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{scheme}://{host}/{name}{query}")
-}
-
-/// Defines one test for each database from `async fn claim(app: &TestApp) { ... }`; the first word is the type of the application.
-#[macro_export]
-macro_rules! on_both_with {
-    ($application:path; $($(#[$attribute:meta])* async fn $name:ident($app:ident: &TestApp) $body:block)+) => {$(
-        mod $name {
-            use super::*;
-            use $application;
-
-            $(#[$attribute])*
-            async fn claim($app: &TestApp) $body
-
-            async fn check(app: TestApp) {
-                let app = std::sync::Arc::new(app);
-                let shared = std::sync::Arc::clone(&app);
-                let outcome = tokio::spawn(async move { claim(&shared).await }).await;
-                if let Ok(app) = std::sync::Arc::try_unwrap(app) {
-                    app.close().await;
-                }
-                if let Err(failure) = outcome {
-                    std::panic::resume_unwind(failure.into_panic());
-                }
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() {
-                check(TestApp::sqlite().await).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-                if let Some(app) = TestApp::postgres().await {
-                    check(app).await;
-                }
-            }
-        }
-    )+};
 }
 
 /// Defines one test for each database on a consortium without interfaces.

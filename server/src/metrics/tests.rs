@@ -1,6 +1,7 @@
 use axum::http::StatusCode;
 
-use undertone_server_core::metrics::{render, table};
+use undertone_server_core::metrics::table;
+use undertone_server_core::metrics_text::render;
 
 use crate::testing::{TestApp, newcomer, on_both};
 

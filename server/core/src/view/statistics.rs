@@ -8,28 +8,12 @@ use time::Duration;
 
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::metrics::ServerStatistics;
 use crate::model::column::ColumnEnum as _;
 use crate::model::{job, ledger_entry, log_head, round, worker};
 
 /// A worker seen within this time counts as present: it asks for work every half minute.
 const SEEN: Duration = Duration::minutes(2);
-
-/// Statistics of the tables.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServerStatistics {
-    /// Jobs by state.
-    pub jobs: BTreeMap<String, u64>,
-    /// Workers by `seen` and `silent`.
-    pub workers: BTreeMap<String, u64>,
-    /// Open rounds of running jobs.
-    pub rounds_open: u64,
-    /// Those of them with a passed deadline.
-    pub rounds_late: u64,
-    /// Entries of the ledger.
-    pub ledger_entries: u64,
-    /// Leaves of the log.
-    pub log_leaves: u64,
-}
 
 /// Counts the rows now.
 ///

@@ -137,7 +137,7 @@ async fn calls_beyond_the_rate_are_refused_with_a_retry_time() {
     );
     let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
     assert!(healthy.is_ok(), "health is not counted: {healthy:?}");
-    let metrics = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
+    let metrics = undertone_server_core::metrics_text::render(&app.ctx).await.expect("text");
     let turned_away = metrics.lines().find_map(|line| line.strip_prefix("undertone_requests_turned_away_total "));
     assert!(turned_away.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)), "{turned_away:?}");
     assert!(metrics.contains("code=\"ResourceExhausted\""), "{metrics}");

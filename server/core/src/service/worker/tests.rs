@@ -65,7 +65,7 @@ on_both! {
     async fn whoever_bears_no_token_opens_no_transaction(app: &TestApp) {
         let founded = app.founded().await;
         let opened = async || {
-            let text = crate::metrics::render(&app.ctx).await.expect("text");
+            let text = crate::metrics_text::render(&app.ctx).await.expect("text");
             text.contains("name=\"enrol worker\"")
         };
         let refused = enrol(&app.ctx, "invented", &key(1), "0.1.0", &[]).await;

@@ -226,7 +226,7 @@ on_both! {
     async fn end_of_certificates_is_a_metric(app: &TestApp) {
         let name = "\nundertone_signing_certificate_days ";
         let days = async || {
-            let text = undertone_server_core::metrics::render(&app.ctx).await.expect("text");
+            let text = undertone_server_core::metrics_text::render(&app.ctx).await.expect("text");
             text.split_once(name).and_then(|(_, rest)| rest.lines().next()).map(str::to_owned)
         };
         assert_eq!(days().await, None, "the first key signs");

@@ -126,6 +126,12 @@ impl<K: RoundedKind> OfferSearch<'_, K> {
                 }
             }
         }
+        if K::NOISE_IS_SHARED && knob == PlanParameter::Noise {
+            // The account that requires the most noise decides for all datasets.
+            let change = values.into_iter().max_by(|(.., one), (.., other)| one.total_cmp(other))?;
+            let sentence = format!("Noise z {} instead of {} for all sites.", change.3, change.2);
+            return Some(FittingChange { knob, values: vec![change], sentence });
+        }
         let what = if knob == PlanParameter::Noise { "noise z" } else { "sampling rate q" };
         let mut sentence = String::new();
         for (index, (dataset, _, from, to)) in values.iter().enumerate() {

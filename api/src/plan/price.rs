@@ -18,6 +18,9 @@ pub trait RoundedKind: JobKind {
     /// The singular name of a round in counts.
     const ROUND: &'static str = "round";
 
+    /// Whether a job has one noise multiplier for all datasets.
+    const NOISE_IS_SHARED: bool = false;
+
     /// Returns the rounds in which releases are charged; 0 if there are none.
     fn rounds(&self) -> u32;
 

@@ -23,9 +23,9 @@ use support::scene;
 use visitor::PageVisitor;
 
 /// The time limit of the job.
-const JOB: Duration = Duration::from_secs(200);
+const JOB: Duration = Duration::from_secs(400);
 /// Enough rounds for the page, which updates at most twice a second, to show several of them.
-const ROUNDS: &str = "80";
+const ROUNDS: &str = "24";
 /// Longer than the planner waits after a change before it requests the tight numbers.
 const TYPING_PAUSE: Duration = Duration::from_millis(1200);
 const TITLE: &str = "Seen in a browser";
@@ -120,7 +120,7 @@ async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<Strin
     tokio::time::sleep(TYPING_PAUSE).await;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     browser.fill("input[name='plan[rounds]']", &format!("{ROUNDS}{TAB}")).await?;
-    browser.see(".costs", "for 84 releases").await?;
+    browser.see(".costs", "for 28 releases").await?;
     browser.click(".planner details.more summary").await?;
     for (field, value) in [("hidden", "16"), ("epochs", "2"), ("deadline", "300")] {
         browser.fill(&format!("input[name='plan[{field}]']"), &format!("{value}{TAB}")).await?;
@@ -199,11 +199,11 @@ async fn watch(visitor: &PageVisitor) -> TestResult<()> {
     let headlines = visitor.wait("the end of the job", "return window.seen", Vec::new(), JOB, over).await?;
     let rounds = headlines.as_array().into_iter().flatten().filter_map(|headline| headline.as_str());
     let rounds: Vec<_> = rounds.filter(|headline| headline.starts_with("Round ")).collect();
-    assert!(rounds.len() > 1 && rounds[0].contains("of 80, private arm"), "{headlines}");
+    assert!(rounds.len() > 1 && rounds[0].contains("of 24, private arm"), "{headlines}");
     let browser = &visitor.browser;
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Job ended").await?;
-    browser.see(".party-list", "80 of 84 releases paid").await?;
+    browser.see(".party-list", "24 of 28 releases paid").await?;
     // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";
     let has_private_line =

@@ -10,6 +10,7 @@ mod crash;
 mod dashboard;
 mod demo;
 mod documentation;
+mod evaluation;
 mod federated;
 mod holding;
 mod keeping;

@@ -1,0 +1,112 @@
+//! A trained model, evaluated on the private test sets of three sites: one noisy vector and one charge of each.
+
+use std::fs;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use support::scene;
+use support::stage::{TestConsortium, TestDatabase, TestResult};
+use undertone_api::budget::EntryKind;
+use undertone_api::job::evaluation::{Party, ScoreBins, Spec};
+use undertone_api::job::{JobState, NewJob, Report, Spec as AnySpec};
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
+
+const JOB: Duration = Duration::from_secs(200);
+/// The classes that the job evaluates.
+const CLASSES: [u32; 2] = [0, 1];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<()> {
+    let mut stage = scene::set(TestDatabase::Sqlite).await?;
+    for site in &stage.sites {
+        site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"evaluation\"]")?;
+        site.edit_policy("release_period_seconds = { ", "release_period_seconds = { evaluation = 0.05, ")?;
+    }
+    stage.open().await?;
+    scene::set_budgets(&stage, 60.0).await?;
+    let trained = scene::run_small_job(&stage, 2).await?;
+    let before = spent(&stage).await?;
+
+    let artifacts = stage.sites[0].client.artifacts(trained).await?;
+    let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    let file = stage.sites[0].client.content(model.id).await?;
+    let digest = hex::encode(Sha256::digest(&file));
+    let job = stage.sites[0].client.propose(stage.consortium, &plan(&stage, &digest).await?).await?.summary.id;
+
+    // The lead's site does not have the file: its part fails before anything is released.
+    scene::approve(&stage, job).await?;
+    let failed = stage.wait_until(job, JOB, |job| job.summary.state == JobState::Failed).await?;
+    let reason = failed.reason.unwrap_or_default();
+    assert!(reason.contains(&digest) && reason.contains("models"), "{reason}");
+    assert_eq!(spent(&stage).await?, before, "a job that releases nothing costs nothing");
+
+    let models = stage.sites[0].folder().join("models");
+    fs::create_dir_all(&models)?;
+    fs::write(models.join("trained.safetensors"), &file)?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan(&stage, &digest).await?).await?.summary.id;
+    scene::approve(&stage, job).await?;
+    let done = stage.finish(job, JOB).await?;
+
+    let Some(Report::Evaluation(report)) = &done.report else { return Err("a finished job has its report".into()) };
+    assert_eq!((report.model.as_str(), report.sites), (digest.as_str(), 3));
+    assert_eq!(report.classes.iter().map(|result| result.class).collect::<Vec<_>>(), CLASSES);
+    let bins = ScoreBins::default().count;
+    for result in &report.classes {
+        assert_eq!((result.positives.len(), result.negatives.len()), (bins, bins));
+        assert!(
+            result.metrics.is_some() != result.problem.is_some(),
+            "metrics, or a reason for their absence: {result:?}"
+        );
+    }
+    let accuracy = report.accuracy.ok_or("the accuracy was requested")?;
+    assert!(accuracy.low <= accuracy.value && accuracy.value <= accuracy.high, "{accuracy:?}");
+
+    for ((site, name), before) in scene::private_sites(&stage.sites).zip(scene::PRIVATE).zip(before) {
+        let dataset = stage.dataset(name).await?;
+        let participant = done.participants.iter().find(|one| one.dataset == dataset.id).ok_or("a participant")?;
+        assert_eq!(participant.releases, 1, "{name} releases one vector");
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
+        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 3, "{name}: two rounds and one evaluation");
+        assert!(dataset.accounts.first().ok_or("an account")?.spent > before, "{name} is charged");
+        let verified = site.command(&["ledger", "verify"])?;
+        assert!(verified.contains('3'), "{name}: each release has its receipt: {verified}");
+    }
+
+    // The site's own evaluation is exact, and needs no job.
+    let path = models.join("trained.safetensors");
+    let path = path.to_str().ok_or("a path in UTF-8")?;
+    let exact = stage.sites[1].command(&["evaluate", path, "--dataset", scene::PRIVATE[0], "--json"])?;
+    let exact: serde_json::Value = serde_json::from_str(&exact)?;
+    assert!(exact["frames"].as_u64().is_some_and(|frames| frames > 0), "{exact}");
+    Ok(())
+}
+
+async fn plan(stage: &TestConsortium, model: &str) -> TestResult<NewJob> {
+    let mut participants = vec![Party { dataset: stage.dataset("public").await?.id }];
+    for name in scene::PRIVATE {
+        participants.push(Party { dataset: stage.dataset(name).await?.id });
+    }
+    let spec = Spec {
+        unit: PrivacyUnit::Record,
+        model: model.to_owned(),
+        participants,
+        classes: CLASSES.to_vec(),
+        noise_multiplier: NoiseMultiplier::new(2.0)?,
+        accuracy: true,
+        bins: ScoreBins::default(),
+        specificities: vec![0.8],
+        quorum: 3,
+        deadline_seconds: 100,
+    };
+    Ok(NewJob { title: "Evaluation".to_owned(), spec: AnySpec::Evaluation(spec) })
+}
+
+/// Returns the ε that each private dataset has spent.
+async fn spent(stage: &TestConsortium) -> TestResult<Vec<f64>> {
+    let mut all = Vec::new();
+    for name in scene::PRIVATE {
+        all.push(stage.dataset(name).await?.accounts.first().ok_or("an account")?.spent);
+    }
+    Ok(all)
+}

@@ -53,7 +53,7 @@ pub enum MetricError {
 
 /// A decision threshold, and the sensitivity there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = EvaluationOperatingPoint))]
 pub struct OperatingPoint {
     /// The chosen specificity: the share of the negatives below the threshold.
     pub specificity: f64,

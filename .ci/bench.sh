@@ -34,15 +34,17 @@ else
   build_programs undertone-server undertone-worker undertone-demo bench
   programs="$CARGO_TARGET_DIR/debug"
 fi
-if [ "${1:-}" = hostile ]; then
-  # What is attacked is the server as its package has it, or the program that the caller names; attackers and workers need no release.
-  if [ -z "${UNDERTONE_HOSTILE_SERVER:-}" ]; then
+case "${1:-}" in hostile | fairness)
+  # What is measured is the server as its package has it, or the program that the caller names; its callers need no release.
+  server="UNDERTONE_$(tr '[:lower:]' '[:upper:]' <<<"$1")_SERVER"
+  if [ -z "${!server:-}" ]; then
     cargo build --locked --release -p undertone-server
-    export UNDERTONE_HOSTILE_SERVER="$CARGO_TARGET_DIR/release/undertone-server"
+    export "$server=$CARGO_TARGET_DIR/release/undertone-server"
   fi
   # Ten thousand connections at each end.
   ulimit -n "$(ulimit -Hn)"
-fi
+  ;;
+esac
 release_target_dir
 if [ "${1:-}" = ledger ] || [ "${1:-}" = load ]; then
   # On both databases, and what is committed must be on the disk. Some thousand files and connections are open at a time.

@@ -29,6 +29,7 @@ mod turns;
 mod usage;
 mod worker;
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,11 @@ impl LoadSizes {
 fn one<T: FromStr<Err: std::fmt::Display>>(name: &str, usual: T) -> TestResult<T> {
     let Ok(text) = std::env::var(name) else { return Ok(usual) };
     text.parse().map_err(|error| format!("{name}: `{text}`: {error}").into())
+}
+
+/// Returns the program of the server that the variable `name` of the environment names.
+fn measured_program(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|program| !program.is_empty()).map(Into::into)
 }
 
 pub(crate) fn run(report: &mut Report) -> Outcome {

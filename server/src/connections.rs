@@ -48,7 +48,7 @@ pub(crate) use self::limits::{ConnectionLimits, SHUTDOWN_GRACE};
 pub(crate) use self::listen::listen;
 pub(crate) use self::state::ConnectionHandle;
 
-use self::accept::accept_until;
+use self::accept::accept_on_thread;
 use self::drive::Driver;
 use self::registry::ConnectionRegistry;
 use undertone_server_core::metrics::Metrics;
@@ -71,13 +71,14 @@ impl ServedListener {
     /// Serves until `shutdown` is cancelled; open requests then get `grace` to finish.
     ///
     /// # Errors
-    /// If the listener cannot be used.
+    /// If the listener cannot be used, or the thread that accepts its connections cannot be started.
     pub(crate) async fn serve(self, metrics: Metrics, shutdown: CancellationToken, grace: Duration) -> io::Result<()> {
         let Self { name, listener, tls, router, limits } = self;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        // The thread stops accepting when this future is dropped, too.
+        let shutdown = shutdown.child_token();
+        let _until_dropped = shutdown.clone().drop_guard();
         let registry = Arc::new(ConnectionRegistry::new(name, limits, metrics.clone()));
         let driver = Driver::new(name, limits, tls, router, metrics, shutdown);
-        accept_until(&listener, &registry, &driver, grace).await;
-        Ok(())
+        accept_on_thread(listener, registry, driver, grace).await
     }
 }

@@ -9,7 +9,7 @@
 //! limit of connections from one address is raised.
 //!
 //! `UNDERTONE_FAIRNESS_CALLERS` (200) is the number of concurrent greedy calls, `UNDERTONE_FAIRNESS_SECONDS` (15) the
-//! time of each measurement.
+//! time of each measurement. `UNDERTONE_FAIRNESS_SERVER` names another program of the server.
 
 mod led_job;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use reqwest::header;
 use serde_json::{Value, json};
 use support::client::TestClient;
-use support::stage::{ArmRounds, JobPlan, PASSWORD, TestConsortium, TestDatabase, TestResult};
+use support::stage::{ArmRounds, JobPlan, PASSWORD, ServerLaunch, TestConsortium, TestDatabase, TestResult};
 use tokio::task::JoinSet;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
@@ -33,7 +33,7 @@ use self::led_job::LedJob;
 use super::progress::SceneProgress;
 use super::record::{RecordSummary, RequestRecord};
 use super::worker::SimulatedWorker;
-use super::{one, tell};
+use super::{measured_program, one, tell};
 use crate::report::{Outcome, Report};
 
 /// The number of organizations, including the greedy one.
@@ -132,7 +132,9 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     ];
     let names: Vec<String> = (0..ORGANIZATIONS).map(|number| format!("Party {number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let stage = TestConsortium::set_with(TestDatabase::Sqlite, &names, &set).await?;
+    let launch = ServerLaunch { program: measured_program("UNDERTONE_FAIRNESS_SERVER"), ..ServerLaunch::default() };
+    let server = launch.path()?;
+    let stage = TestConsortium::set_by(launch, TestDatabase::Sqlite, &names, &set).await?;
     let parties = Box::pin(come(&stage)).await?;
     progress.say(format!("{} organizations are there", parties.len()));
     let record = RequestRecord::default();
@@ -159,7 +161,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
         tell(
             report,
             json!({
-                "what": "honest organizations beside a greedy one", "organizations": ORGANIZATIONS,
+                "what": "honest organizations beside a greedy one", "organizations": ORGANIZATIONS, "server": server,
                 "greedy_calls": greedy.name(), "greedy_callers": callers, "seconds": beside.seconds,
                 "writes_a_minute_of_an_organization": writes_a_minute,
                 "honest": compare(&alone, &beside),

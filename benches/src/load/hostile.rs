@@ -31,7 +31,7 @@ use self::attack::{HostileAttack, TargetServer};
 use self::confinement::ServerConfinement;
 use super::progress::SceneProgress;
 use super::record::{RecordSummary, RequestRecord};
-use super::{LONGEST_SET_UP, LoadSizes, LoadedConsortium, account, one, set_up, tell, usage};
+use super::{LONGEST_SET_UP, LoadSizes, LoadedConsortium, account, measured_program, one, set_up, tell, usage};
 use crate::report::{Outcome, Report};
 
 /// The number of honest browsers, and of honest workers.
@@ -65,7 +65,7 @@ async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
     let progress = SceneProgress::begin("hostile");
     // Dropped after the server, whose limits it holds.
     let confinement = ServerConfinement::new()?;
-    let program = std::env::var_os("UNDERTONE_HOSTILE_SERVER").filter(|program| !program.is_empty()).map(Into::into);
+    let program = measured_program("UNDERTONE_HOSTILE_SERVER");
     let launch = ServerLaunch { program, wrapper: confinement.wrapper() };
     let path = launch.path()?;
     // The server's own rates are in force: the attacks meet them too.

@@ -17,12 +17,10 @@ mod token;
 pub use actor::{Actor, Means, Memberships};
 pub use device::{KNOWN, open_device, sign_device};
 pub use origin::Origin;
-#[cfg(any(test, feature = "testing"))]
 pub use password::{AT_A_TIME, MEMORY_KIB, MOST_OF_NETWORK, MOST_WAITING};
 pub use password::{NetworkPlace, PasswordCaller, Passwords, is_easily_guessed};
 pub use policy::{Operation, Place};
 pub use provider::Provider;
-#[cfg(any(test, feature = "testing"))]
 pub use throttle::WINDOW;
 pub use throttle::{DAY, Door};
 pub use token::{Access, AccessError};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use undertone_api::report::PrivacyLevel;
 
 use crate::error::Error;
-use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
+use crate::fairness::{FairPermit, FairQueue, QueueLimits, QueueTimings, WorkOwner};
 
 pub use cache::ComputeCache;
 
@@ -56,6 +56,21 @@ impl ComputePool {
         }
     }
 
+    /// Returns the number of waiting computations.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn waiting(&self) -> usize {
+        self.turns.waiting()
+    }
+
+    /// Waits for a turn of `owner`, which is used for one step. What leads to the step, such as reads, may precede it in the turn, so
+    /// that an owner without a turn occupies nothing else.
+    ///
+    /// # Errors
+    /// `rate_limited` or `unavailable` if there is no turn.
+    pub async fn admit(&self, owner: WorkOwner) -> Result<ComputeTurn, Error> {
+        Ok(ComputeTurn { _permit: self.turns.acquire(owner).await? })
+    }
+
     /// Runs one step for its owner; `what` names the step in the log.
     ///
     /// # Errors
@@ -66,10 +81,29 @@ impl ComputePool {
         what: &'static str,
         step: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let turn = self.turns.acquire(owner).await?;
+        self.admit(owner).await?.run(what, step).await
+    }
+}
+
+/// A turn, in which one step may run. Ends when it is dropped.
+#[derive(Debug)]
+pub struct ComputeTurn {
+    _permit: FairPermit,
+}
+
+impl ComputeTurn {
+    /// Runs the step of the turn; `what` names it in the log.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if the step panics.
+    pub async fn run<T: Send + 'static>(
+        self,
+        what: &'static str,
+        step: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
         let running = tokio::task::spawn_blocking(move || {
             // The turn lasts until the step ends, even after its caller was cancelled.
-            let _turn = turn;
+            let _turn = self;
             step()
         });
         running.await.map_err(|error| Error::internal(what, error))

@@ -28,7 +28,6 @@ use crate::tls::ServedCertificate;
 
 pub use change_notifier::{ChangeNotifier, ChangeSubscription};
 pub use clock::{Clock, ManualClock};
-#[cfg(any(test, feature = "testing"))]
 pub use event_hub::LOOKS_AT_A_TIME;
 pub use event_hub::{
     EventHub, MOST_STREAMS, MOST_STREAMS_IN_ALL, MOST_STREAMS_OF_ADDRESS, MOST_STREAMS_OF_ORGANIZATION, StreamCaller,

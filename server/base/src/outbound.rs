@@ -12,7 +12,6 @@ use crate::config::Config;
 
 pub use mail::Mailer;
 pub use webhook::Webhook;
-#[cfg(any(test, feature = "testing"))]
 pub use webhook::sign;
 
 /// The address of the page with a member's notifications.

@@ -1,12 +1,17 @@
 //! The accept loop: one task for each admitted connection, and a pause when the process is out of file descriptors.
+//!
+//! The loop has a thread of its own. Among the tasks of the server it would accept a few connections for each time that the tasks of
+//! all others had run, and an honest caller would wait in the system's queue behind a flood for seconds.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,16 +33,44 @@ pub(super) trait ConnectionSource: Sync {
 
 impl ConnectionSource for TcpListener {
     async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.accept().await
+        let (stream, peer) = self.accept().await?;
+        // The stream belongs to the loop's runtime until then.
+        Ok((stream.into_std()?, peer))
     }
 }
 
-/// Serves connections until the driver's shutdown is cancelled. Open requests then get `grace` to finish; the rest are
-/// aborted.
+/// Accepts connections on a thread of its own and serves them on the current runtime, as [`accept_until`].
+///
+/// # Errors
+/// If the thread cannot be started, or the listener cannot be used.
+pub(super) async fn accept_on_thread(
+    listener: std::net::TcpListener,
+    registry: Arc<ConnectionRegistry>,
+    driver: Driver,
+    grace: Duration,
+) -> io::Result<()> {
+    let own = Builder::new_current_thread().enable_all().build()?;
+    let runtime = Handle::current();
+    let (sender, result) = oneshot::channel();
+    thread::Builder::new().name(format!("accept-{}", driver.name)).spawn(move || {
+        let served = own.block_on(async {
+            let listener = TcpListener::from_std(listener)?;
+            accept_until(&listener, &registry, &driver, &runtime, grace).await;
+            Ok(())
+        });
+        // Nobody waits for the end after a cancelled shutdown.
+        let _ = sender.send(served);
+    })?;
+    result.await.unwrap_or_else(|_| Err(io::Error::other("the thread that accepts connections panicked")))
+}
+
+/// Accepts connections and serves them on `runtime`, until the driver's shutdown is cancelled. Open requests then get
+/// `grace` to finish; the rest are aborted.
 pub(super) async fn accept_until(
     source: &impl ConnectionSource,
     registry: &Arc<ConnectionRegistry>,
     driver: &Driver,
+    runtime: &Handle,
     grace: Duration,
 ) {
     let (running, mut ended) = mpsc::channel::<()>(1);
@@ -55,7 +88,7 @@ pub(super) async fn accept_until(
                 let driver = driver.clone();
                 let cut_off = cut_off.clone();
                 let running = running.clone();
-                tokio::spawn(async move {
+                runtime.spawn(async move {
                     driver.drive(stream, peer, &admission.state, &cut_off).await;
                     drop((admission, running));
                 });

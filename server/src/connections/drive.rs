@@ -75,11 +75,18 @@ impl Driver {
     /// Serves a connection until it ends, is evicted, or `cut_off` is cancelled.
     pub(super) async fn drive(
         &self,
-        stream: TcpStream,
+        stream: std::net::TcpStream,
         peer: SocketAddr,
         state: &Arc<ConnectionState>,
         cut_off: &CancellationToken,
     ) {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(listener = self.name, %error, "an accepted connection cannot be used");
+                return;
+            }
+        };
         // Messages are small and clients wait for the responses.
         let _ = stream.set_nodelay(true);
         let stream = DeadlineStream::new(stream, self.limits.unread, self.metrics.clone());

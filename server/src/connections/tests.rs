@@ -16,6 +16,7 @@ use axum::routing::{get, post};
 use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -75,7 +76,8 @@ impl TestListener {
         let held = Arc::new(Semaphore::new(0));
         let router = router(Arc::clone(&held));
         let driver = Driver::new("test", limits, None, router, metrics.clone(), shutdown.clone());
-        let served = tokio::spawn(async move { accept_until(&listener, &registry, &driver, grace).await });
+        let served =
+            tokio::spawn(async move { accept_until(&listener, &registry, &driver, &Handle::current(), grace).await });
         Self { address, metrics, shutdown, served, held }
     }
 
@@ -406,11 +408,11 @@ async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
 struct ExhaustedListener(TcpListener, AtomicBool);
 
 impl ConnectionSource for ExhaustedListener {
-    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+    async fn next(&self) -> io::Result<(std::net::TcpStream, SocketAddr)> {
         if self.1.swap(false, Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
         }
-        self.0.accept().await
+        self.0.next().await
     }
 }
 
@@ -431,7 +433,8 @@ async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let source = ExhaustedListener(listener, AtomicBool::new(true));
-    let serving = tokio::spawn(async move { accept_until(&source, &registry, &driver, SHORT).await });
+    let serving =
+        tokio::spawn(async move { accept_until(&source, &registry, &driver, &Handle::current(), SHORT).await });
     let mut stream = TcpStream::connect(address).await.unwrap();
     assert!(ask(&mut stream, GET).await.contains("200 OK"));
     assert_eq!(metrics.reached(Limit::OpenFiles), 1);

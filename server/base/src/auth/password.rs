@@ -1,6 +1,6 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
-//! Few hashes run at a time, on blocking threads and in turns that alternate between networks, so that a flood of sign-ins exhausts
-//! neither the runtime nor memory, and a sign-in from another network waits for few hashes of the flood.
+//! Few hashes run at a time, on blocking threads and in turns that alternate between networks. So a flood of sign-ins occupies at most
+//! half of the processors and a bounded amount of memory, and a sign-in from another network waits for few hashes of the flood.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::network::network_of;
 pub const MEMORY_KIB: u32 = 19 * 1024;
 /// Passes over the memory.
 const PASSES: u32 = 2;
-/// The number of concurrent hashes.
+/// The highest number of concurrent hashes: one for each two processors, at least one.
 pub const AT_A_TIME: usize = 4;
 /// The highest number of hashes that wait; further ones are refused.
 pub const MOST_WAITING: usize = 128;
@@ -29,15 +29,8 @@ pub const MOST_WAITING: usize = 128;
 pub const MOST_OF_NETWORK: usize = 12;
 /// Seconds after which a refused caller may retry.
 const LATER: u32 = 5;
-/// The queue of hashes. The places bound the number that waits.
-const TURNS: QueueLimits = QueueLimits {
-    name: "passwords",
-    turns: "passwords",
-    at_a_time: AT_A_TIME,
-    waiting: AT_A_TIME + MOST_WAITING,
-    waiting_of_owner: AT_A_TIME + MOST_WAITING,
-    patience: Duration::from_secs(20),
-};
+/// The longest wait for a turn.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The caller for whom a password is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +71,9 @@ impl QueueOwner for PasswordCaller {
 #[derive(Clone)]
 pub struct Passwords {
     turns: FairQueue<PasswordCaller>,
+    /// The number of concurrent hashes.
+    #[cfg(any(test, feature = "testing"))]
+    at_a_time: usize,
     /// One permit for each running or waiting hash.
     places: Arc<Semaphore>,
     /// The running and waiting checks of each network that has any.
@@ -89,9 +85,25 @@ pub struct Passwords {
 impl Passwords {
     /// Makes an idle queue.
     pub fn new(timings: QueueTimings) -> Self {
+        Self::with_processors(timings, std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    fn with_processors(timings: QueueTimings, processors: usize) -> Self {
+        let at_a_time = (processors / 2).clamp(1, AT_A_TIME);
+        // The places bound the number that waits.
+        let limits = QueueLimits {
+            name: "passwords",
+            turns: "passwords",
+            at_a_time,
+            waiting: at_a_time + MOST_WAITING,
+            waiting_of_owner: at_a_time + MOST_WAITING,
+            patience: PATIENCE,
+        };
         Self {
-            turns: FairQueue::new(TURNS, timings),
-            places: Arc::new(Semaphore::new(AT_A_TIME + MOST_WAITING)),
+            turns: FairQueue::new(limits, timings),
+            #[cfg(any(test, feature = "testing"))]
+            at_a_time,
+            places: Arc::new(Semaphore::new(at_a_time + MOST_WAITING)),
             of_networks: Arc::default(),
             decoy: Arc::default(),
         }
@@ -135,7 +147,7 @@ impl Passwords {
     #[cfg(any(test, feature = "testing"))]
     pub async fn busy(&self) -> Vec<FairPermit<PasswordCaller>> {
         let mut turns = Vec::new();
-        for _ in 0..AT_A_TIME {
+        for _ in 0..self.at_a_time {
             turns.push(self.turns.acquire(PasswordCaller::current()).await.expect("a turn"));
         }
         turns
@@ -249,7 +261,13 @@ mod tests {
     use crate::fairness::QueueTimings;
 
     fn idle() -> Passwords {
-        Passwords::new(QueueTimings::default())
+        Passwords::with_processors(QueueTimings::default(), 2 * AT_A_TIME)
+    }
+
+    #[test]
+    fn hashes_occupy_half_of_the_processors_at_most() {
+        let at_a_time = |processors| Passwords::with_processors(QueueTimings::default(), processors).at_a_time;
+        assert_eq!([1, 2, 4, 64].map(at_a_time), [1, 1, 2, AT_A_TIME]);
     }
 
     /// Each task reports its start and then waits for permission to continue.

@@ -29,7 +29,6 @@ use crate::model::{audit_log, audit_pending, job};
 
 pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
 pub use read::{content_of, harmless};
-#[cfg(any(test, feature = "testing"))]
 pub use seal::AT_ONCE;
 pub use seal::seal;
 pub use undertone_api::audit_log::AuditAction;

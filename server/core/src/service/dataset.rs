@@ -23,7 +23,6 @@ use crate::service::budget::usage::load_accounts;
 use crate::service::organization::names::load_names;
 
 pub use list::{DatasetFilter, search};
-#[cfg(any(test, feature = "testing"))]
 pub use register::MOST_DATASETS;
 pub use register::{find_registered, register};
 

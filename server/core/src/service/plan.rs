@@ -27,15 +27,18 @@ use crate::service::{consortium, dataset, job};
 /// are in the plan.
 pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error> {
     policy::check(actor, Operation::PlanJob, Place::Consortium(new.consortium))?;
+    let owner = WorkOwner::from(actor);
+    // Reads of a flood of plans would occupy the connections of the database, so they wait for the turn too.
+    let turn = ctx.compute().admit(owner).await?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
     let violations = job::violations(&new.job, &datasets);
     let balances = balances(ctx, &new.job.spec, &datasets).await?;
     let rule =
         consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
     let input = Arc::new(PlanInput { job: new.job.clone(), datasets, balances });
-    let (owner, priced) = (WorkOwner::from(actor), Arc::clone(&input));
+    let priced = Arc::clone(&input);
     let PlanFigures { mut parties, buys, together } =
-        ctx.compute().run(owner, "pricing a plan", move || priced.figures(rule.overlap)).await?;
+        turn.run("pricing a plan", move || priced.figures(rule.overlap)).await?;
     // An invalid job is not worth a transform.
     if violations.is_empty() {
         tighten(ctx, owner, &mut parties).await?;

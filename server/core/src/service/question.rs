@@ -38,12 +38,10 @@ pub use choose::{QuestionChoice, choose};
 pub use close::{RoundAnswers, answers};
 pub use export::{QuestionExport, export};
 pub use figures::asking;
-#[cfg(any(test, feature = "testing"))]
 pub use import::MOST as MOST_IMPORTED;
 pub use import::import;
 pub use list::standing;
 pub use list::{QuestionFilter, list};
-#[cfg(any(test, feature = "testing"))]
 pub use pools::LONGEST_WAIT;
 pub use pools::{AcceptedPool, JobPools, PoolHeader, PoolUpload, begin, wait_for_pools};
 pub use queue::next;

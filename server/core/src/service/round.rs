@@ -34,7 +34,6 @@ use crate::service::receipt;
 
 pub use clear::clear;
 pub use clear::clear_all;
-#[cfg(any(test, feature = "testing"))]
 pub use mean::LONGEST_WAIT;
 pub use mean::{RoundMean, average};
 

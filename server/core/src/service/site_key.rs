@@ -27,7 +27,6 @@ use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
 
-#[cfg(any(test, feature = "testing"))]
 pub use logged::AT_ONCE;
 pub use logged::{adopt_keys, log_key_event, newest_key};
 

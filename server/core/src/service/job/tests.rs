@@ -15,6 +15,8 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, Signed};
 use uuid::Uuid;
 
+use crate::compute::AT_A_TIME;
+use crate::fairness::WorkOwner;
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{PartOutcome, finish};
 use crate::service::job::{cancel, get, progress};
@@ -154,6 +156,25 @@ on_both! {
         let noise = spec.participants[1].noise.as_mut().unwrap();
         noise.noise_multiplier = party.least_noise.unwrap().try_into().unwrap();
         assert!(world.propose(spec).await.is_ok(), "the least noise that was named fits");
+    }
+
+    async fn plan_reads_the_database_when_its_turn_has_come(app: &TestApp) {
+        let world = TestConsortium::new(&app.ctx, 1, 3.0).await;
+        let mut turns = Vec::new();
+        for _ in 0..AT_A_TIME {
+            turns.push(app.ctx.compute().admit(WorkOwner::System).await.unwrap());
+        }
+        let (ctx, steward) = (app.ctx.clone(), world.sites[0].steward.clone());
+        let job = NewJob { title: "a plan".to_owned(), spec: Spec::DpSgd(world.spec(1)) };
+        let new = NewPlan { consortium: world.consortium, job };
+        let waiting = tokio::spawn(async move { plan(&ctx, &steward, &new).await });
+        while app.ctx.compute().waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        world.set_budget(&world.sites[1], 50.0).await.unwrap();
+        drop(turns);
+        let planned = waiting.await.unwrap().unwrap();
+        assert!(planned.parties[0].left.unwrap() > 3.0, "the budget was raised while the plan waited");
     }
 
     async fn a_dataset_without_a_budget_is_asked_for_one(app: &TestApp) {

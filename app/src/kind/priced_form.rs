@@ -16,6 +16,9 @@ use crate::fetch::{self, ServerReply};
 
 /// The notice if the server is unreachable.
 const UNREACHED: &str = "<p class=\"notice bad\" role=\"alert\">The server did not answer. Try again in a moment.</p>";
+/// The notice while the form cannot be priced.
+const INCOMPLETE: &str =
+    "<p class=\"notice\">A number is empty or out of range. The cost appears when each number is valid.</p>";
 /// The delay after the last change of a plan before the server computes its numbers.
 const STILL: Duration = Duration::from_millis(400);
 
@@ -50,9 +53,13 @@ pub fn PricedForm(
         let still = move || changes.get_value() == version;
         stale.set(true);
         let weigh = move || {
-            // The next valid input schedules the request again.
-            let form = form.get_untracked().filter(|form| still() && fetch::has_valid_numbers(form));
-            let Some(form) = form else { return };
+            let Some(form) = form.get_untracked().filter(|_| still()) else { return };
+            if !fetch::has_valid_numbers(&form) {
+                // The next change schedules the request again.
+                cost.set(INCOMPLETE.to_owned());
+                stale.set(false);
+                return;
+            }
             spawn_local(async move {
                 let answer = fetch::post(&endpoint("weigh"), &form).await.filter(|answer| answer.done);
                 if still() {

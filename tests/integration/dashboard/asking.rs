@@ -16,6 +16,7 @@ use support::scene::queries as scene;
 /// The log of the plan.
 const LOG: &str = "north";
 const TITLE: &str = "What people ask for";
+const BACKSPACE: &str = "\u{e003}";
 const FORM: &str = "#plan-active-learning";
 /// The owner's cost, once the server has evaluated the form.
 const PAYS: &str = "const planner = document.querySelector('#plan-active-learning .planner-cost');
@@ -51,8 +52,13 @@ async fn displayed_question_cost_follows_form_and_server_plan() -> TestResult<()
         browser.see(&format!("{FORM} .headline-small"), "Fits every budget").await?;
         visitor.sound("planner-of-questions").await?;
 
-        // More than the budget allows: refused here and at the server, and the nearest plans that fit are shown.
+        // Without a number there is no cost: the page requests nothing and says why.
         let epsilon = format!("{of_log} input[name$='[epsilon]']");
+        browser.overwrite(&epsilon, BACKSPACE).await?;
+        browser.see(&format!("{FORM} .planner-cost .notice"), "A number is empty or out of range").await?;
+        assert_eq!(browser.complaints().await?, Vec::<String>::new());
+
+        // More than the budget allows: refused here and at the server, and the nearest plans that fit are shown.
         browser.overwrite(&epsilon, "5").await?;
         browser.see(&format!("{FORM} .headline-small"), "Over the limit").await?;
         browser.see(&format!("{FORM} .offers"), "Nearest plans within the budgets").await?;

@@ -50,7 +50,7 @@ async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<
     let Some(Report::Evaluation(report)) = &done.report else { return Err("a finished job has its report".into()) };
     assert_eq!((report.model.as_str(), report.sites), (digest.as_str(), 3));
     assert_eq!(report.classes.iter().map(|result| result.class).collect::<Vec<_>>(), CLASSES);
-    let bins = ScoreBins::default().count;
+    let bins = ScoreBins::default().count as usize;
     for result in &report.classes {
         assert_eq!((result.positives.len(), result.negatives.len()), (bins, bins));
         assert!(

@@ -60,7 +60,7 @@ impl Card for Spec {
         let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;
             let first = EvaluationPlan { title: content.title.clone(), ..first };
-            let convert = |spec: &Self, first| EvaluationPlan::from_spec(&content.title, spec, first);
+            let convert = |spec: &Self, first| EvaluationPlan::from_spec(&content.title, spec, &first);
             let (plan, lost) = super::draft::restore_plan(&content.spec, first, |plan| plan.spec().ok(), convert);
             (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });

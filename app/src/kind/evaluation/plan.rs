@@ -139,7 +139,7 @@ impl EvaluationPlan {
     }
 
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
-    pub(super) fn from_spec(title: &str, spec: &Spec, first: Self) -> Self {
+    pub(super) fn from_spec(title: &str, spec: &Spec, first: &Self) -> Self {
         let joins = |dataset: DatasetId| spec.is_participant(dataset) && !spec.is_lead(dataset);
         let join = |numbers: Vec<String>| numbers.join(", ");
         Self {

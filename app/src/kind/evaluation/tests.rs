@@ -44,7 +44,7 @@ fn planned_spec_opens_as_its_plan() {
     for planned in [plan(|_| ()), other] {
         let spec = planned.spec().unwrap();
         let first = EvaluationPlan::first(&example::datasets()).unwrap();
-        let opened = EvaluationPlan::from_spec("a title", &spec, first);
+        let opened = EvaluationPlan::from_spec("a title", &spec, &first);
         assert_eq!((opened.title.as_str(), opened.spec().unwrap()), ("a title", spec));
     }
 }

@@ -114,8 +114,7 @@ mod tests {
         let about: HashMap<String, String> = header.metadata().clone().unwrap().into_iter().collect();
         let tensors = SafeTensors::deserialize(&file).unwrap();
         let zeros = [0_u8; 8];
-        let mut views: Vec<(String, TensorView<'_>)> =
-            tensors.tensors().into_iter().map(|(name, view)| (name.to_string(), view)).collect();
+        let mut views = tensors.tensors();
         views.push((name.to_owned(), TensorView::new(Dtype::F32, vec![2], &zeros).unwrap()));
         safetensors::serialize(views, Some(about)).unwrap()
     }

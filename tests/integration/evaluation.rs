@@ -92,7 +92,7 @@ async fn plan(stage: &TestConsortium, model: &str) -> TestResult<NewJob> {
         model: model.to_owned(),
         participants,
         classes: CLASSES.to_vec(),
-        noise_multiplier: NoiseMultiplier::new(2.0)?,
+        noise_multiplier: NoiseMultiplier::new(0.5)?,
         accuracy: true,
         bins: ScoreBins::default(),
         specificities: vec![0.8],

@@ -1,7 +1,7 @@
 //! The accept loop: one task for each admitted connection, and a pause when the process is out of file descriptors.
 //!
-//! The loop has a thread of its own. Among the tasks of the server it would accept a few connections for each time that the tasks of
-//! all others had run, and an honest caller would wait in the system's queue behind a flood for seconds.
+//! The loop runs on a thread of its own. As a task beside those of the requests, it would accept some connections, then wait until
+//! every other task had run. In a flood, new callers would wait in the system's queue for seconds.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -34,7 +34,7 @@ pub(super) trait ConnectionSource: Sync {
 impl ConnectionSource for TcpListener {
     async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, peer) = self.accept().await?;
-        // The stream belongs to the loop's runtime until then.
+        // It is served on another runtime than that of the loop.
         Ok((stream.into_std()?, peer))
     }
 }
@@ -58,7 +58,7 @@ pub(super) async fn accept_on_thread(
             accept_until(&listener, &registry, &driver, &runtime, grace).await;
             Ok(())
         });
-        // Nobody waits for the end after a cancelled shutdown.
+        // The receiver is gone if the caller was dropped.
         let _ = sender.send(served);
     })?;
     result.await.unwrap_or_else(|_| Err(io::Error::other("the thread that accepts connections panicked")))

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
-use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER};
+use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER, ServedListener, listen};
 use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -402,6 +402,26 @@ async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
     assert!(receive(&mut endless).await.contains("200 OK"));
     server.shutdown.cancel();
     timeout(LONG, server.served).await.expect("it ends all the same").unwrap();
+}
+
+#[tokio::test]
+async fn dropped_server_closes_its_listener() {
+    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = router(Arc::new(Semaphore::new(0)));
+    let served = ServedListener { name: "test", listener, tls: None, router, limits: small_limits() };
+    let metrics = Metrics::new(Transactions::default());
+    let serving = tokio::spawn(served.serve(metrics, CancellationToken::new(), SHORT));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    assert!(ask(&mut stream, GET).await.contains("200 OK"));
+    drop(stream);
+    serving.abort();
+    let closed = async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, closed).await.expect("nobody accepts connections");
 }
 
 /// A listener that is out of file descriptors at first.

@@ -291,7 +291,7 @@ fn rows() -> Vec<(&'static str, String)> {
             ),
         ),
         (
-            "passwords hashed at a time: one for each two processors, at most; that wait; of sign-ins from one address (IPv6: /64)",
+            "passwords hashed at a time, on eight or more processors; that wait; of sign-ins from one address (IPv6: /64)",
             format!(
                 "{}, of {} MiB each; {}; {}",
                 auth::AT_A_TIME,

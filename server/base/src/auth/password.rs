@@ -1,6 +1,6 @@
 //! Passwords: Argon2id with 19 MiB, 2 passes, 1 lane (the first choice of OWASP's password storage cheat sheet, 2024).
 //! Few hashes run at a time, on blocking threads and in turns that alternate between networks. So a flood of sign-ins occupies at most
-//! half of the processors and a bounded amount of memory, and a sign-in from another network waits for few hashes of the flood.
+//! half of the processors (the only one, if there is one) and a bounded amount of memory, and a sign-in from another network waits for few hashes of the flood.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::network::network_of;
 pub const MEMORY_KIB: u32 = 19 * 1024;
 /// Passes over the memory.
 const PASSES: u32 = 2;
-/// The highest number of concurrent hashes: one for each two processors, at least one.
+/// The number of concurrent hashes on eight or more processors. Otherwise it is half the number of processors, at least one.
 pub const AT_A_TIME: usize = 4;
 /// The highest number of hashes that wait; further ones are refused.
 pub const MOST_WAITING: usize = 128;

@@ -34,7 +34,8 @@ else
   build_programs undertone-server undertone-worker undertone-demo bench
   programs="$CARGO_TARGET_DIR/debug"
 fi
-case "${1:-}" in hostile | fairness)
+case "${1:-}" in
+hostile | fairness)
   # What is measured is the server as its package has it, or the program that the caller names; its callers need no release.
   server="UNDERTONE_$(tr '[:lower:]' '[:upper:]' <<<"$1")_SERVER"
   if [ -z "${!server:-}" ]; then

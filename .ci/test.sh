@@ -18,7 +18,9 @@ step() {
 }
 
 tests_log=$(mktemp "${TMPDIR:-/tmp}/undertone-tests.XXXXXX")
-trap 'rm -f "$tests_log"' EXIT
+scenarios_log=$tests_log.scenarios
+scenarios=
+trap 'rm -f "$tests_log" "$scenarios_log"; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
 
 # Where it cannot be had, the tests that align speech say so and pass.
 make_aligner() { UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: alignment is not tested"; }
@@ -38,7 +40,22 @@ make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OID
 # .ci/setup.sh has installed it.
 find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
 
-run_tests() { .ci/with-postgres.sh cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$tests_log"; }
+# The scenarios (target `integration`) wait for programs most of the time, so they run beside all other tests, and are shown after them.
+run_tests() {
+  local all=(cargo test --workspace --locked --no-fail-fast) others failed=0
+  # "Executable tests/adoption.rs (target/debug/deps/adoption-0123456789abcdef)" of every target that is no unit test.
+  "${all[@]}" --no-run 2>&1 | tee "$tests_log" || return 1
+  mapfile -t others < <(sed -nE 's/^ *Executable [^u].* \(.*\/deps\/(.+)-[0-9a-f]{16}\)$/--test=\1/p' "$tests_log" | grep -vx -e --test=integration)
+  .ci/with-postgres.sh "${all[@]}" --test integration >"$scenarios_log" 2>&1 &
+  scenarios=$!
+  .ci/with-postgres.sh "${all[@]}" --lib --bins "${others[@]}" 2>&1 | tee -a "$tests_log" || failed=1
+  "${all[@]}" --doc 2>&1 | tee -a "$tests_log" || failed=1
+  say "waiting for the scenarios"
+  wait "$scenarios" || failed=1
+  scenarios=
+  tee -a "$tests_log" <"$scenarios_log"
+  return "$failed"
+}
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
 check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin undertone-demo --bin bench --examples; }
 

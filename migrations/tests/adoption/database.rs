@@ -136,7 +136,7 @@ impl TestDatabase {
 async fn connect(url: &str) -> DatabaseConnection {
     let mut options = ConnectOptions::new(url);
     options.max_connections(1);
-    Database::connect(options).await.expect("the database answers")
+    Box::pin(Database::connect(options)).await.expect("the database answers")
 }
 
 async fn execute(url: &str, statements: &str) {

@@ -32,8 +32,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sea_orm::{
-    AccessMode, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel,
-    RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait, sqlx,
+    AccessMode, ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    IsolationLevel, RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait, sqlx,
 };
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
@@ -99,6 +99,14 @@ pub struct Db {
     statements: counted::Statements,
 }
 
+/// Opens connections. The library's future is large, so it is on the heap.
+///
+/// # Errors
+/// If the address is invalid or the database does not answer.
+pub(crate) async fn open_pool(options: impl Into<ConnectOptions>) -> Result<DatabaseConnection, DbErr> {
+    Box::pin(Database::connect(options.into())).await
+}
+
 impl Db {
     /// Connects to `sqlite://...` or `postgres://...`.
     ///
@@ -106,13 +114,13 @@ impl Db {
     /// If the address is invalid or the database does not answer.
     pub async fn connect(url: &str) -> Result<Self, DbErr> {
         reach::prepare(url).await?;
-        let mut writer = Database::connect(options::writer(url)).await?;
-        let reader = Database::connect(options::reader(url)).await?;
+        let mut writer = open_pool(options::writer(url)).await?;
+        let reader = open_pool(options::reader(url)).await?;
         #[cfg(any(test, feature = "testing"))]
         let (reader, statements) = counted::Statements::start_count(reader);
         writer.set_metric_callback(|_| statements::count());
         let concurrent_writer = if writer.get_database_backend() == DbBackend::Postgres {
-            let mut connection = Database::connect(options::concurrent_writer(url)).await?;
+            let mut connection = open_pool(options::concurrent_writer(url)).await?;
             connection.set_metric_callback(|_| statements::count());
             Some(connection)
         } else {
@@ -140,7 +148,7 @@ impl Db {
         options.map_sqlx_sqlite_opts(|sqlite| {
             sqlite.create_if_missing(false).busy_timeout(PATIENCE).pragma("query_only", "ON")
         });
-        let reader = Database::connect(options).await?;
+        let reader = open_pool(options).await?;
         #[cfg(any(test, feature = "testing"))]
         let (reader, statements) = counted::Statements::start_count(reader);
         let timings = Transactions::default();

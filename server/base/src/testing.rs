@@ -3,11 +3,11 @@
 //! `on_both_with!` runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
 //! database there, which is always dropped at the end.
 
-use sea_orm::{ConnectionTrait as _, Database};
+use sea_orm::ConnectionTrait as _;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::db::Db;
+use crate::db::{Db, open_pool};
 
 /// A new database on the PostgreSQL server of the tests.
 pub struct PostgresDatabase {
@@ -20,7 +20,7 @@ impl PostgresDatabase {
     pub async fn create() -> Option<Self> {
         let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
         let name = format!("undertone_test_{}", Uuid::now_v7().simple());
-        let admin = Database::connect(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
+        let admin = open_pool(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
         admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
         admin.close().await.expect("closed");
         Some(Self { server, name })
@@ -38,7 +38,7 @@ impl PostgresDatabase {
 
     /// Drops the database, even if connections to it are open.
     pub async fn delete(self) {
-        let admin = Database::connect(&self.server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
+        let admin = open_pool(&self.server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
         admin.execute_unprepared(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await.expect("dropped");
     }
 }

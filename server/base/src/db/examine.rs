@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use sea_orm::{ConnectionTrait as _, Database, DbBackend, DbErr, QueryResult, Statement};
+use sea_orm::{ConnectionTrait as _, DbBackend, DbErr, QueryResult, Statement};
 use time::OffsetDateTime;
 
-use super::{Db, WRITER_LOCK, open, options, reach};
+use super::{Db, WRITER_LOCK, open, open_pool, options, reach};
 
 /// The facts of PostgreSQL, in one row. A role without `pg_monitor` does not see the start times of other roles'
 /// transactions.
@@ -67,7 +67,7 @@ pub async fn probe_turn(url: &str, patience: Duration) -> Result<Duration, DbErr
     let mut options = options::writer(url);
     options.acquire_timeout(patience);
     options.map_sqlx_sqlite_opts(move |sqlite| sqlite.create_if_missing(false).busy_timeout(patience));
-    let connection = Database::connect(options).await?;
+    let connection = open_pool(options).await?;
     let start = Instant::now();
     let tx = open(&connection).await?;
     if connection.get_database_backend() == DbBackend::Postgres {

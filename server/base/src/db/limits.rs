@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use sea_orm::{ConnectOptions, ConnectionTrait as _, Database, DbBackend, DbErr, Statement};
+use sea_orm::{ConnectOptions, ConnectionTrait as _, DbBackend, DbErr, Statement};
 use tokio::task::yield_now;
 use tokio::time::advance;
 use undertone_api::problem::Code;
 
-use super::{Db, PATIENCE, READERS, TRIES, Tx, lock_timeout, open};
+use super::{Db, PATIENCE, READERS, TRIES, Tx, lock_timeout, open, open_pool};
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::testing::on_both;
@@ -25,7 +25,7 @@ async fn retry_error(tx: &Tx, url: &str) -> DbErr {
     let mut options = ConnectOptions::new(url.to_owned());
     options.max_connections(1).sqlx_logging(false);
     options.map_sqlx_sqlite_opts(|sqlite| sqlite.busy_timeout(Duration::ZERO));
-    let other = Database::connect(options).await.expect("connected");
+    let other = open_pool(options).await.expect("connected");
     let busy = other.execute_unprepared("BEGIN IMMEDIATE").await.expect_err("there is one writer");
     other.close().await.expect("closed");
     busy
@@ -54,7 +54,7 @@ on_both! {
             return;
         }
         const HELD: i64 = 4711;
-        let holder = Database::connect(app.url.as_str()).await.expect("connected");
+        let holder = open_pool(app.url.as_str()).await.expect("connected");
         let holding_tx = open(&holder).await.expect("open");
         holding_tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({HELD})")).await.expect("nobody has it");
         let turn = format!("SELECT pg_advisory_xact_lock({HELD})");

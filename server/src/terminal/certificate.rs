@@ -31,7 +31,7 @@ pub struct CertificateOptions {
 
 /// The reason why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandError {
+pub enum CertificateCommandError {
     /// A file cannot be read.
     #[error("{path}: {source}")]
     File {
@@ -58,12 +58,12 @@ pub enum CommandError {
 /// Checks a file.
 ///
 /// # Errors
-/// [`CommandError`] when there is nothing to check; failed checks are in the verdict.
-pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, CommandError> {
-    let in_file = |source| CommandError::File { path: options.file.clone(), source };
+/// [`CertificateCommandError`] when there is nothing to check; failed checks are in the verdict.
+pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, CertificateCommandError> {
+    let in_file = |source| CertificateCommandError::File { path: options.file.clone(), source };
     let text = std::fs::read_to_string(&options.file).map_err(in_file)?;
-    let file: CertificateFile =
-        serde_json::from_str(&text).map_err(|source| CommandError::Form { path: options.file.clone(), source })?;
+    let file: CertificateFile = serde_json::from_str(&text)
+        .map_err(|source| CertificateCommandError::Form { path: options.file.clone(), source })?;
     let expected = TrustedInputs {
         server_key: options.server_key.as_deref().map(signed::public_key).transpose()?,
         site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
@@ -73,8 +73,8 @@ pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, CommandEr
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.
-fn digest(path: &Path) -> Result<(u64, String), CommandError> {
-    let in_file = |source| CommandError::File { path: path.to_owned(), source };
+fn digest(path: &Path) -> Result<(u64, String), CertificateCommandError> {
+    let in_file = |source| CertificateCommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;
     let mut hash = Sha256::new();
     let mut size = 0;
@@ -91,7 +91,7 @@ fn digest(path: &Path) -> Result<(u64, String), CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CertificateOptions, CommandError, digest, run};
+    use super::{CertificateCommandError, CertificateOptions, digest, run};
 
     fn options(file: &std::path::Path) -> CertificateOptions {
         CertificateOptions { file: file.to_owned(), model: None, server_key: None, site_key: Vec::new() }
@@ -101,15 +101,15 @@ mod tests {
     fn malformed_certificate_file_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("certificate.json");
-        assert!(matches!(run(&options(&path)), Err(CommandError::File { .. })));
+        assert!(matches!(run(&options(&path)), Err(CertificateCommandError::File { .. })));
         std::fs::write(&path, "{\"payload\": \"{}\"}").expect("written");
-        assert!(matches!(run(&options(&path)), Err(CommandError::Form { .. })));
+        assert!(matches!(run(&options(&path)), Err(CertificateCommandError::Form { .. })));
         let empty =
             r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
         std::fs::write(&path, empty).expect("written");
         assert!(!run(&options(&path)).expect("a file").holds());
         let keyed = CertificateOptions { server_key: Some("key".to_owned()), ..options(&path) };
-        assert!(matches!(run(&keyed), Err(CommandError::Key(_))));
+        assert!(matches!(run(&keyed), Err(CertificateCommandError::Key(_))));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct VerifyOptions {
 
 /// A reason why nothing could be verified.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandError {
+pub enum LedgerCommandError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     File {
@@ -69,13 +69,13 @@ pub enum CommandError {
 /// Verifies the ledger that the options select.
 ///
 /// # Errors
-/// [`CommandError`] if nothing can be verified. The report contains the failed checks.
-pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, CommandError> {
+/// [`LedgerCommandError`] if nothing can be verified. The report contains the failed checks.
+pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, LedgerCommandError> {
     let server_key =
-        options.server_key.as_deref().map(|text| public_key(text).map_err(|_| CommandError::Key)).transpose()?;
+        options.server_key.as_deref().map(|text| public_key(text).map_err(|_| LedgerCommandError::Key)).transpose()?;
     let pins = Pins { server_key, head: options.head.as_deref().map(head).transpose()? };
     if let Some(path) = &options.bundle {
-        let in_file = |source| CommandError::File { path: path.clone(), source };
+        let in_file = |source| LedgerCommandError::File { path: path.clone(), source };
         return file::examine(BufReader::new(File::open(path).map_err(in_file)?), pins).map_err(in_file);
     }
     let key = match server_key {
@@ -83,7 +83,7 @@ pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, 
         None => own_key(config)?,
     };
     let db = Db::inspect(&config.database()).await?;
-    let report = bundle::examine(&db, &key, pins, Clock::system().now()).await.map_err(CommandError::Read)?;
+    let report = bundle::examine(&db, &key, pins, Clock::system().now()).await.map_err(LedgerCommandError::Read)?;
     db.close().await?;
     Ok(report)
 }
@@ -91,28 +91,29 @@ pub async fn verify(config: &Config, options: &VerifyOptions) -> Result<Report, 
 /// Writes a complete bundle, or none. Returns the number of its rows that differ from the original ones.
 ///
 /// # Errors
-/// [`CommandError`] if it cannot be written.
-pub async fn export(config: &Config, to: &Path) -> Result<u64, CommandError> {
+/// [`LedgerCommandError`] if it cannot be written.
+pub async fn export(config: &Config, to: &Path) -> Result<u64, LedgerCommandError> {
     let key = own_key(config)?;
     let db = Db::inspect(&config.database()).await?;
-    let in_file = |source| CommandError::File { path: to.to_owned(), source };
+    let in_file = |source| LedgerCommandError::File { path: to.to_owned(), source };
     let part = to.with_extension("part");
     let mut file = BufWriter::new(File::create(&part).map_err(in_file)?);
     let changed_rows = bundle::export(&db, &key, Clock::system().now(), |bytes| file.write_all(bytes)).await;
-    let changed_rows = changed_rows.map_err(CommandError::Read)?;
+    let changed_rows = changed_rows.map_err(LedgerCommandError::Read)?;
     let file = file.into_inner().map_err(|error| in_file(error.into_error()))?;
     file.sync_all().and_then(|()| std::fs::rename(&part, to)).map_err(in_file)?;
     db.close().await?;
     Ok(changed_rows)
 }
 
-fn own_key(config: &Config) -> Result<VerifyingKey, CommandError> {
-    let in_folder = |source| CommandError::File { path: config.data_dir.join("signing.key"), source };
+fn own_key(config: &Config) -> Result<VerifyingKey, LedgerCommandError> {
+    let in_folder = |source| LedgerCommandError::File { path: config.data_dir.join("signing.key"), source };
     let key = keys::verifying_key(&config.data_dir).map_err(in_folder)?;
-    key.ok_or_else(|| CommandError::NoKey(config.data_dir.clone()))
+    key.ok_or_else(|| LedgerCommandError::NoKey(config.data_dir.clone()))
 }
 
-pub(crate) fn head(path: &Path) -> Result<Signed, CommandError> {
-    let text = std::fs::read_to_string(path).map_err(|source| CommandError::File { path: path.to_owned(), source })?;
-    serde_json::from_str(&text).map_err(|source| CommandError::Head { path: path.to_owned(), source })
+pub(crate) fn head(path: &Path) -> Result<Signed, LedgerCommandError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| LedgerCommandError::File { path: path.to_owned(), source })?;
+    serde_json::from_str(&text).map_err(|source| LedgerCommandError::Head { path: path.to_owned(), source })
 }

@@ -48,7 +48,25 @@ fn manifests() -> Vec<Manifest> {
         let title = "a job".to_owned();
         let proposed_by = "Ada".to_owned();
         let model = spec.model(13);
-        Manifest { job, consortium, title, proposed_by, spec, participants, model, limits, issued_at: AT }
+        let initial_model = spec.initial_file().map(|digest| ModelOrigin {
+            digest: digest.to_owned(),
+            job: JobId(ID),
+            title: "an earlier job".to_owned(),
+            file: "model.safetensors".to_owned(),
+            source: ModelSource::Private,
+        });
+        Manifest {
+            job,
+            consortium,
+            title,
+            proposed_by,
+            spec,
+            participants,
+            model,
+            initial_model,
+            limits,
+            issued_at: AT,
+        }
     };
     super::spec::examples().into_iter().map(manifest).collect()
 }

@@ -55,6 +55,7 @@ impl JobPlan {
         let spec = Spec {
             unit,
             model: AcousticModel::lstm(hidden, None),
+            initial_model: None,
             participants: vec![lead],
             tests: Vec::new(),
             warm_start,

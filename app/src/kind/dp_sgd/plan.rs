@@ -14,6 +14,8 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, AuditOptions, AverageWeights, Noise, Party, Rounds, Spec, TestSet, WarmStart,
 };
+#[cfg(feature = "ssr")]
+use undertone_api::model::InitialModelChoice;
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
@@ -99,6 +101,9 @@ pub struct TrainingPlan {
     /// The private selection at every private party.
     #[serde(default)]
     pub trials: SelectionPlan,
+    /// SHA-256 of the registry model with which the job begins; empty for random parameters.
+    #[serde(default)]
+    pub initial: String,
 }
 
 impl TrainingPlan {
@@ -158,7 +163,20 @@ impl TrainingPlan {
             frozen: FrozenParts::default(),
             steps: StepOptions::default(),
             trials: SelectionPlan::default(),
+            initial: String::new(),
         })
+    }
+
+    /// Returns the plan with the layers of the registry model with which it begins, if this is one of `choices`.
+    #[cfg(feature = "ssr")]
+    #[must_use]
+    pub fn with_initial_layers(self, choices: &[InitialModelChoice]) -> Self {
+        match choices.iter().find(|choice| choice.origin.digest == self.initial) {
+            Some(InitialModelChoice { model, .. }) => {
+                Self { hidden: model.hidden, layers: ModelLayers::from_model(model), ..self }
+            }
+            None => self,
+        }
     }
 
     /// Parses the plan in a page's query, if it has one.
@@ -246,6 +264,7 @@ impl TrainingPlan {
             private: self.private.then(|| rounds(Arm::Private)),
             audit,
             model,
+            initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },

@@ -1,21 +1,23 @@
 //! Files of jobs: stored by the lead, fetched by the other participants, and downloaded by members as the model.
 
+pub mod initial;
 mod list;
 pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use object_store::path::Path;
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
-    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
 };
 use serde_json::json;
 use undertone_api::id::{ArtifactId, ConsortiumId, JobId, WorkerId};
-use undertone_api::model::Artifact;
+use undertone_api::job::Spec;
+use undertone_api::model::{Artifact, ModelSource};
 use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
@@ -24,7 +26,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, ObjectUpload};
-use crate::model::{artifact, participant};
+use crate::model::column::JsonColumn;
+use crate::model::{artifact, job, participant};
 use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::round::object_error;
@@ -180,8 +183,11 @@ pub async fn fetch(
     loop {
         let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
+        if let Some(file) = initial::find_file(ctx.db.read(), held.job, name).await? {
+            return Ok(Some(file));
+        }
         if let Some(row) = find(ctx.db.read(), held.job, name).await? {
-            return Ok(Some(stored(row)));
+            return Ok(Some(stored(row, None)));
         }
         let remaining = end.saturating_duration_since(tokio::time::Instant::now());
         if remaining.is_zero() {
@@ -216,9 +222,21 @@ async fn of_jobs(
         .order_by_asc(artifact::Column::Name)
         .all(connection)
         .await?;
+    let makers: HashSet<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    let specs: HashMap<Uuid, JsonColumn<Spec, job::Entity>> = job::Entity::find()
+        .select_only()
+        .column(job::Column::Id)
+        .column(job::Column::Spec)
+        .filter(job::Column::Id.is_in(makers))
+        .into_tuple::<(Uuid, JsonColumn<Spec, job::Entity>)>()
+        .all(connection)
+        .await?
+        .into_iter()
+        .collect();
     let mut all: HashMap<Uuid, Vec<Artifact>> = HashMap::new();
     for row in rows {
-        all.entry(row.job_id).or_default().push(stored(row).artifact);
+        let source = specs.get(&row.job_id).and_then(|spec| spec.model_source(&row.name));
+        all.entry(row.job_id).or_default().push(stored(row, source).artifact);
     }
     Ok(all)
 }
@@ -243,7 +261,8 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArti
         detail: json!({ "file": row.name, "digest": row.digest }),
     };
     audit_log::note(ctx, act).await?;
-    Ok(stored(row))
+    let source = job.spec.model_source(&row.name);
+    Ok(stored(row, source))
 }
 
 /// Returns the job of which the lease's holder is the lead, and the lead's organization.
@@ -264,7 +283,7 @@ async fn find(connection: &impl ConnectionTrait, job: JobId, name: &str) -> Resu
         .await?)
 }
 
-fn stored(row: artifact::Model) -> StoredArtifact {
+fn stored(row: artifact::Model, source: Option<ModelSource>) -> StoredArtifact {
     let job = JobId(row.job_id);
     StoredArtifact {
         object: files::path(job, &row.digest),
@@ -274,6 +293,7 @@ fn stored(row: artifact::Model) -> StoredArtifact {
             name: row.name,
             size: row.size as u64,
             digest: row.digest,
+            source,
             created_at: row.created_at,
         },
     }

@@ -16,7 +16,7 @@ const BATCH_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches
 const NORMALIZER: [&str; 2] = ["normalizer.mean", "normalizer.deviation"];
 
 /// Returns the SHA-256 of a file's content, hex.
-pub(super) fn digest_file(content: &[u8]) -> String {
+pub(in crate::run) fn digest_file(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 
@@ -63,7 +63,7 @@ fn check_tensors(names: &[String], model: &Model) -> Result<(), EvaluationError>
 ///
 /// # Errors
 /// [`EvaluationError::UnknownDigest`] when there is none.
-pub(super) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
+pub(in crate::run) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();

@@ -1,5 +1,6 @@
 //! A job's certificate for reading and printing: its cost to each party, the basis, and its verification elsewhere.
 
+mod lineage;
 mod party;
 
 pub(super) use party::{describe_adjacency, render_promises};
@@ -50,6 +51,7 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
                 </dl>
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
+            {certificate.initial_model.as_ref().map(|model| lineage::render_section(model, consortium))}
             {parties}
             {render_files("Covered files", &certificate.artifacts)}
             {render_signatures(certificate)}

@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, DatasetUse, NewJob};
+use crate::model::ModelSource;
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
-    KeyRotation, LogHead, Manifest, ManifestParticipant, PinnedCertificate, PresenceProof, Receipt, ReleaseTick,
-    Signed, SiteDecision, SiteHold, SiteKeys, key_id,
+    KeyRotation, LogHead, Manifest, ManifestParticipant, ModelOrigin, PinnedCertificate, PresenceProof, Receipt,
+    ReleaseTick, Signed, SiteDecision, SiteHold, SiteKeys, key_id,
 };
 
 fn key(seed: u8) -> SigningKey {

@@ -46,7 +46,7 @@ pub use selection::{SelectionCandidate, SelectionOptions};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// Public data only: the warm start itself.
+    /// Public data, after the initial model if there is one: the warm start itself.
     Public,
     /// Public data and exact gradients of private data; only for datasets that their owners marked open.
     Open,

@@ -119,6 +119,14 @@ impl JobPlan {
         Ok(self)
     }
 
+    /// Begins with a registry model, without epochs of a warm start.
+    #[must_use]
+    pub fn begin_with(mut self, digest: &str) -> Self {
+        self.spec.initial_model = Some(digest.to_owned());
+        self.spec.warm_start.epochs = 0;
+        self
+    }
+
     /// Adds a test set.
     #[must_use]
     pub fn test(mut self, name: &str, dataset: DatasetId) -> Self {

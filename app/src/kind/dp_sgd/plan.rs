@@ -328,7 +328,12 @@ mod tests {
     use undertone_api::dataset::Visibility;
     use undertone_api::job::JobKind;
 
-    use undertone_api::job::dp_sgd::{Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell};
+    use undertone_api::id::JobId;
+    use undertone_api::job::dp_sgd::{
+        AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
+    };
+    use undertone_api::model::{InitialModelChoice, ModelSource};
+    use undertone_api::signed::ModelOrigin;
 
     use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
     use crate::testing::example;
@@ -459,12 +464,32 @@ mod tests {
         let mut absent = elaborate();
         absent.parts[1].joins = false;
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
+        absent.initial = "ab".repeat(32);
         for planned in [first.clone(), elaborate(), absent] {
             let spec = planned.spec(&datasets).expect("every number is in range");
             let plan = TrainingPlan::from_spec("a title", &spec, &first);
             assert_eq!(plan.title, "a title");
             assert_eq!(plan.spec(&datasets), Ok(spec));
         }
+    }
+
+    #[test]
+    fn plan_takes_over_the_layers_of_its_initial_model() {
+        let plan = elaborate();
+        let model = AcousticModel { layers: 3, classes: Some(9), ..AcousticModel::lstm(33, None) };
+        let origin = ModelOrigin {
+            digest: "ab".repeat(32),
+            job: JobId(uuid::Uuid::from_u128(1)),
+            title: "an earlier job".to_owned(),
+            file: "model.safetensors".to_owned(),
+            source: ModelSource::Private,
+        };
+        let choices = [InitialModelChoice { origin, model: model.clone() }];
+        assert_eq!(plan.clone().with_initial_layers(&choices), plan, "it begins with no model");
+        let begun = TrainingPlan { initial: "ab".repeat(32), ..plan };
+        let spec = begun.with_initial_layers(&choices).spec(&example::datasets()).expect("every number is in range");
+        assert_eq!(spec.initial_model, Some("ab".repeat(32)));
+        assert_eq!(spec.check_layers(&model), Vec::new());
     }
 
     #[test]

@@ -210,7 +210,7 @@ pub fn Planner(
                         .choice(find_word(UNITS, &initial.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
-                        <label class="check"><input type="checkbox" checked disabled/>"Public data only (warm start)"</label>
+                        <label class="check"><input type="checkbox" checked disabled/>"Public data, after the initial model (warm start)"</label>
                         <label class="check" class:off=!open_possible>
                             <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>

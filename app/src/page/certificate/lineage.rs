@@ -1,4 +1,4 @@
-//! The lineage of the initial model: the chain of jobs, and what all of them cost each account.
+//! The lineage of the initial model: the chain of jobs, and the cost of all of them to each account.
 
 use leptos::prelude::*;
 use undertone_api::id::ConsortiumId;
@@ -19,12 +19,12 @@ pub(super) fn render_section(model: &ModelLineage, consortium: ConsortiumId) -> 
                 <tbody>{jobs}</tbody>
             </table>
             {(!model.sums.is_empty()).then(|| view! {
-                <h3>"Cost of all these jobs and this one"</h3>
+                <h3>"Cost of these jobs and this one together"</h3>
                 <table class="cards">
                     <thead><tr><th scope="col">"Dataset"</th><th scope="col">"Owner"</th><th scope="col">"Protects"</th><th scope="col" class="number">"Jobs"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
                     <tbody>{sums}</tbody>
                 </table>
-                <p class="hint">"The sum of the Rényi curves of all counted releases, as budgets add up. Where the terms of a later job were chosen after the earlier model was seen, the lifetime limit of the account is the guarantee."</p>
+                <p class="hint">"The sum of the Rényi curves of the counted releases, as budgets add up. Where the terms of a later job were chosen after the earlier model was seen, the lifetime limit of the account is the guarantee."</p>
             })}
         </section>
     }

@@ -9,7 +9,8 @@ use undertone_api::id::{JobId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
 use undertone_api::signed::Certificate;
 use undertone_api::signed::certificate::{
-    CertificateParty, CertifiedFigure, CombinedFigure, LineageSum, PartyCharges, ReleaseMechanism, UnitSampling,
+    CertificateParty, CertifiedFigure, CombinedFigure, LineageSum, ModelLineage, PartyCharges, ReleaseMechanism,
+    UnitSampling,
 };
 use undertone_privacy::curve::{Curve, CurveError};
 use undertone_privacy::ledger::across;
@@ -94,16 +95,18 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
         }
     }
     certificate.together = together(&certificate)?;
-    let sums = lineage_sums(&certificate)?;
-    if let Some(model) = &mut certificate.initial_model {
-        model.sums = sums;
+    if certificate.initial_model.is_some() {
+        let sums = lineage_sums(&certificate)?;
+        certificate.initial_model = certificate.initial_model.map(|model| ModelLineage { sums, ..model });
     }
     Ok(certificate)
 }
 
-/// Returns the cost of all jobs from which the job's model follows, by account. Rényi curves add up, also for releases
-/// that were chosen after earlier ones were seen.
-fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
+/// Returns the cost of all jobs from which the job's models follow, by account: the sum of their Rényi curves.
+///
+/// # Errors
+/// [`FigureError`] when an event has no price or a number is out of range.
+pub(super) fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
     let mut accounts: BTreeMap<(OrganizationId, LineageId, PrivacyUnit, Adjacency), AccountSum> = BTreeMap::new();
     for (job, charge) in certificate.lineage_charges() {
         let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charge.releases);

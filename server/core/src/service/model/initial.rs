@@ -196,12 +196,8 @@ async fn find_candidate(
             made.title
         )));
     }
-    let earlier = count_lineage(ctx, JobId(made.id)).await?;
-    if earlier >= MOST_EARLIER_JOBS {
-        return Ok(Err(format!(
-            "this model follows from {earlier} jobs already, and at most {MOST_EARLIER_JOBS} are listed on a certificate: \
-             choose a model with a shorter lineage"
-        )));
+    if let Err(text) = check_length(count_lineage(ctx, JobId(made.id)).await?) {
+        return Ok(Err(text));
     }
     Ok(Ok(ModelCandidate { row: (*made).clone(), file: file.clone(), source }))
 }
@@ -224,6 +220,17 @@ async fn describe_stranger(ctx: &Ctx, actor: &Actor, jobs: &[job::Model]) -> Res
 
 fn describe_deleted(file: &str, title: &str) -> String {
     format!("{file:?} of the job {title:?} was deleted: choose another model of the Models page")
+}
+
+/// Checks the number of jobs from which a model follows.
+fn check_length(jobs: usize) -> Result<(), String> {
+    if jobs <= MOST_EARLIER_JOBS {
+        return Ok(());
+    }
+    Err(format!(
+        "this model follows from {jobs} jobs, and a certificate lists at most {MOST_EARLIER_JOBS}: choose a model with a \
+         shorter lineage"
+    ))
 }
 
 /// Returns the number of jobs from which the models of a job with a certificate follow, the job included.
@@ -251,3 +258,6 @@ pub(super) async fn find_file(
     let deleted = || Error::problem(Code::NotFound, describe_deleted(&origin.file, &origin.title));
     row.map(|row| Some(stored(row, Some(origin.source)))).ok_or_else(deleted)
 }
+
+#[cfg(test)]
+mod tests;

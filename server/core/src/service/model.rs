@@ -17,7 +17,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::id::{ArtifactId, ConsortiumId, JobId, WorkerId};
 use undertone_api::job::Spec;
-use undertone_api::model::{Artifact, ModelSource};
+use undertone_api::model::{Artifact, ModelSource, PersonalMarkScan};
 use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
@@ -60,6 +60,7 @@ pub struct ArtifactUpload {
     worker: WorkerId,
     job: JobId,
     upload: ObjectUpload,
+    mark: PersonalMarkScan,
     /// The storage reserved for its bytes, until a row counts them.
     _hold: StorageHold,
 }
@@ -99,15 +100,18 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: ArtifactHeader) -> Resul
     let upload = ObjectUpload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
         .map_err(object_error)?;
-    Ok(ArtifactUpload { header, worker, job, upload, _hold: hold })
+    Ok(ArtifactUpload { header, worker, job, upload, mark: PersonalMarkScan::default(), _hold: hold })
 }
 
 impl ArtifactUpload {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `bad_signature` when they do not match the header.
+    /// `bad_signature` when they do not match the header, 403 for a model that a site personalized.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        if self.mark.add(data) {
+            return Err(Error::forbidden("a personal model never leaves its site: send the model of the job"));
+        }
         self.upload.write(data).await.map_err(object_error)
     }
 
@@ -117,7 +121,7 @@ impl ArtifactUpload {
     /// `bad_signature` when the bytes do not match the header, `lease_lost`, `too_large` when the job has too many
     /// files. Then nothing of the upload is kept.
     pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
-        let Self { header, worker, job, upload, _hold } = self;
+        let Self { header, worker, job, upload, mark: _, _hold } = self;
         upload.finish().await.map_err(object_error)?;
         let accepted = name_file(ctx, worker, job, &header).await;
         let unnamed = match &accepted {

@@ -8,6 +8,7 @@ mod charge;
 mod check;
 mod draft;
 mod hold;
+mod initial;
 mod life;
 mod limit;
 mod review;
@@ -29,12 +30,14 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
+use crate::model::ModelSource;
 use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;
 
 pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, PauseRequest};
+pub use initial::INITIAL_MODEL;
 pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
 pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
@@ -171,6 +174,18 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
         None
     }
 
+    /// Returns the SHA-256, hex, of the registry's file with which the job begins; `None` for a job that begins with
+    /// none.
+    fn initial_file(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the data from which a file of the finished job follows; `None` for a file with which no job can begin.
+    fn model_source(&self, file: &str) -> Option<ModelSource> {
+        let _ = file;
+        None
+    }
+
     /// Returns the job's questions to annotators; `None` for a kind without questions. The server knows nothing else
     /// about them.
     fn questions(&self) -> Option<QuestionPlan> {
@@ -299,6 +314,16 @@ macro_rules! kinds {
             /// Calls [`JobKind::model`].
             pub fn model(&self, inputs: u32) -> Option<String> {
                 match self { $(Self::$variant(spec) => JobKind::model(spec, inputs),)* }
+            }
+
+            /// Calls [`JobKind::initial_file`].
+            pub fn initial_file(&self) -> Option<&str> {
+                match self { $(Self::$variant(spec) => JobKind::initial_file(spec),)* }
+            }
+
+            /// Calls [`JobKind::model_source`].
+            pub fn model_source(&self, file: &str) -> Option<ModelSource> {
+                match self { $(Self::$variant(spec) => JobKind::model_source(spec, file),)* }
             }
 
             /// Calls [`JobKind::audit_plan`].

@@ -35,7 +35,7 @@ pub use certificate::{Certificate, CertificateFile};
 pub use head::{Countersignature, LogHead, key_id};
 pub use hold::SiteHold;
 pub use ledger_position::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES};
-pub use manifest::{JobLimits, Manifest, ManifestParticipant, SiteDecision};
+pub use manifest::{JobLimits, Manifest, ManifestParticipant, ModelOrigin, SiteDecision};
 pub use observation::HeadObservation;
 pub use receipt::{Receipt, ReleaseTick};
 pub use restoration::Restoration;

@@ -7,9 +7,12 @@ use sha2::{Digest as _, Sha256};
 use support::scene;
 use support::stage::{TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::EntryKind;
+use undertone_api::id::JobId;
 use undertone_api::job::evaluation::{Party, ScoreBins, Spec};
 use undertone_api::job::{JobState, NewJob, Report, Spec as AnySpec};
+use undertone_api::signed::Certificate;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
+use undertone_server_core::service::certificate::verify::{TrustedInputs, verify};
 
 const JOB: Duration = Duration::from_secs(200);
 /// The classes that the job evaluates.
@@ -70,7 +73,8 @@ async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<
         assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 3, "{name}: two rounds and one evaluation");
         assert!(dataset.accounts.first().ok_or("an account")?.spent > before, "{name} is charged");
     }
-    scene::wait_for_proofs(&stage, 3).await?;
+    continue_training(&stage, trained, &digest).await?;
+    scene::wait_for_proofs(&stage, 4).await?;
 
     // The site's own evaluation is exact, and needs no job.
     let path = models.join("trained.safetensors");
@@ -78,6 +82,32 @@ async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<
     let exact = stage.sites[1].command(&["evaluate", path, "--dataset", scene::PRIVATE[0], "--json"])?;
     let exact: serde_json::Value = serde_json::from_str(&exact)?;
     assert!(exact["frames"].as_u64().is_some_and(|frames| frames > 0), "{exact}");
+    Ok(())
+}
+
+/// Trains the evaluated model for another round, and verifies the certificate of both jobs together.
+async fn continue_training(stage: &TestConsortium, trained: JobId, digest: &str) -> TestResult<()> {
+    let plan = scene::small_job(stage, 1, 300).await?.begin_with(digest);
+    let proposed = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?;
+    assert_eq!(proposed.initial_model.as_ref().map(|origin| origin.job), Some(trained));
+    let job = proposed.summary.id;
+    scene::approve(stage, job).await?;
+    stage.finish(job, JOB).await?;
+    let files = stage.sites[0].client.artifacts(job).await?;
+    let start = files.iter().find(|file| file.name == "warm_start.safetensors").ok_or("a warm start")?;
+    assert_eq!(start.digest, digest, "without epochs it is the model itself");
+    let file = stage.sites[0].client.certificate(job).await?;
+    let verdict = verify(&file, &TrustedInputs::default());
+    assert!(verdict.holds(), "{verdict}");
+    let certificate: Certificate = serde_json::from_str(&file.payload)?;
+    let lineage = certificate.initial_model.as_ref().ok_or("a lineage")?;
+    assert_eq!(lineage.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), [trained]);
+    assert_eq!(lineage.sums.iter().map(|sum| sum.jobs).collect::<Vec<_>>(), [2; 3], "each site paid for both jobs");
+    for sum in &lineage.sums {
+        let party = certificate.parties.iter().find(|party| party.lineage == sum.lineage).ok_or("a party")?;
+        let alone = party.charged.as_ref().and_then(|charged| charged.renyi);
+        assert!(sum.figure.and_then(|figure| figure.epsilon) > alone.and_then(|figure| figure.epsilon));
+    }
     Ok(())
 }
 

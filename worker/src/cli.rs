@@ -16,6 +16,7 @@ mod jobs;
 mod ledger;
 mod lineage;
 mod output;
+mod personalize;
 mod policy;
 mod rotate;
 mod serve;
@@ -76,6 +77,8 @@ enum WorkerCommand {
     Tune(Box<tune::TuneCommand>),
     /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
     Evaluate(evaluate::EvaluateCommand),
+    /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
+    Personalize(personalize::PersonalizeCommand),
     /// Check the worker's own configuration.
     #[command(subcommand)]
     Config(config::ConfigAction),
@@ -185,6 +188,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
+        WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
         WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
         WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),

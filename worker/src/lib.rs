@@ -11,6 +11,7 @@ pub mod datasets;
 pub mod gateway;
 pub mod lineage;
 pub mod memory;
+pub mod personal;
 pub mod public_speech;
 pub mod restore;
 pub mod run;

@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, DatasetUse, NewJob};
+use crate::model::ModelSource;
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
-    KeyRotation, LogHead, Manifest, ManifestParticipant, PinnedCertificate, PresenceProof, Receipt, ReleaseTick,
-    Signed, SiteDecision, SiteHold, SiteKeys, key_id,
+    KeyRotation, LogHead, Manifest, ManifestParticipant, ModelOrigin, PinnedCertificate, PresenceProof, Receipt,
+    ReleaseTick, Signed, SiteDecision, SiteHold, SiteKeys, key_id,
 };
 
 fn key(seed: u8) -> SigningKey {
@@ -48,7 +49,25 @@ fn manifests() -> Vec<Manifest> {
         let title = "a job".to_owned();
         let proposed_by = "Ada".to_owned();
         let model = spec.model(13);
-        Manifest { job, consortium, title, proposed_by, spec, participants, model, limits, issued_at: AT }
+        let initial_model = spec.initial_file().map(|digest| ModelOrigin {
+            digest: digest.to_owned(),
+            job: JobId(ID),
+            title: "an earlier job".to_owned(),
+            file: "model.safetensors".to_owned(),
+            source: ModelSource::Private,
+        });
+        Manifest {
+            job,
+            consortium,
+            title,
+            proposed_by,
+            spec,
+            participants,
+            model,
+            initial_model,
+            limits,
+            issued_at: AT,
+        }
     };
     super::spec::examples().into_iter().map(manifest).collect()
 }

@@ -13,3 +13,8 @@ pub(super) fn check_positive(say: &mut impl FnMut(&str, String), field: &str, va
         say(field, format!("greater than 0 and at most {most}, not {value}"));
     }
 }
+
+/// Returns whether a text is a SHA-256 as 64 hex digits in lower case.
+pub(super) fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

@@ -13,6 +13,7 @@
 
 mod check;
 mod cost;
+mod initial;
 mod model;
 mod noise;
 mod norm;
@@ -30,6 +31,7 @@ use super::audit::{AuditPlan, AuditTrial, CanaryFamily};
 use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
+use crate::model::ModelSource;
 use crate::problem::Violation;
 
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
@@ -44,7 +46,7 @@ pub use selection::{SelectionCandidate, SelectionOptions};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// Public data only: the warm start itself.
+    /// Public data, after the initial model if there is one: the warm start itself.
     Public,
     /// Public data and exact gradients of private data; only for datasets that their owners marked open.
     Open,
@@ -151,6 +153,12 @@ pub struct Spec {
     pub unit: PrivacyUnit,
     /// The model.
     pub model: AcousticModel,
+    /// SHA-256, hex in lower case, of the file of a registry model with which the job begins, before the warm start.
+    /// Absent: random parameters. The layers of `model` must be those of the file, and `model.classes` becomes the
+    /// file's if a proposal omits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 64, max_length = 64))]
+    pub initial_model: Option<String>,
     /// The participants. The first leads and must be public.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
@@ -233,6 +241,8 @@ impl Spec {
 struct InitialModel<'a> {
     inputs: u32,
     model: &'a AcousticModel,
+    #[serde(rename = "initial_model", skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     #[serde(rename = "warm_start")]
     training: &'a WarmStart,
 }
@@ -297,11 +307,29 @@ impl JobKind for Spec {
     }
 
     fn model(&self, inputs: u32) -> Option<String> {
-        // The weights come from the lead's warm start on public data; only this description and those data determine
-        // them.
-        let start = InitialModel { inputs, model: &self.model, training: &self.warm_start };
+        // The weights come from the initial model's file, if there is one, and the lead's warm start on public data; only
+        // this description and those data determine them.
+        let file = self.initial_model.as_deref();
+        let start = InitialModel { inputs, model: &self.model, file, training: &self.warm_start };
         let text = serde_json::to_string(&start).ok()?;
         Some(hex::encode(Sha256::new().chain_update("undertone/dp_sgd-model/1\0").chain_update(text).finalize()))
+    }
+
+    fn initial_file(&self) -> Option<&str> {
+        self.initial_model.as_deref()
+    }
+
+    fn model_source(&self, file: &str) -> Option<ModelSource> {
+        let arm = match file {
+            "warm_start.safetensors" => Arm::Public,
+            "model.safetensors" => *self.arms().last()?,
+            _ => *self.arms().iter().find(|arm| file == format!("model-{}.safetensors", arm.series()))?,
+        };
+        Some(match arm {
+            Arm::Public => ModelSource::Public,
+            Arm::Open => ModelSource::Open,
+            Arm::Private => ModelSource::Private,
+        })
     }
 
     fn allowed_measurements(&self) -> AllowedMeasurements {

@@ -9,7 +9,7 @@ use crate::budget::BudgetRefusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
 use crate::question::QuestionProgress;
-use crate::signed::{Consent, SignedApproval};
+use crate::signed::{Consent, ModelOrigin, SignedApproval};
 
 /// A job to be proposed to the owners of its datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +88,9 @@ pub struct Job {
     pub summary: JobSummary,
     /// The spec of the job.
     pub spec: Spec,
+    /// The origin of the registry model with which it begins; absent for a job that begins with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_model: Option<ModelOrigin>,
     /// SHA-256 of the signed manifest, hex.
     pub manifest: String,
     /// The datasets and their states.

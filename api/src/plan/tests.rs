@@ -105,6 +105,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
         model: AcousticModel::lstm(20, None),
+        initial_model: None,
         participants,
         tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
         warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },

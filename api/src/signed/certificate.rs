@@ -6,6 +6,7 @@
 mod basis;
 mod evidence;
 mod figure;
+mod lineage;
 mod party;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::job::JobState;
 pub use basis::{PublicFact, relation};
 pub use evidence::{AuditAsked, CertificateEvidence, CertificateFile, LoggedReceipt, ProvenReceipt};
 pub use figure::{CertifiedFigure, CombinedFigure, FigureMethod, ValidFor};
+pub use lineage::{LineageCharge, LineageJob, LineageSum, MOST_EARLIER_JOBS, ModelLineage};
 pub use party::{
     AccountPosition, CertificateParty, ChainPiece, ChargedBeside, ClockSummary, PartyCharges, ReleaseCounts,
     ReleaseMechanism, UnitSampling,
@@ -51,6 +53,10 @@ pub struct Certificate {
     pub together: Vec<CombinedFigure>,
     /// The job's files at the time of the certificate, by name: the model above all.
     pub artifacts: Vec<ArtifactNamed>,
+    /// The model with which the job began, the jobs that it follows from, and the cost of all of them together; absent
+    /// for a job that began with no model of the registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_model: Option<ModelLineage>,
     /// The server's signed head of its whole log at the time of the certificate; absent from a server without a log.
     #[serde(default)]
     pub head: Option<Signed>,

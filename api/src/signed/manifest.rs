@@ -6,6 +6,7 @@ use time::{Duration, OffsetDateTime};
 use super::{Document, KeyPurpose};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, DatasetUse, RoundSeries, Spec};
+use crate::model::ModelSource;
 
 /// One participant in the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,23 @@ pub struct ManifestParticipant {
     pub charge: Option<Charge>,
 }
 
+/// The origin of the registry model with which a job begins: the file of a finished job of the same consortium.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ModelOrigin {
+    /// SHA-256 of the file, hex; the spec names it too.
+    pub digest: String,
+    /// The job that made it.
+    pub job: JobId,
+    /// The title of that job.
+    pub title: String,
+    /// The name of the file within that job: `model.safetensors`.
+    pub file: String,
+    /// The data from which the file follows, beside those of the model with which that job began.
+    pub source: ModelSource,
+}
+
 /// The permission to run a job. The server signs it, and every site reads it before it approves and again before it
 /// begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +68,9 @@ pub struct Manifest {
     /// Digest of the initial model ([`Spec::model`]); `None` for a kind without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The origin of the registry model with which the job begins; `None` for a job that begins with none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_model: Option<ModelOrigin>,
     /// The limits of the job. `None` only in manifests from before there were limits, which no site runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<JobLimits>,
@@ -105,6 +126,18 @@ impl JobLimits {
     pub fn agree_with(&self, own: &Self) -> bool {
         let counts = |of: &Self| (of.releases, of.rounds, of.round_seconds);
         counts(self) == counts(own) && self.not_after <= own.not_after
+    }
+}
+
+impl Manifest {
+    /// Returns whether the stated origin is of the model with which the spec begins, and this model is protected: exact
+    /// gradients of open data are none to begin with.
+    pub fn has_valid_origin(&self) -> bool {
+        match (&self.initial_model, self.spec.initial_file()) {
+            (None, None) => true,
+            (Some(origin), Some(digest)) => origin.digest == digest && origin.source != ModelSource::Open,
+            _ => false,
+        }
     }
 }
 

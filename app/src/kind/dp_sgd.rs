@@ -72,8 +72,11 @@ impl Card for Spec {
             (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
         });
         let plan = TrainingPlan::from_query(&query).unwrap_or(plan);
+        // The page is correct without them: a job can always begin with random parameters.
+        let initials = planner::initial::fetch_choices(&request, consortium, &datasets).await;
+        let plan = if planner::initial::is_adopting(&query) { plan.with_initial_layers(&initials) } else { plan };
         let tight = planner::tight::fetch_tight_numbers(&request, consortium, &plan, &datasets).await;
-        view! { {notice}<Planner consortium datasets standings plan tight/> }.into_any()
+        view! { {notice}<Planner consortium datasets standings initials plan tight/> }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -90,6 +93,9 @@ impl Card for Spec {
                 ),
             ),
         ];
+        facts.extend(
+            self.initial_model.as_deref().map(|digest| ("Initial model", description::describe_initial(digest))),
+        );
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
             facts.extend(self.rounds(arm).map(|rounds| (term, description::describe_rounds(rounds))));
         }

@@ -1,5 +1,6 @@
 //! A job's certificate for reading and printing: its cost to each party, the basis, and its verification elsewhere.
 
+mod lineage;
 mod party;
 
 pub(super) use party::{describe_adjacency, render_promises};
@@ -38,7 +39,7 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
             <StateMark state=job.state/></p>
         <div class="certificate">
             <section class="panel answer"><h2>"Privacy cost"</h2>
-                {if is_charged { sums.into_any() } else { view! { <p class="headline">"Only public data were used: no privacy budget was spent."</p> }.into_any() }}
+                {if is_charged { sums.into_any() } else { render_uncharged(certificate) }}
                 {is_charged.then(|| view! {
                     <p>{overlap::describe_rule(certificate.overlap.overlap)}" "{overlap::render_author(&certificate.overlap, None)}</p>
                 })}
@@ -50,6 +51,7 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
                 </dl>
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
+            {certificate.initial_model.as_ref().map(|model| lineage::render_section(model, consortium))}
             {parties}
             {render_files("Covered files", &certificate.artifacts)}
             {render_signatures(certificate)}
@@ -57,6 +59,16 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
         </div>
     }
     .into_any()
+}
+
+/// Describes a job that charged nothing.
+fn render_uncharged(certificate: &Certificate) -> AnyView {
+    let text = if certificate.initial_model.is_some() {
+        "This job used public data and its initial model: it spent no privacy budget itself."
+    } else {
+        "Only public data were used: no privacy budget was spent."
+    };
+    view! { <p class="headline">{text}</p> }.into_any()
 }
 
 /// Describes the consortium's number for one unit in a sentence.

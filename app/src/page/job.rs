@@ -12,7 +12,7 @@ use undertone_api::id::{ConsortiumId, DatasetId, JobId};
 use undertone_api::job::{Approval, Job, JobParticipant, JobState};
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
-use undertone_api::signed::SiteApproval;
+use undertone_api::signed::{ModelOrigin, SiteApproval};
 use undertone_privacy::Event;
 use undertone_server_core::service;
 
@@ -53,6 +53,7 @@ pub(crate) fn job() -> AnyView {
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = render_certificate_link(consortium, &job);
+        let origin = job.initial_model.as_ref().map(|origin| render_origin(consortium, origin));
         let summary = job.summary.clone();
         Ok(PageContent::new(
             summary.title,
@@ -66,6 +67,7 @@ pub(crate) fn job() -> AnyView {
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
+                        {origin}
                         <div><dt>"Proposed"</dt><dd>{summary.proposed_by}", "<RelativeTime at=summary.created_at now=context.now/></dd></div>
                         {asks.then(|| view! { <div><dt>"Questions"</dt><dd><a href=crate::path::annotate(consortium, id)>"Answer or download"</a></dd></div> })}
                         <div><dt>"Report"</dt><dd><a href=crate::path::report(consortium, job.summary.id)>"Full results"</a></dd></div>
@@ -77,6 +79,18 @@ pub(crate) fn job() -> AnyView {
             },
         ))
     })
+}
+
+/// Renders the job that made the initial model, and its cost.
+fn render_origin(consortium: ConsortiumId, origin: &ModelOrigin) -> AnyView {
+    view! {
+        <div><dt>"Begins with"</dt><dd>
+            {origin.file.clone()}" of "<a href=crate::path::job(consortium, origin.job)>{origin.title.clone()}</a>
+            {format!(", from {}. ", origin.source.label())}
+            <a href=crate::path::certificate(consortium, origin.job)>"Its privacy cost"</a>
+        </dd></div>
+    }
+    .into_any()
 }
 
 /// Renders the link to the certificate, or the time of its creation.

@@ -1,7 +1,7 @@
 //! The consortium's models: the files of its finished jobs.
 
 use leptos::prelude::*;
-use undertone_api::model::JobModel;
+use undertone_api::model::{JobModel, ModelSource};
 use undertone_api::page::PageQuery;
 use undertone_server_core::service;
 use undertone_server_core::service::job::JobFilter;
@@ -29,6 +29,7 @@ pub(crate) fn models() -> AnyView {
                         <th scope="row"><a href=href download=file.name.clone()>{file.name.clone()}</a></th>
                         <td data-label="job"><a href=path::job(consortium, job.id)>{job.title.clone()}</a></td>
                         <td data-label="size" class="number">{words::bytes(file.size)}</td>
+                        <td data-label="made from">{file.source.map(ModelSource::label)}</td>
                         <td data-label="SHA-256"><Digest digest=file.digest/></td>
                         <td data-label="made"><RelativeTime at=file.created_at now=context.now/></td>
                         <td data-label="cost"><a href=path::certificate(consortium, job.id)>"Certificate"</a></td>
@@ -45,7 +46,7 @@ pub(crate) fn models() -> AnyView {
             view! {
                 <p><a href=path::compare(consortium)>"Compare models"</a></p>
                 <table class="cards">
-                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"SHA-256"</th><th scope="col">"Created"</th><th scope="col">"Privacy cost"</th></tr></thead>
+                    <thead><tr><th scope="col">"File"</th><th scope="col">"Job"</th><th scope="col" class="number">"Size"</th><th scope="col">"Made from"</th><th scope="col">"SHA-256"</th><th scope="col">"Created"</th><th scope="col">"Privacy cost"</th></tr></thead>
                     <tbody>{rows}</tbody>
                 </table>
             }

@@ -185,6 +185,7 @@ impl TrainingRecipe {
         Ok(Spec {
             unit,
             model: self.model.clone(),
+            initial_model: None,
             participants,
             tests,
             warm_start: WarmStart { epochs: self.warm, batch: 8, learning_rate: self.warm_lr, seed: 7 },

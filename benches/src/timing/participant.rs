@@ -254,6 +254,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
         model: Described::lstm(HIDDEN as u32, Some(CLASSES as u32)),
+        initial_model: None,
         participants: vec![party(lead, None), party(OURS, Some(Noise::flat(noise_multiplier, 1.0)))],
         tests: Vec::new(),
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 7 },
@@ -287,6 +288,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         participants: vec![participant(lead, None), participant(OURS, Some(charge))],
         spec: AnySpec::DpSgd(spec),
         model: None,
+        initial_model: None,
         limits: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     })

@@ -246,6 +246,7 @@ impl<'g> SimulationWorld<'g> {
         let spec = Spec {
             unit: PrivacyUnit::Record,
             model: AcousticModel::lstm(1, None),
+            initial_model: None,
             participants,
             tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },

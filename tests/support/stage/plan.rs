@@ -55,6 +55,7 @@ impl JobPlan {
         let spec = Spec {
             unit,
             model: AcousticModel::lstm(hidden, None),
+            initial_model: None,
             participants: vec![lead],
             tests: Vec::new(),
             warm_start,
@@ -116,6 +117,14 @@ impl JobPlan {
             lead.sampling_rate = sampling_rate;
         }
         Ok(self)
+    }
+
+    /// Begins with a registry model, without epochs of a warm start.
+    #[must_use]
+    pub fn begin_with(mut self, digest: &str) -> Self {
+        self.spec.initial_model = Some(digest.to_owned());
+        self.spec.warm_start.epochs = 0;
+        self
     }
 
     /// Adds a test set.

@@ -76,6 +76,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
     Ok(DpSgd {
         unit: PrivacyUnit::Record,
         model: AcousticModel::lstm(scale.hidden, None),
+        initial_model: None,
         participants,
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },

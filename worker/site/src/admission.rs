@@ -80,6 +80,12 @@ pub enum ManifestFault {
     /// The model differs.
     #[error("the manifest starts from another model than its spec makes with the data of `{0}`")]
     Model(String),
+    /// The stated origin of the initial model is of another model, missing, or of a model without protection.
+    #[error(
+        "the manifest does not state a protected origin of the initial model that its spec names: propose the job again \
+         with a public or private model of the registry"
+    )]
+    InitialModel,
     /// The manifest has no limits.
     #[error("the manifest has no limits: it is from before there were any; propose the job again")]
     NoLimits,
@@ -266,6 +272,9 @@ fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), ManifestF
 fn check_limits(manifest: &Manifest, local: &LocalDataset, now: OffsetDateTime) -> Result<(), ManifestFault> {
     if manifest.model != manifest.spec.model(local.inputs) {
         return Err(ManifestFault::Model(local.name.clone()));
+    }
+    if !manifest.has_valid_origin() {
+        return Err(ManifestFault::InitialModel);
     }
     let limits = manifest.limits.as_ref().ok_or(ManifestFault::NoLimits)?;
     if !limits.agree_with(&JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at)) {

@@ -9,7 +9,8 @@
 //! lock          held by the running daemon                     ledger.db.before-vN   as it was before an upgrade
 //! transcripts/<job>/   what recordings say, and what came of the job: for nobody but this site
 //! speech/       recordings that anybody may have, of which dummies are made, and what was heard in them
-//! models/       model files that jobs name by their digest, for evaluation
+//! models/       model files that jobs name by their digest, for evaluation and as initial models
+//! personal/     models that were fine-tuned on this site's data: they never leave
 //! spoken.jsonl  which pieces of them were set aside for jobs: they are never heard again
 //! ```
 
@@ -133,6 +134,11 @@ impl Folder {
     /// Returns the folder of the model files that jobs name by their digest.
     pub fn models(&self) -> PathBuf {
         self.0.join("models")
+    }
+
+    /// Returns the folder of the models that were fine-tuned on this site's data and never leave it.
+    pub fn personal(&self) -> PathBuf {
+        self.0.join("personal")
     }
 
     /// Returns the folder of one dataset.

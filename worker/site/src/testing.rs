@@ -119,6 +119,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
     dp_sgd::Spec {
         unit: PrivacyUnit::Speaker,
         model: AcousticModel::lstm(8, None),
+        initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(Noise::flat(z(4.0), 1.0)))],
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
@@ -236,6 +237,7 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         title: "senones".to_owned(),
         proposed_by: "somebody".to_owned(),
         model: spec.model(13),
+        initial_model: None,
         limits: Some(JobLimits::from_spec(&spec, &participants, issued_at)),
         spec,
         participants,

@@ -230,6 +230,7 @@ impl TuneCommand {
             warm: self.warm,
             seed: self.seed,
             time: Some(Duration::from_secs_f64(self.minutes * 60.0)),
+            models: folder.models(),
             work: folder.root().join("tune"),
         })
     }

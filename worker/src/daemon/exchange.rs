@@ -16,6 +16,7 @@ use undertone_api::id::{DatasetId, QuestionId};
 use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::log::SiteEvent;
 use undertone_api::job::{Measurement, Report};
+use undertone_api::model::PersonalMarkScan;
 use undertone_api::problem::Code;
 use undertone_api::signed::{Manifest, ManifestParticipant, Signed};
 use undertone_privacy::PrivacyUnit;
@@ -375,6 +376,9 @@ impl Averaging for SiteExchange {
 impl Artifacts for SiteExchange {
     fn put_file(&mut self, name: &str, content: Vec<u8>) -> Result<(), RunError> {
         self.check_public("files")?;
+        if PersonalMarkScan::default().add(&content) {
+            return Err(RunError::refused("a personal model never leaves its site"));
+        }
         let gateway = &self.site.gateway;
         let content = &content;
         Ok(self.repeat_call("put", |token| async move { gateway.put(&token, name, content).await })?)

@@ -14,6 +14,7 @@ mod checkpoint;
 mod contribution;
 mod development;
 pub(super) mod error;
+mod initial;
 mod learner;
 mod local;
 mod pace;
@@ -66,6 +67,7 @@ fn follow(
 ) -> Result<(), RunError> {
     let start = Model::from_safetensors(&exchange.fetch_file(WARM_START)?)?;
     site.check_model(&start)?;
+    initial::check_start(spec, &start, exchange)?;
     if site.selects(spec) {
         site.set_selection(spec, DevelopmentData::from_file(&exchange.fetch_file(development::NAME)?, start.shape())?);
     }

@@ -11,7 +11,7 @@ use undertone_privacy::PrivacyUnit;
 use super::{Arm, Spec};
 use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::id::DatasetId;
-use crate::job::check::{check_positive, check_range};
+use crate::job::check::{check_positive, check_range, is_digest};
 use crate::job::{DatasetUse, JobKind};
 use crate::problem::Violation;
 
@@ -29,6 +29,9 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 
     check_unit(spec, datasets, &mut say);
     model::check(&spec.model, &mut say);
+    if spec.initial_model.as_deref().is_some_and(|digest| !is_digest(digest)) {
+        say("initial_model", "the SHA-256 of a registry model's file: 64 hex digits in lower case".to_owned());
+    }
     check_range(&mut say, "warm_start.epochs", f64::from(spec.warm_start.epochs), 0.0, 1000.0);
     check_range(&mut say, "warm_start.batch", f64::from(spec.warm_start.batch), 1.0, 1024.0);
     check_positive(&mut say, "warm_start.learning_rate", spec.warm_start.learning_rate, 1.0);

@@ -107,6 +107,7 @@ fn full() -> Spec {
             context: Some(5),
             normalize: true,
         },
+        initial_model: Some("ab".repeat(32)),
         participants: vec![super::Party { noise: Some(noise), ..participants[1] }],
         tests,
         warm_start,

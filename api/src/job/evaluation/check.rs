@@ -7,7 +7,7 @@ use undertone_privacy::PrivacyUnit;
 use super::Spec;
 use super::bins::ScoreBins;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
-use crate::job::check::check_range;
+use crate::job::check::{check_range, is_digest};
 use crate::problem::Violation;
 
 /// The most participants in a job, with the lead.
@@ -24,7 +24,7 @@ const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
-    if spec.model.len() != 64 || !spec.model.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+    if !is_digest(&spec.model) {
         say("model", "the SHA-256 of the model's file: 64 hex digits in lower case".to_owned());
     }
     let [least, most] = [ScoreBins::COUNT.0, ScoreBins::COUNT.1];

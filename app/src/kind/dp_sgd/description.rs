@@ -57,6 +57,11 @@ pub(super) fn describe_model(model: &AcousticModel) -> String {
     format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
 }
 
+/// Describes the registry model with which a job begins.
+pub(super) fn describe_initial(digest: &str) -> String {
+    format!("the registry’s file with the SHA-256 {digest}; the certificate adds up the cost of both jobs")
+}
+
 /// Describes a series of rounds, from their number to the tolerated absences.
 pub(super) fn describe_rounds(rounds: &Rounds) -> String {
     let mut parts = vec![words::plural(rounds.rounds.into(), "round")];

@@ -14,6 +14,8 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, AuditOptions, AverageWeights, Noise, Party, Rounds, Spec, TestSet, WarmStart,
 };
+#[cfg(feature = "ssr")]
+use undertone_api::model::InitialModelChoice;
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
@@ -99,6 +101,9 @@ pub struct TrainingPlan {
     /// The private selection at every private party.
     #[serde(default)]
     pub trials: SelectionPlan,
+    /// SHA-256 of the registry model with which the job begins; empty for random parameters.
+    #[serde(default)]
+    pub initial: String,
 }
 
 impl TrainingPlan {
@@ -158,7 +163,20 @@ impl TrainingPlan {
             frozen: FrozenParts::default(),
             steps: StepOptions::default(),
             trials: SelectionPlan::default(),
+            initial: String::new(),
         })
+    }
+
+    /// Returns the plan with the layers of the registry model with which it begins, if this is one of `choices`.
+    #[cfg(feature = "ssr")]
+    #[must_use]
+    pub fn with_initial_layers(self, choices: &[InitialModelChoice]) -> Self {
+        match choices.iter().find(|choice| choice.origin.digest == self.initial) {
+            Some(InitialModelChoice { model, .. }) => {
+                Self { hidden: model.hidden, layers: ModelLayers::from_model(model), ..self }
+            }
+            None => self,
+        }
     }
 
     /// Parses the plan in a page's query, if it has one.
@@ -246,6 +264,7 @@ impl TrainingPlan {
             private: self.private.then(|| rounds(Arm::Private)),
             audit,
             model,
+            initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
@@ -309,7 +328,12 @@ mod tests {
     use undertone_api::dataset::Visibility;
     use undertone_api::job::JobKind;
 
-    use undertone_api::job::dp_sgd::{Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell};
+    use undertone_api::id::JobId;
+    use undertone_api::job::dp_sgd::{
+        AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
+    };
+    use undertone_api::model::{InitialModelChoice, ModelSource};
+    use undertone_api::signed::ModelOrigin;
 
     use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
     use crate::testing::example;
@@ -440,12 +464,32 @@ mod tests {
         let mut absent = elaborate();
         absent.parts[1].joins = false;
         (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
+        absent.initial = "ab".repeat(32);
         for planned in [first.clone(), elaborate(), absent] {
             let spec = planned.spec(&datasets).expect("every number is in range");
             let plan = TrainingPlan::from_spec("a title", &spec, &first);
             assert_eq!(plan.title, "a title");
             assert_eq!(plan.spec(&datasets), Ok(spec));
         }
+    }
+
+    #[test]
+    fn plan_takes_over_the_layers_of_its_initial_model() {
+        let plan = elaborate();
+        let model = AcousticModel { layers: 3, classes: Some(9), ..AcousticModel::lstm(33, None) };
+        let origin = ModelOrigin {
+            digest: "ab".repeat(32),
+            job: JobId(uuid::Uuid::from_u128(1)),
+            title: "an earlier job".to_owned(),
+            file: "model.safetensors".to_owned(),
+            source: ModelSource::Private,
+        };
+        let choices = [InitialModelChoice { origin, model: model.clone() }];
+        assert_eq!(plan.clone().with_initial_layers(&choices), plan, "it begins with no model");
+        let begun = TrainingPlan { initial: "ab".repeat(32), ..plan };
+        let spec = begun.with_initial_layers(&choices).spec(&example::datasets()).expect("every number is in range");
+        assert_eq!(spec.initial_model, Some("ab".repeat(32)));
+        assert_eq!(spec.check_layers(&model), Vec::new());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod advanced;
 mod cost;
 mod curve;
 mod field;
+pub(super) mod initial;
 mod offer;
 mod party;
 pub(super) mod tight;
@@ -21,6 +22,7 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_api::job::JobKind;
+use undertone_api::model::InitialModelChoice;
 use undertone_privacy::PrivacyUnit;
 
 use super::description;
@@ -96,6 +98,8 @@ pub fn Planner(
     datasets: Vec<Dataset>,
     /// The balances of their accounts.
     standings: Vec<(DatasetId, Vec<AccountStanding>)>,
+    /// The registry models with which the job can begin.
+    initials: Vec<InitialModelChoice>,
     /// The initial plan.
     plan: TrainingPlan,
     /// The tight numbers of that plan, as HTML.
@@ -118,9 +122,14 @@ pub fn Planner(
 
     let datasets = StoredValue::new(datasets);
     let standings = StoredValue::new(standings);
+    let choices = StoredValue::new(initials);
     let spec = Memo::new(move |_| plan.read().spec(&datasets.read_value()));
     let violations = Memo::new(move |_| match &*spec.read() {
-        Ok(spec) => datasets.with_value(|datasets| spec.check(datasets)),
+        Ok(spec) => {
+            let mut violations = datasets.with_value(|datasets| spec.check(datasets));
+            violations.extend(choices.with_value(|choices| initial::check_initial(spec, choices)));
+            violations
+        }
         Err(violations) => violations.clone(),
     });
     provide_context(PlanViolations(violations));
@@ -201,7 +210,7 @@ pub fn Planner(
                         .choice(find_word(UNITS, &initial.unit), table_options(UNITS), make_setter(plan, |plan, text: String| plan.unit = parse_word(UNITS, &text).unwrap_or(plan.unit)))}
                     <div class="field">
                         <span>"Arms of the comparison"</span>
-                        <label class="check"><input type="checkbox" checked disabled/>"Public data only (warm start)"</label>
+                        <label class="check"><input type="checkbox" checked disabled/>"Public data, after the initial model (warm start)"</label>
                         <label class="check" class:off=!open_possible>
                             <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>
@@ -240,6 +249,7 @@ pub fn Planner(
                     {FormField { name: "plan[spare]", at: "spare_releases", label: "Reserve rounds, to repeat after a crash" }
                         .number(f64::from(initial.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
+                {choices.with_value(|choices| initial::render_initial(plan, &initial, choices, consortium))}
                 {advanced::render_advanced(plan, &initial)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">

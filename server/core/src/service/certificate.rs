@@ -1,11 +1,12 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
-//! `draft` reads the facts. `price` computes every figure from them; verification runs the same code again. `evidence`
+//! `draft` reads the facts, `lineage` those of the initial model. `price` computes every figure from them; verification runs the same code again. `evidence`
 //! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the server's command line calls
 //! it. Nothing here decides about the admission of a job.
 
 mod draft;
 mod evidence;
+mod lineage;
 mod price;
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,23 @@
 //! Files of jobs: stored by the lead, fetched by the other participants, and downloaded by members as the model.
 
+pub mod initial;
 mod list;
 pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use object_store::path::Path;
 use sea_orm::{
     ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
-    PaginatorTrait as _, QueryFilter as _, QueryOrder as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
 };
 use serde_json::json;
 use undertone_api::id::{ArtifactId, ConsortiumId, JobId, WorkerId};
-use undertone_api::model::Artifact;
+use undertone_api::job::Spec;
+use undertone_api::model::{Artifact, ModelSource, PersonalMarkScan};
 use undertone_api::problem::{Code, Violation};
 use uuid::Uuid;
 
@@ -24,7 +26,8 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::artifact::{self as files, MAX_FILES, MAX_SIZE};
 use crate::exchange::object::{self, ObjectUpload};
-use crate::model::{artifact, participant};
+use crate::model::column::JsonColumn;
+use crate::model::{artifact, job, participant};
 use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::round::object_error;
@@ -57,6 +60,7 @@ pub struct ArtifactUpload {
     worker: WorkerId,
     job: JobId,
     upload: ObjectUpload,
+    mark: PersonalMarkScan,
     /// The storage reserved for its bytes, until a row counts them.
     _hold: StorageHold,
 }
@@ -96,15 +100,18 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: ArtifactHeader) -> Resul
     let upload = ObjectUpload::begin(&ctx.store, &files::path(job, &header.digest), header.size, &header.digest)
         .await
         .map_err(object_error)?;
-    Ok(ArtifactUpload { header, worker, job, upload, _hold: hold })
+    Ok(ArtifactUpload { header, worker, job, upload, mark: PersonalMarkScan::default(), _hold: hold })
 }
 
 impl ArtifactUpload {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// `bad_signature` when they do not match the header.
+    /// `bad_signature` when they do not match the header, 403 for a model that a site personalized.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
+        if self.mark.add(data) {
+            return Err(Error::forbidden("a personal model never leaves its site: send the model of the job"));
+        }
         self.upload.write(data).await.map_err(object_error)
     }
 
@@ -114,7 +121,7 @@ impl ArtifactUpload {
     /// `bad_signature` when the bytes do not match the header, `lease_lost`, `too_large` when the job has too many
     /// files. Then nothing of the upload is kept.
     pub async fn accept(self, ctx: &Ctx) -> Result<ArtifactId, Error> {
-        let Self { header, worker, job, upload, _hold } = self;
+        let Self { header, worker, job, upload, mark: _, _hold } = self;
         upload.finish().await.map_err(object_error)?;
         let accepted = name_file(ctx, worker, job, &header).await;
         let unnamed = match &accepted {
@@ -180,8 +187,11 @@ pub async fn fetch(
     loop {
         let (held, _) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
+        if let Some(file) = initial::find_file(ctx.db.read(), held.job, name).await? {
+            return Ok(Some(file));
+        }
         if let Some(row) = find(ctx.db.read(), held.job, name).await? {
-            return Ok(Some(stored(row)));
+            return Ok(Some(stored(row, None)));
         }
         let remaining = end.saturating_duration_since(tokio::time::Instant::now());
         if remaining.is_zero() {
@@ -216,9 +226,21 @@ async fn of_jobs(
         .order_by_asc(artifact::Column::Name)
         .all(connection)
         .await?;
+    let makers: HashSet<Uuid> = rows.iter().map(|row| row.job_id).collect();
+    let specs: HashMap<Uuid, JsonColumn<Spec, job::Entity>> = job::Entity::find()
+        .select_only()
+        .column(job::Column::Id)
+        .column(job::Column::Spec)
+        .filter(job::Column::Id.is_in(makers))
+        .into_tuple::<(Uuid, JsonColumn<Spec, job::Entity>)>()
+        .all(connection)
+        .await?
+        .into_iter()
+        .collect();
     let mut all: HashMap<Uuid, Vec<Artifact>> = HashMap::new();
     for row in rows {
-        all.entry(row.job_id).or_default().push(stored(row).artifact);
+        let source = specs.get(&row.job_id).and_then(|spec| spec.model_source(&row.name));
+        all.entry(row.job_id).or_default().push(stored(row, source).artifact);
     }
     Ok(all)
 }
@@ -243,7 +265,8 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArti
         detail: json!({ "file": row.name, "digest": row.digest }),
     };
     audit_log::note(ctx, act).await?;
-    Ok(stored(row))
+    let source = job.spec.model_source(&row.name);
+    Ok(stored(row, source))
 }
 
 /// Returns the job of which the lease's holder is the lead, and the lead's organization.
@@ -264,7 +287,7 @@ async fn find(connection: &impl ConnectionTrait, job: JobId, name: &str) -> Resu
         .await?)
 }
 
-fn stored(row: artifact::Model) -> StoredArtifact {
+fn stored(row: artifact::Model, source: Option<ModelSource>) -> StoredArtifact {
     let job = JobId(row.job_id);
     StoredArtifact {
         object: files::path(job, &row.digest),
@@ -274,6 +297,7 @@ fn stored(row: artifact::Model) -> StoredArtifact {
             name: row.name,
             size: row.size as u64,
             digest: row.digest,
+            source,
             created_at: row.created_at,
         },
     }

@@ -18,6 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
 use crate::service::ledger::{self, ChargeRequest, account};
+use crate::service::model::initial::{self, ResolvedProposal};
 use crate::service::{consortium, dataset, job};
 
 /// Returns the plan of a job.
@@ -31,11 +32,14 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     // Reads of a flood of plans would occupy the connections of the database, so they wait for the turn too.
     let turn = ctx.compute().admit(owner).await?;
     let datasets = dataset::in_consortium(ctx.db.read(), new.consortium).await?;
-    let violations = job::violations(&new.job, &datasets);
-    let balances = balances(ctx, &new.job.spec, &datasets).await?;
+    let resolved = initial::resolve(ctx, actor, new.consortium, new.job.clone(), &datasets).await?;
+    let ResolvedProposal { job, violations: unusable, .. } = resolved;
+    let mut violations = job::violations(&job, &datasets);
+    violations.extend(unusable);
+    let balances = balances(ctx, &job.spec, &datasets).await?;
     let rule =
         consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
-    let input = Arc::new(PlanInput { job: new.job.clone(), datasets, balances });
+    let input = Arc::new(PlanInput { job, datasets, balances });
     let priced = Arc::clone(&input);
     let PlanFigures { mut parties, buys, together } =
         turn.run("pricing a plan", move || priced.figures(rule.overlap)).await?;
@@ -43,7 +47,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     if violations.is_empty() {
         tighten(ctx, owner, &mut parties).await?;
     }
-    let refusals = ledger::check(ctx.db.read(), &asks(&new.job.spec, &input.datasets)).await?;
+    let refusals = ledger::check(ctx.db.read(), &asks(&input.job.spec, &input.datasets)).await?;
     let mut offers = Vec::new();
     if !refusals.is_empty() {
         let refused = Arc::clone(&input);

@@ -116,6 +116,7 @@ impl TestConsortium {
             unit: PrivacyUnit::Record,
             // Its vectors need more than one message.
             model: AcousticModel::lstm(384, None),
+            initial_model: None,
             participants: self.sites.iter().enumerate().map(party).collect(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },

@@ -29,7 +29,10 @@ pub(crate) async fn view_job(ctx: &Ctx, reader: &Actor, row: job::Model) -> Resu
     let holds = list_holds(ctx.db.read(), &row).await?;
     let diagnoses = diagnosis::diagnose(ctx, &row).await?;
     let participants = participants(ctx, Some(reader), &row).await?;
+    let begins = row.spec.initial_file().is_some();
+    let initial_model = if begins { row.manifest()?.initial_model } else { None };
     Ok(Job {
+        initial_model,
         diagnoses,
         summary: (&row).into(),
         spec: row.spec.into_value(),

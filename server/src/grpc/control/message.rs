@@ -185,6 +185,7 @@ pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
         name: artifact.name,
         size: artifact.size,
         digest: artifact.digest,
+        source: artifact.source.as_ref().map(word).unwrap_or_default(),
     }
 }
 

@@ -6,9 +6,10 @@ mod widened;
 use ed25519_dalek::SigningKey;
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::Visibility;
-use undertone_api::id::{DatasetId, LineageId, WorkerId};
+use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::{DatasetUse, Spec};
-use undertone_api::signed::{JobLimits, Manifest, Signed, SignedError};
+use undertone_api::model::ModelSource;
+use undertone_api::signed::{JobLimits, Manifest, ModelOrigin, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
 use uuid::Uuid;
 
@@ -270,6 +271,32 @@ fn start_from_another_model_is_refused() {
     for model in [None, Some("00".repeat(32)), spec().model(14)] {
         assert_eq!(fault(|manifest| manifest.model = model), ManifestFault::Model("ward-7".to_owned()));
     }
+}
+
+#[test]
+fn initial_model_without_its_protected_origin_is_refused() {
+    let origin = |digest: &str, source| ModelOrigin {
+        digest: digest.repeat(32),
+        job: JobId(Uuid::from_u128(0x77)),
+        title: "an earlier job".to_owned(),
+        file: "model.safetensors".to_owned(),
+        source,
+    };
+    let begin = |manifest: &mut Manifest, stated: Option<ModelOrigin>| {
+        if let Spec::DpSgd(spec) = &mut manifest.spec {
+            spec.initial_model = Some("ab".repeat(32));
+        }
+        manifest.initial_model = stated;
+        settle(manifest);
+    };
+    for source in [ModelSource::Public, ModelSource::Private] {
+        assert!(ask(|manifest| begin(manifest, Some(origin("ab", source)))).is_ok());
+    }
+    for stated in [None, Some(origin("cd", ModelSource::Private)), Some(origin("ab", ModelSource::Open))] {
+        assert_eq!(fault(|manifest| begin(manifest, stated)), ManifestFault::InitialModel);
+    }
+    let unasked = Some(origin("ab", ModelSource::Private));
+    assert_eq!(fault(|manifest| manifest.initial_model = unasked), ManifestFault::InitialModel);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use undertone_api::job::Spec;
-use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_api::signed::{Manifest, ManifestParticipant, ModelOrigin};
 
 use super::super::CommandFailure;
 use super::super::table::format_table;
@@ -65,6 +65,10 @@ pub(in crate::cli) fn write_head(manifest: &Manifest, digest: &str, out: &mut dy
         })
         .collect();
     write!(out, "\nParticipants\n{}", format_table(&["DATASET", "OWNER", "PURPOSE", "UNITS", "RELEASES"], &rows))?;
+    if let Some(ModelOrigin { digest, job, title, file, source }) = &manifest.initial_model {
+        writeln!(out, "\nBegins with `{file}` of the job `{title}` ({job}), made from {}", source.label())?;
+        writeln!(out, "SHA-256 {digest}")?;
+    }
     let spec = serde_json::to_string_pretty(&manifest.spec)?;
     writeln!(out, "\nThe signed job\n{spec}")?;
     Ok(())

@@ -12,6 +12,7 @@ use crate::dp::clip::ClipError;
 use crate::dp::release::ReleaseError;
 use crate::dp::runs::NotDrawn;
 use crate::run::RunError;
+use crate::run::evaluation::EvaluationError;
 use crate::site::clearance::SplitError;
 use crate::site::folder::FolderError;
 use crate::site::gate::NotPublic;
@@ -98,6 +99,53 @@ pub enum TrainingError {
         /// The length of the series' vectors.
         length: usize,
     },
+    /// The file of the initial model is another one than the manifest names.
+    #[error(
+        "the initial model has the SHA-256 {digest}, and the manifest names {expected}: propose the job again with a \
+         model of the registry"
+    )]
+    OtherInitialModel {
+        /// The digest of the received file.
+        digest: String,
+        /// The digest that the manifest names.
+        expected: String,
+    },
+    /// The lead's warm start does not continue the initial model.
+    #[error(
+        "the lead's warm start does not begin with the initial model {0}, which the manifest names: ask the lead to run \
+         the job with an unchanged worker"
+    )]
+    OtherStart(String),
+    /// The file of the initial model cannot be trained.
+    #[error("cannot begin with the initial model: {0}")]
+    InitialModel(#[source] EvaluationError),
+    /// The layers of the initial model are not those of the spec.
+    #[error(
+        "the initial model has `{field}` {file}, and the manifest `model.{field}` {expected}: propose the job with the \
+         initial model's value, or choose another model"
+    )]
+    InitialLayers {
+        /// The field of `model`.
+        field: &'static str,
+        /// Its value in the file.
+        file: String,
+        /// Its value in the spec.
+        expected: String,
+    },
+    /// The features of the data do not fit the initial model.
+    #[error(
+        "the initial model takes {file} coefficients a frame, and the lead's data have {data}: prepare the datasets \
+         with the features of the initial model, or choose another model"
+    )]
+    InitialInputs {
+        /// The inputs of the initial model.
+        file: usize,
+        /// The coefficients of the data.
+        data: usize,
+    },
+    /// A rehearsal without the file of its initial model.
+    #[error("no file in {0} has the SHA-256 of the spec's `initial_model`: download the model there")]
+    NoLocalModel(PathBuf),
     /// A model file is invalid.
     #[error(transparent)]
     Model(#[from] ModelError),

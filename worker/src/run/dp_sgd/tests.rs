@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod initial;
 mod local;
 mod models;
 mod selection;
@@ -11,6 +12,8 @@ mod training;
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::dp_sgd::{Arm, Report};
 use undertone_privacy::PrivacyUnit;
+
+pub(super) use self::training::spec as test_spec;
 
 use self::training::TestTraining;
 use crate::fault::{self, FailureKind, FailurePlan};

@@ -239,6 +239,7 @@ impl Trials<'_> {
             weights: job.weights.clone(),
             data: self.roles.data(),
             folder,
+            models: &self.search.models,
             rules: &self.search.rules,
             seed: self.search.seed,
             until,

@@ -8,6 +8,7 @@ use undertone_api::job::dp_sgd::{Arm, Optimizer as Rule, Spec, WarmStart};
 
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
 use super::error::TrainingError;
+use super::initial;
 use super::site::{TrainingSite, as_example};
 use super::test_sets::{SpeechTestSets, report_tests};
 use super::trained_model::TrainedModel;
@@ -31,7 +32,12 @@ pub(super) fn train(
 ) -> Result<TrainedModel, RunError> {
     let WarmStart { epochs, learning_rate, seed, .. } = spec.warm_start;
     let rule = Rule::Adam { learning_rate };
-    let mut model = initialize_model(spec, site, seed, tests)?;
+    let mut model = match &spec.initial_model {
+        Some(digest) => initial::fetch_model(spec, digest, site.dataset().meta().inputs, exchange)?,
+        None => initialize_model(spec, site, seed)?,
+    };
+    site.check_model(&model)?;
+    tests.check(model.shape().inputs, model.shape().classes)?;
     let plan = CheckpointPlan { length: model.parameters().len(), rule, averaging: None };
     let mut checkpoint = match ArmCheckpoint::load(exchange.folder(), Arm::Public.series(), plan) {
         Some(checkpoint) if checkpoint.round <= epochs => {
@@ -66,17 +72,14 @@ pub(super) fn train(
     Ok(TrainedModel { model, seconds: checkpoint.seconds })
 }
 
-/// Makes a model before its first step, and checks that it fits all data.
-fn initialize_model(spec: &Spec, site: &TrainingSite, seed: u64, tests: &SpeechTestSets) -> Result<Model, RunError> {
+/// Makes a model with random parameters, before its first step.
+fn initialize_model(spec: &Spec, site: &TrainingSite, seed: u64) -> Result<Model, RunError> {
     let meta = site.dataset().meta();
     // Only the signed number counts: one from the lead's own data might differ from another site's.
     let classes = spec.model.classes.ok_or(TrainingError::NoClasses)? as usize;
     let shape = ModelShape::from_spec(&spec.model, meta.inputs, classes);
     let moments = site.dataset().moments(Split::Train);
-    let model = Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed);
-    site.check_model(&model)?;
-    tests.check(shape.inputs, shape.classes)?;
-    Ok(model)
+    Ok(Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed))
 }
 
 /// Runs one pass over the training utterances in a random order; `checkpoint` is the state of the finished epochs.

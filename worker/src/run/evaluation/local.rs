@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::EvaluationError;
-use super::model_file::{check_dataset, digest_file, read_model};
+use super::model_file::{check_dataset, digest_file, read_site_model};
 use super::score::FrameLogits;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
@@ -106,7 +106,7 @@ pub struct LocalEvaluation {
 pub fn evaluate(model: &Path, folder: &Path, name: &str) -> Result<LocalEvaluation, EvaluationError> {
     let content = std::fs::read(model).map_err(|source| EvaluationError::File { path: model.to_owned(), source })?;
     let digest = digest_file(&content);
-    let model = read_model(&content)?;
+    let model = read_site_model(&content)?;
     let dataset =
         Dataset::open(folder).map_err(|source| EvaluationError::NoLabels { dataset: name.to_owned(), source })?;
     check_dataset(&model, &dataset)?;

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::EvaluationError;
 use crate::speech::dataset::Dataset;
-use crate::speech::model::Model;
+use crate::speech::model::{Model, ModelError};
 
 /// The names with which tensors of a batch normalization end.
 const BATCH_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches_tracked"];
@@ -16,15 +16,27 @@ const BATCH_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches
 const NORMALIZER: [&str; 2] = ["normalizer.mean", "normalizer.deviation"];
 
 /// Returns the SHA-256 of a file's content, hex.
-pub(super) fn digest_file(content: &[u8]) -> String {
+pub fn digest_file(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 
 /// Reads a model and checks that its scores are those of its architecture.
 ///
 /// # Errors
-/// [`EvaluationError`] with the tensor or the defect.
+/// [`EvaluationError`] with the tensor or the defect; a personal model is refused, because jobs send models.
 pub fn read_model(content: &[u8]) -> Result<Model, EvaluationError> {
+    read_with(content, Model::from_safetensors)
+}
+
+/// Reads a model as [`read_model`] does, or a personal one, for use at this site alone.
+///
+/// # Errors
+/// [`EvaluationError`] with the tensor or the defect.
+pub fn read_site_model(content: &[u8]) -> Result<Model, EvaluationError> {
+    read_with(content, Model::from_site_file)
+}
+
+fn read_with(content: &[u8], read: fn(&[u8]) -> Result<Model, ModelError>) -> Result<Model, EvaluationError> {
     if is_graph(content) {
         return Err(EvaluationError::Graph);
     }
@@ -33,12 +45,12 @@ pub fn read_model(content: &[u8]) -> Result<Model, EvaluationError> {
         if let Some(name) = names.iter().find(|name| BATCH_STATISTICS.iter().any(|end| name.ends_with(end))) {
             return Err(EvaluationError::BatchDependence(name.clone()));
         }
-        let model = Model::from_safetensors(content)?;
+        let model = read(content)?;
         check_tensors(&names, &model)?;
         return Ok(model);
     }
     // The reader of models describes the defect.
-    Ok(Model::from_safetensors(content)?)
+    Ok(read(content)?)
 }
 
 /// Returns whether a file begins as an ONNX graph: the field of its version, then a producer.
@@ -63,7 +75,7 @@ fn check_tensors(names: &[String], model: &Model) -> Result<(), EvaluationError>
 ///
 /// # Errors
 /// [`EvaluationError::UnknownDigest`] when there is none.
-pub(super) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
+pub(in crate::run) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();

@@ -146,6 +146,7 @@ fn manifest(spec: Spec) -> Manifest {
         participants: (0..PARTICIPANTS).map(participant).collect(),
         spec: AnySpec::Evaluation(spec),
         model: None,
+        initial_model: None,
         limits: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     }

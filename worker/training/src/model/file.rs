@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
+use undertone_api::model::{PERSONAL_FORMAT, PersonalMarkScan};
 
 use super::{Model, ModelShape, Normalizer};
 
@@ -21,6 +22,12 @@ pub enum ModelError {
         /// The defect.
         problem: &'static str,
     },
+    /// The file was personalized at a site with its data.
+    #[error(
+        "the model is personal: it was fine-tuned on a site's own data without noise, so no job and no other site may \
+         have it"
+    )]
+    Personal,
     /// The file is in the format, but has invalid dimensions.
     #[error("cannot use the model file: {0}")]
     ModelMetadata(String),
@@ -47,7 +54,7 @@ impl ModelMetadata {
     /// Returns the dimensions, if each is within the limits of a job, so that no computation overflows.
     fn shape(&self) -> Result<ModelShape, ModelError> {
         let Self { format, shape } = self;
-        let within = format == FORMAT
+        let within = (format == FORMAT || format == PERSONAL_FORMAT)
             && (1..=MOST_INPUTS).contains(&shape.inputs)
             && (1..=2048).contains(&shape.hidden)
             && (1..=65_536).contains(&shape.classes)
@@ -62,6 +69,15 @@ impl ModelMetadata {
 }
 
 impl Model {
+    /// Returns the model as a file of [`Model::to_safetensors`] with the format [`PERSONAL_FORMAT`], which marks it as
+    /// personal.
+    ///
+    /// # Errors
+    /// As [`Model::to_safetensors`].
+    pub fn to_personal_file(&self) -> Result<Vec<u8>, ModelError> {
+        self.write(PERSONAL_FORMAT)
+    }
+
     /// Returns the model as a safetensors file: a matrix for each of [`ModelShape::matrices`] (biases as rows, see the table
     /// of the module), `normalizer.mean` and `normalizer.deviation`, all little-endian `f32`. The metadata entry
     /// `model` contains all dimensions as JSON. The same model gives the same bytes.
@@ -69,6 +85,10 @@ impl Model {
     /// # Errors
     /// [`ModelError::Format`] if the tensors cannot be serialized; this does not happen for a valid model.
     pub fn to_safetensors(&self) -> Result<Vec<u8>, ModelError> {
+        self.write(FORMAT)
+    }
+
+    fn write(&self, format: &str) -> Result<Vec<u8>, ModelError> {
         let mut parts = Vec::new();
         let mut rest = self.parameters.as_slice();
         for (_, name, [rows, columns]) in self.shape.matrices() {
@@ -83,7 +103,7 @@ impl Model {
         for (name, dimensions, data) in &parts {
             views.push((name.as_str(), TensorView::new(Dtype::F32, dimensions.clone(), data)?));
         }
-        let about = ModelMetadata { format: FORMAT.to_owned(), shape: self.shape };
+        let about = ModelMetadata { format: format.to_owned(), shape: self.shape };
         let about = serde_json::to_string(&about).map_err(|error| ModelError::ModelMetadata(error.to_string()))?;
         Ok(safetensors::serialize(views, Some(HashMap::from([(ABOUT.to_owned(), about)])))?)
     }
@@ -92,8 +112,18 @@ impl Model {
     /// `linear.weight`.
     ///
     /// # Errors
-    /// [`ModelError`] that names the tensor if the file is in neither format, or contains a number that is not finite.
+    /// [`ModelError`] that names the tensor if the file is in neither format, or contains a number that is not finite;
+    /// [`ModelError::Personal`] for a personal model, which no job may read.
     pub fn from_safetensors(file: &[u8]) -> Result<Self, ModelError> {
+        let model = Self::from_site_file(file)?;
+        if PersonalMarkScan::default().add(file) { Err(ModelError::Personal) } else { Ok(model) }
+    }
+
+    /// Reads a file of [`Model::from_safetensors`] or a personal one, for use at this site alone.
+    ///
+    /// # Errors
+    /// [`ModelError`] that names the tensor if the file is in no known format, or contains a number that is not finite.
+    pub fn from_site_file(file: &[u8]) -> Result<Self, ModelError> {
         let (_, header) = SafeTensors::read_metadata(file)?;
         let tensors = SafeTensors::deserialize(file)?;
         let (_, mean) = read(&tensors, MEAN)?;
@@ -173,7 +203,7 @@ mod tests {
     use undertone_api::job::dp_sgd::{AcousticModel as Proposed, RecurrentCell};
 
     use super::{ABOUT, bytes};
-    use crate::model::{Model, ModelShape, Normalizer};
+    use crate::model::{Model, ModelError, ModelShape, Normalizer};
 
     fn model(shape: ModelShape) -> Model {
         let normalizer = Normalizer { mean: vec![0.5; shape.inputs], deviation: vec![1.5; shape.inputs] };
@@ -200,6 +230,15 @@ mod tests {
             assert_eq!(Model::from_safetensors(&file).unwrap(), model);
             assert_eq!(model.to_safetensors().unwrap(), file);
         }
+    }
+
+    #[test]
+    fn personal_file_is_read_at_its_site_only() {
+        let model = model(rich());
+        let file = model.to_personal_file().unwrap();
+        assert_eq!(Model::from_site_file(&file).unwrap(), model);
+        assert!(matches!(Model::from_safetensors(&file), Err(ModelError::Personal)));
+        assert_eq!(Model::from_site_file(&model.to_safetensors().unwrap()).unwrap(), model);
     }
 
     #[test]

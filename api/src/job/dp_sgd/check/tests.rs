@@ -72,6 +72,7 @@ fn spec() -> Spec {
     Spec {
         unit: PrivacyUnit::Record,
         model: AcousticModel::lstm(200, None),
+        initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(noise(1.0)))],
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(TEST) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },

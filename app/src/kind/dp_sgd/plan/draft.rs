@@ -26,7 +26,8 @@ impl TrainingPlan {
             batch: spec.warm_start.batch,
             warm_rate: spec.warm_start.learning_rate,
             spare: spec.spare_releases,
-            layers: convert_layers(spec),
+            layers: ModelLayers::from_model(&spec.model),
+            initial: spec.initial_model.clone().unwrap_or_default(),
             trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first
         };
@@ -82,17 +83,6 @@ fn convert_part(spec: &Spec, first: &DatasetPart) -> DatasetPart {
     let (noise, clip) =
         party.noise.map_or((first.noise, first.clip), |noise| (noise.noise_multiplier.get(), noise.clip));
     DatasetPart { dataset: first.dataset, joins: true, tests, rate: party.sampling_rate.get(), noise, clip }
-}
-
-fn convert_layers(spec: &Spec) -> ModelLayers {
-    let model = &spec.model;
-    ModelLayers {
-        cell: model.cell,
-        layers: model.layers,
-        bidirectional: model.bidirectional,
-        context: model.context.unwrap_or(0),
-        normalize: model.normalize,
-    }
 }
 
 /// Returns the parts that these rounds do not train.

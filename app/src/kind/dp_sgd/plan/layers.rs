@@ -26,6 +26,18 @@ impl Default for ModelLayers {
 }
 
 impl ModelLayers {
+    /// Returns the layers of a model.
+    #[cfg(feature = "ssr")]
+    pub fn from_model(model: &AcousticModel) -> Self {
+        Self {
+            cell: model.cell,
+            layers: model.layers,
+            bidirectional: model.bidirectional,
+            context: model.context.unwrap_or(0),
+            normalize: model.normalize,
+        }
+    }
+
     /// Returns the model of these layers.
     pub fn model(self, hidden: u32) -> AcousticModel {
         AcousticModel {

@@ -20,12 +20,12 @@ pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
     let test = private.test.clone();
     let text = match (private.recovered, private.difference) {
         (Some(share), _) => format!(
-            "On {test} the private arm gains {} of what open pooling gains: {} points beyond public data alone.",
+            "On {test} the private arm gains {} of what open pooling gains: {} points beyond the public arm.",
             format_share(share),
             words::points(private.difference.unwrap_or_default())
         ),
         (None, Some(difference)) => format!(
-            "On {test} the private arm is {} points from public data alone, at {}.",
+            "On {test} the private arm is {} points from the public arm, at {}.",
             words::points(difference),
             words::percent(private.accuracy)
         ),
@@ -38,9 +38,7 @@ pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
     };
     let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
     let others: Vec<String> = others
-        .filter_map(|one| {
-            Some(format!("{}: {} points from public data alone", one.test, words::points(one.difference?)))
-        })
+        .filter_map(|one| Some(format!("{}: {} points from the public arm", one.test, words::points(one.difference?))))
         .collect();
     view! {
         <p class="headline">{text}</p>
@@ -66,7 +64,7 @@ pub(super) fn render_tables(report: &ReportFile) -> AnyView {
             {tables.collect_view()}
             {render_times(report)}
             <p class="hint">"Every arm starts from the public one. The gain of open pooling is its accuracy minus \
-                that of public data alone; the share is another arm's part of that gain. Differences are in \
+                that of the public arm; the share is another arm's part of that gain. Differences are in \
                 percentage points of the frames."</p>
         </section>
     }

@@ -13,7 +13,7 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::price;
+use super::{lineage, price};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::parse_json;
@@ -40,6 +40,10 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
     let overlap = consortia::in_force(connection, [consortium.id]).await?.remove(&consortium.id).unwrap_or_default();
     let files = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.id));
     let files = files.order_by_asc(artifact::Column::Name).all(connection).await?;
+    let initial_model = match &manifest.initial_model {
+        Some(origin) => Some(lineage::load_lineage(connection, origin).await?),
+        None => None,
+    };
     // Read last, so that it covers everything above.
     let head = log::newest(connection).await?;
     Ok(Some(Certificate {
@@ -60,6 +64,7 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
             .into_iter()
             .map(|file| ArtifactNamed { name: file.name, size: file.size as u64, digest: file.digest })
             .collect(),
+        initial_model,
         head: head.map(|head| Signed { payload: head.payload, signature: head.signature }),
     }))
 }

@@ -1,15 +1,16 @@
 //! The figures of a certificate, computed from its other content: by the server when it is made, and again during
 //! verification. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, SizeClass};
-use undertone_api::id::OrganizationId;
+use undertone_api::id::{JobId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
 use undertone_api::signed::Certificate;
 use undertone_api::signed::certificate::{
-    CertificateParty, CertifiedFigure, CombinedFigure, PartyCharges, ReleaseMechanism, UnitSampling,
+    CertificateParty, CertifiedFigure, CombinedFigure, LineageSum, ModelLineage, PartyCharges, ReleaseMechanism,
+    UnitSampling,
 };
 use undertone_privacy::curve::{Curve, CurveError};
 use undertone_privacy::ledger::across;
@@ -94,7 +95,66 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
         }
     }
     certificate.together = together(&certificate)?;
+    if certificate.initial_model.is_some() {
+        let sums = lineage_sums(&certificate)?;
+        certificate.initial_model = certificate.initial_model.map(|model| ModelLineage { sums, ..model });
+    }
     Ok(certificate)
+}
+
+/// Returns the cost of all jobs from which the job's models follow, by account: the sum of their Rényi curves.
+///
+/// # Errors
+/// [`FigureError`] when an event has no price or a number is out of range.
+pub(super) fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
+    let mut accounts: BTreeMap<(OrganizationId, LineageId, PrivacyUnit, Adjacency), AccountSum> = BTreeMap::new();
+    for (job, charge) in certificate.lineage_charges() {
+        let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charge.releases);
+        let key = (charge.organization, charge.lineage, charge.unit, charge.adjacency);
+        match accounts.get_mut(&key) {
+            Some(sum) => {
+                sum.curve = sum.curve.add(&one)?;
+                sum.jobs.insert(job);
+                sum.datasets.insert(charge.dataset_name);
+                sum.delta = [sum.delta, charge.delta].into_iter().flatten().reduce(f64::min);
+            }
+            None => {
+                let sum = AccountSum {
+                    owner: charge.organization_name,
+                    datasets: BTreeSet::from([charge.dataset_name]),
+                    jobs: BTreeSet::from([job]),
+                    curve: one,
+                    delta: charge.delta,
+                };
+                accounts.insert(key, sum);
+            }
+        }
+    }
+    let sum = |((organization, lineage, unit, adjacency), sum): (_, AccountSum)| {
+        let delta = sum.delta.map(Delta::new).transpose()?;
+        let figure =
+            |delta: Delta| CertifiedFigure::renyi(convert::epsilon(&sum.curve, delta).map(Epsilon::get), delta.get());
+        Ok(LineageSum {
+            organization,
+            organization_name: sum.owner.clone(),
+            lineage,
+            dataset_names: sum.datasets.iter().cloned().collect(),
+            unit,
+            adjacency,
+            jobs: sum.jobs.len() as u64,
+            figure: delta.map(figure),
+        })
+    };
+    accounts.into_iter().map(sum).collect()
+}
+
+/// The charges of several jobs to one account.
+struct AccountSum {
+    owner: String,
+    datasets: BTreeSet<String>,
+    jobs: BTreeSet<JobId>,
+    curve: Curve,
+    delta: Option<f64>,
 }
 
 /// Returns the Rényi curve of the counted releases on the fine grid of reports.

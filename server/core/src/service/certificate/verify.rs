@@ -6,6 +6,7 @@
 //! function that returns its [`PointFinding`], a forgery in the tests.
 
 mod figures;
+mod lineage;
 mod proofs;
 mod spent;
 
@@ -52,6 +53,8 @@ pub enum VerificationPoint {
     Epsilon,
     /// The consortium's ε follows from the parties' ε under the rule.
     Rule,
+    /// The initial model is the manifest's, and the cost of all jobs that it follows from adds up.
+    Lineage,
     /// The accounts' positions are consistent, and cover this job.
     Account,
     /// Every receipt is charged in the server's log under the certificate's signed head.
@@ -64,7 +67,7 @@ pub enum VerificationPoint {
 
 impl VerificationPoint {
     /// Every point, in the order of checking.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Signature,
         Self::Manifest,
         Self::Sites,
@@ -75,6 +78,7 @@ impl VerificationPoint {
         Self::Accountant,
         Self::Epsilon,
         Self::Rule,
+        Self::Lineage,
         Self::Account,
         Self::Log,
         Self::Audit,
@@ -94,6 +98,7 @@ impl VerificationPoint {
             Self::Accountant => "accountant",
             Self::Epsilon => "epsilon",
             Self::Rule => "rule",
+            Self::Lineage => "lineage",
             Self::Account => "account",
             Self::Log => "log",
             Self::Audit => "audit",
@@ -218,6 +223,7 @@ pub fn verify(file: &CertificateFile, known: &TrustedInputs) -> CertificateVerdi
     let (epsilon, rule) = figures::figures(&opened);
     verdict.say(VerificationPoint::Epsilon, epsilon);
     verdict.say(VerificationPoint::Rule, rule);
+    verdict.say(VerificationPoint::Lineage, lineage::check(&opened));
     verdict.say(VerificationPoint::Account, figures::accounts(&opened));
     verdict.say(VerificationPoint::Log, proofs::log(&opened, &file.evidence.receipts));
     verdict.say(VerificationPoint::Audit, proofs::audit(&opened));

@@ -10,7 +10,7 @@ use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId};
 use undertone_api::job::{DatasetUse, Job, JobState, NewJob};
 use undertone_api::member::check_name;
 use undertone_api::problem::{Code, Problem, Violation};
-use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant};
+use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant, ModelOrigin};
 
 use super::lapse::answer_by;
 use crate::auth::{Actor, Operation, Place, policy};
@@ -23,6 +23,7 @@ use crate::model::{draft, job, participant};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::job::{refused, state};
+use crate::service::model::initial::{self, ResolvedProposal};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
 use crate::view::job as view;
@@ -57,12 +58,15 @@ pub(super) async fn submit(
     before: ProposalOrigin<'_>,
 ) -> Result<Job, Error> {
     let datasets = dataset::in_consortium(ctx.db.read(), consortium).await?;
-    let violations = violations(&new, &datasets);
+    let ResolvedProposal { job: new, origin, violations: unusable } =
+        initial::resolve(ctx, actor, consortium, new, &datasets).await?;
+    let mut violations = violations(&new, &datasets);
+    violations.extend(unusable);
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
     let new = NewJob { spec: new.spec.settle(&datasets), ..new };
-    let (row, parts) = rows(ctx, actor, consortium, &new, &datasets).await?;
+    let (row, parts) = rows(ctx, actor, consortium, (&new, origin), &datasets).await?;
     let refusals = ledger::check(ctx.db.read(), &state::asks(&parts)).await?;
     if !refusals.is_empty() {
         let missing = refusals.iter().any(|refusal| refusal.limit <= 0.0);
@@ -150,7 +154,7 @@ async fn rows(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,
-    new: &NewJob,
+    (new, initial_model): (&NewJob, Option<ModelOrigin>),
     datasets: &[Dataset],
 ) -> Result<(job::Model, Vec<participant::Model>), Error> {
     let (id, title, spec) = (ctx.id::<JobId>(), new.title.trim().to_owned(), &new.spec);
@@ -168,6 +172,7 @@ async fn rows(
         spec: spec.clone(),
         // Participants with another form of data fail the check above.
         model: used.first().and_then(|(lead, _)| spec.model(lead.inputs)),
+        initial_model,
         limits: Some(JobLimits::from_spec(spec, &participants, ctx.now())),
         participants,
         issued_at: ctx.now(),

@@ -3,6 +3,7 @@
 use object_store::ObjectStoreExt as _;
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use sha2::{Digest as _, Sha256};
+use undertone_api::model::PERSONAL_FORMAT;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
@@ -89,6 +90,24 @@ on_both! {
             let bytes = app.ctx.store.get(&stored.object).await.unwrap().bytes().await.unwrap();
             assert_eq!(&bytes[..], b"weights");
         }
+    }
+
+    async fn personal_model_is_not_accepted(app: &TestApp) {
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let job = world.queued(1).await.summary.id;
+        let lead = LeadWorker { app, worker: world.sites[0].worker, lease: world.lease(0).await };
+        let content = format!("{{\"__metadata__\":{{\"model\":\"{PERSONAL_FORMAT}\"}}}}");
+        let mut incoming = begin(&app.ctx, lead.worker, lead.header("model", content.as_bytes())).await.unwrap();
+        let mut pieces = content.as_bytes().chunks(5);
+        let refusal = loop {
+            let piece = pieces.next().expect("the mark is found before the end");
+            if let Err(error) = incoming.write(piece).await {
+                break error;
+            }
+        };
+        assert_eq!(refusal.code(), Code::Forbidden);
+        drop(incoming);
+        assert_eq!(objects(app, job), 0);
     }
 
     async fn replaced_files_and_failed_uploads_leave_no_bytes(app: &TestApp) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use undertone_api::id::DatasetId;
 use undertone_api::job::audit::{AuditFinding, AuditPlan};
 use undertone_api::job::dp_sgd::{Rounds, Spec};
-use undertone_api::job::{Report, Spec as AnySpec};
+use undertone_api::job::{INITIAL_MODEL, Report, Spec as AnySpec};
 use undertone_api::signed::Manifest;
 use undertone_privacy::Event;
 use uuid::Uuid;
@@ -20,7 +20,9 @@ use crate::run::fake::{CrashPoint, FakeServer, is_crash, promised_audit};
 use crate::run::{RoundKey, RunError};
 use crate::speech::model::Model;
 
-use input::{manifest, spec, write_dataset};
+use input::{manifest, write_dataset};
+
+pub(in crate::run::dp_sgd) use input::spec;
 
 const PARTICIPANTS: usize = 3;
 const UTTERANCES: u64 = 24;
@@ -94,6 +96,16 @@ impl TestTraining {
     /// Closes the first rounds of `private` without a participant.
     pub(super) fn set_absent(&self, index: usize, rounds: u32) {
         self.server.state().absent = Some((index, rounds));
+    }
+
+    /// Sets the file that the server serves as the initial model.
+    pub(super) fn serve_initial_model(&self, content: Vec<u8>) {
+        self.put_file(INITIAL_MODEL, content);
+    }
+
+    /// Sets a file of the job at the server.
+    pub(super) fn put_file(&self, name: &str, content: Vec<u8>) {
+        self.server.state().files.insert(name.to_owned(), content);
     }
 
     /// Breaks a site without the accountant's knowledge.

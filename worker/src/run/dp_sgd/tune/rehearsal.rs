@@ -15,7 +15,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::DatasetId;
 use undertone_api::job::audit::{AuditFinding, AuditPlan};
-use undertone_api::job::{Measurement, Report, Spec as AnySpec, dp_sgd};
+use undertone_api::job::{INITIAL_MODEL, Measurement, Report, Spec as AnySpec, dp_sgd};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_privacy::PrivacyUnit;
 use undertone_proto::vector::{self, VectorForm};
@@ -40,6 +40,8 @@ pub(super) struct RehearsalInput<'a> {
     pub(super) data: &'a HashMap<DatasetId, PathBuf>,
     /// The folder of all participants' work.
     pub(super) folder: &'a Path,
+    /// The folder of the site's model files.
+    pub(super) models: &'a Path,
     /// The rules for the public dataset.
     pub(super) rules: &'a DatasetRules,
     pub(super) seed: u64,
@@ -201,6 +203,10 @@ impl RunContext for RehearsalExchange<'_, '_> {
         &self.work
     }
 
+    fn models(&self) -> Option<PathBuf> {
+        Some(self.rehearsal.input.models.to_owned())
+    }
+
     fn dataset(&self, id: DatasetId) -> Result<PathBuf, RunError> {
         let path = self.rehearsal.input.data.get(&id).cloned();
         Ok(path.ok_or(TrainingError::RehearsalDataset(id))?)
@@ -318,6 +324,10 @@ impl Artifacts for RehearsalExchange<'_, '_> {
     }
 
     fn fetch_file(&mut self, name: &str) -> Result<Vec<u8>, RunError> {
+        if name == INITIAL_MODEL {
+            // There is no registry here, so the file had to be in the site's folder.
+            return Err(TrainingError::NoLocalModel(self.rehearsal.input.models.to_owned()).into());
+        }
         self.rehearsal.wait(|state| state.files.get(name).cloned())
     }
 

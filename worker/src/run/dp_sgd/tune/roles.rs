@@ -150,6 +150,7 @@ impl<'a> RoleAssignment<'a> {
             participants,
             spec: AnySpec::DpSgd(spec),
             model: None,
+            initial_model: None,
             limits: None,
             issued_at: OffsetDateTime::UNIX_EPOCH,
         }

@@ -39,6 +39,8 @@ pub struct TuneSearch {
     pub seed: u64,
     /// The time limit; `None` for no limit.
     pub time: Option<Duration>,
+    /// The folder of the site's model files, for a job that begins with a registry model.
+    pub models: PathBuf,
     /// A folder for intermediate results. Every search has a subfolder, from which it resumes.
     pub work: PathBuf,
 }

@@ -70,6 +70,7 @@ pub(crate) fn spec() -> Spec {
     Spec {
         unit: PrivacyUnit::Record,
         model: AcousticModel::lstm(8, Some(4)),
+        initial_model: None,
         participants: vec![party(1, None), party(2, Some(noise)), party(3, Some(noise))],
         tests: vec![TestSet { name: "common".to_owned(), dataset: dataset_id(1) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.001, seed: 3 },
@@ -121,6 +122,7 @@ fn search(folder: &Path) -> TuneSearch {
         warm: 0.3,
         seed: 5,
         time: None,
+        models: folder.join("models"),
         work: folder.join("work"),
     }
 }

@@ -48,6 +48,15 @@ pub(super) const LIMITS: &[FieldLimit] = &[
         &[|spec, _| spec.model.classes = Some(42), |spec, _| spec.model.classes = Some(65_536)],
     ),
     (
+        "spec.initial_model",
+        &[
+            |spec, _| spec.initial_model = Some("AB".repeat(32)),
+            |spec, _| spec.initial_model = Some("ab".repeat(31)),
+            |spec, _| spec.initial_model = Some(String::new()),
+        ],
+        &[|spec, _| spec.initial_model = Some("ab".repeat(32)), |spec, _| spec.initial_model = None],
+    ),
+    (
         "spec.warm_start.epochs",
         &[|spec, _| spec.warm_start.epochs = 1001],
         &[|spec, _| spec.warm_start.epochs = 0, |spec, _| spec.warm_start.epochs = 1000],

@@ -186,7 +186,7 @@ fn list_charges(opened: &OpenedCertificate) -> impl Iterator<Item = (&Certificat
 }
 
 /// Returns whether two figures are equal except for the last digits of ε.
-fn same(a: Option<CertifiedFigure>, b: Option<CertifiedFigure>) -> bool {
+pub(super) fn same(a: Option<CertifiedFigure>, b: Option<CertifiedFigure>) -> bool {
     let (Some(a), Some(b)) = (a, b) else { return a == b };
     let epsilon = match (a.epsilon, b.epsilon) {
         (Some(a), Some(b)) => (a - b).abs() <= SAME * a.abs().max(b.abs()),
@@ -195,7 +195,7 @@ fn same(a: Option<CertifiedFigure>, b: Option<CertifiedFigure>) -> bool {
     epsilon && CertifiedFigure { epsilon: b.epsilon, ..a } == b
 }
 
-fn format_figure(figure: Option<CertifiedFigure>) -> String {
+pub(super) fn format_figure(figure: Option<CertifiedFigure>) -> String {
     match figure {
         None => "none".to_owned(),
         Some(CertifiedFigure { epsilon: None, delta, .. }) => format!("ε ∞ at δ {delta:e}"),

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{UTTERANCES, dataset};
 use crate::speech::dataset::{Description, Split, Writer};
 
-pub(super) fn spec() -> Spec {
+pub(in crate::run::dp_sgd) fn spec() -> Spec {
     let rounds = Rounds { deadline_seconds: 60, quorum: 3, ..Rounds::new(40, Optimizer::Adam { learning_rate: 0.02 }) };
     let noise = Noise::flat(NoiseMultiplier::new(0.5).unwrap(), 0.5);
     let party = |index: usize, noise: Option<Noise>| Party {
@@ -28,6 +28,7 @@ pub(super) fn spec() -> Spec {
     Spec {
         unit: PrivacyUnit::Record,
         model: ModelSpec::lstm(10, Some(4)),
+        initial_model: None,
         participants: vec![party(0, None), party(1, Some(noise)), party(2, Some(noise))],
         tests: vec![TestSet { name: "held out".to_owned(), dataset: dataset(0) }],
         warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },
@@ -66,6 +67,7 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
         participants: (0..spec.participants.len()).map(participant).collect(),
         spec: AnySpec::DpSgd(spec),
         model: None,
+        initial_model: None,
         limits: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     }

@@ -41,6 +41,7 @@ mod work;
 pub use classes::{ClassMap, ClassMapError};
 pub use report::{AlignerRecord, PrepareReport, RecordingProblem};
 pub use scan::{ScanError, SpeakerChoice, UtteranceChoice};
+pub use transcripts::read_transcript;
 pub use units::{UnitTable, UnitsError};
 
 use forced::ForcedLabels;

@@ -17,6 +17,7 @@ mod ledger;
 mod lineage;
 mod output;
 mod policy;
+mod recognize;
 mod rotate;
 mod serve;
 mod steward_key;
@@ -76,6 +77,8 @@ enum WorkerCommand {
     Tune(Box<tune::TuneCommand>),
     /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
     Evaluate(evaluate::EvaluateCommand),
+    /// Recognize recordings with a model, for this terminal alone: words with times and confidence.
+    Recognize(Box<recognize::RecognizeCommand>),
     /// Check the worker's own configuration.
     #[command(subcommand)]
     Config(config::ConfigAction),
@@ -185,6 +188,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
+        WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
         WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
         WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),

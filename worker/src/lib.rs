@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod lineage;
 pub mod memory;
 pub mod public_speech;
+pub mod recognition;
 pub mod restore;
 pub mod run;
 pub mod telemetry;

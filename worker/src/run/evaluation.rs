@@ -26,7 +26,7 @@ use crate::speech::model::gradient::{Engine, Example, Unit};
 
 pub use contribution::HistogramSum;
 pub use error::EvaluationError;
-pub use model_file::{check_dataset, read_model};
+pub use model_file::{check_dataset, digest_file, read_model};
 
 /// The artifact with the evaluated model.
 const MODEL: &str = "model.safetensors";

@@ -16,7 +16,7 @@ const BATCH_STATISTICS: [&str; 3] = ["running_mean", "running_var", "num_batches
 const NORMALIZER: [&str; 2] = ["normalizer.mean", "normalizer.deviation"];
 
 /// Returns the SHA-256 of a file's content, hex.
-pub(super) fn digest_file(content: &[u8]) -> String {
+pub fn digest_file(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 

@@ -34,6 +34,7 @@ mod report;
 mod rows;
 mod scan;
 mod separation;
+pub mod spell;
 mod transcripts;
 mod units;
 mod work;

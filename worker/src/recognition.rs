@@ -209,8 +209,8 @@ impl ModelRecognizer {
     fn find_words(&self, logits: &[f32]) -> (Vec<FrameWord>, bool) {
         let scores = match &self.labels {
             None => return (best_classes(logits, self.model.shape().classes), true),
-            Some(ClassLabels::Phones(map)) => FrameScores::of_phones(map, logits, self.priors.as_deref()),
-            Some(ClassLabels::Characters(set)) => FrameScores::of_characters(set, logits),
+            Some(ClassLabels::Phones(map)) => FrameScores::from_phone_logits(map, logits, self.priors.as_deref()),
+            Some(ClassLabels::Characters(set)) => FrameScores::from_character_logits(set, logits),
         };
         match (&self.search, &self.labels) {
             (WordSearch::Lexicon(decoder), _) => {

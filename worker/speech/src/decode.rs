@@ -10,6 +10,8 @@
 
 mod arpa;
 mod best_path;
+#[cfg(test)]
+mod fuzz;
 mod input;
 mod labels;
 mod lexicon;

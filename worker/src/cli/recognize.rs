@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::CommandFailure;
 use super::table::format_table;
-use crate::recognition::{AudioOptions, ModelRecognizer, RecognizerFiles, RecordingResult};
+use crate::recognition::{AudioOptions, ModelRecognizer, RecognizedWord, RecognizerFiles, RecordingResult};
 use crate::site::folder::Folder;
 use crate::speech::audio::LONGEST;
 use crate::speech::decode::SearchOptions;
@@ -22,6 +22,7 @@ const VERSION: u32 = 1;
 /// With a lexicon, the best words under the language model are found. Without one, the best path is printed: characters of a
 /// CTC model as words, else phones, else class numbers. The command prints at this terminal, and neither stores nor sends.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct RecognizeCommand {
     /// The recordings: FLAC or WAV.
     #[arg(value_name = "AUDIO", required = true)]
@@ -163,35 +164,34 @@ impl RecognizeCommand {
 }
 
 fn format_report(report: &RecognitionReport) -> String {
-    let mut text = String::new();
-    for recording in &report.recordings {
-        text += &format!("{}  {:.2} s\n", recording.audio.display(), recording.seconds);
-        if !recording.complete {
-            text += "the recording ends within a word, which is missing\n";
-        }
-        let rows: Vec<Vec<String>> = recording
-            .words
-            .iter()
-            .map(|word| {
-                let time = |seconds: f64| format!("{seconds:.2}");
-                vec![time(word.start), time(word.end), time(word.confidence), word.word.clone()]
-            })
-            .collect();
-        text += &format_table(&["START", "END", "CONFIDENCE", "WORD"], &rows);
-        text.push('\n');
-    }
-    text += &format!("System           {}\n", report.system);
+    let mut parts: Vec<String> = report.recordings.iter().map(format_recording).collect();
+    parts.push(format!("System           {}\n", report.system));
     if let (Some(errors), Some(rate)) = (&report.errors, report.word_error_rate) {
-        text += &format!(
+        parts.push(format!(
             "Word error rate  {:.2} % ({} substituted, {} inserted, {} deleted of {} words)\n",
             rate * 100.0,
             errors.substitutions,
             errors.insertions,
             errors.deletions,
             errors.words
-        );
+        ));
     }
-    text
+    parts.concat()
+}
+
+fn format_recording(recording: &RecordingResult) -> String {
+    let row = |word: &RecognizedWord| {
+        let time = |seconds: f64| format!("{seconds:.2}");
+        vec![time(word.start), time(word.end), time(word.confidence), word.word.clone()]
+    };
+    let rows: Vec<Vec<String>> = recording.words.iter().map(row).collect();
+    let note = if recording.complete { "" } else { "the recording ends within a word, which is missing\n" };
+    format!(
+        "{}  {:.2} s\n{note}{}\n",
+        recording.audio.display(),
+        recording.seconds,
+        format_table(&["START", "END", "CONFIDENCE", "WORD"], &rows)
+    )
 }
 
 fn parse_number(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {

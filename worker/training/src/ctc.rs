@@ -88,9 +88,7 @@ fn may_skip(labels: &[usize], blank: usize, from: usize) -> bool {
 fn forward(frames: usize, labels: &[usize], blank: usize, own: &impl Fn(usize, usize) -> f64) -> Vec<f64> {
     let states = labels.len();
     let mut table = vec![f64::NEG_INFINITY; frames * states];
-    for place in 0..states.min(2) {
-        table[place] = own(0, place);
-    }
+    table.iter_mut().take(states.min(2)).enumerate().for_each(|(place, value)| *value = own(0, place));
     for frame in 1..frames {
         let (before, after) = table.split_at_mut(frame * states);
         let before = &before[(frame - 1) * states..];
@@ -119,15 +117,14 @@ fn backward(frames: usize, labels: &[usize], blank: usize, own: &impl Fn(usize, 
         let (before, after) = table.split_at_mut((frame + 1) * states);
         let before = &mut before[frame * states..];
         let next = |place: usize| after[place] + own(frame + 1, place);
-        for place in 0..states {
-            let mut sum = next(place);
+        for (place, value) in before.iter_mut().enumerate() {
+            *value = next(place);
             if place + 1 < states {
-                sum = log_add(sum, next(place + 1));
+                *value = log_add(*value, next(place + 1));
             }
             if may_skip(labels, blank, place) {
-                sum = log_add(sum, next(place + 2));
+                *value = log_add(*value, next(place + 2));
             }
-            before[place] = sum;
         }
     }
     table

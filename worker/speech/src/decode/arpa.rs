@@ -22,6 +22,8 @@ const MOST_NGRAMS: usize = 30_000_000;
 const MOST_ORDER: usize = 10;
 /// Maximum number of words of the vocabulary.
 const MOST_WORDS: usize = 4_000_000;
+/// Maximum log10 of a backoff weight.
+const MOST_BACKOFF: f64 = 1_000.0;
 const BEGIN: &str = "<s>";
 const END: &str = "</s>";
 const UNKNOWN: &str = "<unk>";
@@ -255,7 +257,7 @@ impl<R: BufRead> Builder<R> {
             }
             let backoff = match fields.next() {
                 None => Some(0.0),
-                field => number(field).filter(|backoff| *backoff < f64::INFINITY),
+                field => number(field).filter(|backoff| *backoff <= MOST_BACKOFF),
             };
             let is_over = fields.next().is_none();
             if let Some(word) = unknown {
@@ -282,13 +284,11 @@ impl<R: BufRead> Builder<R> {
         let Some((last, history)) = path.split_last() else { return Ok(()) };
         let mut above = ROOT.0;
         for word in history {
-            match model.children.get(&(above, *word)) {
-                Some(node) => above = *node,
-                None => {
-                    let reason = "its history is no n-gram of the next lower order: write the file again";
-                    return Err(self.lines.error(reason));
-                }
-            }
+            let Some(node) = model.children.get(&(above, *word)) else {
+                let reason = "its history is no n-gram of the next lower order: write the file again";
+                return Err(self.lines.error(reason));
+            };
+            above = *node;
         }
         // The longest listed suffix of the n-gram: the history's suffixes are known, from long to short.
         let mut suffix = ROOT.0;

@@ -27,7 +27,7 @@ impl FrameScores {
     ///
     /// # Panics
     /// If the number of classes differs.
-    pub fn of_phones(map: &PhoneStates, logits: &[f32], priors: Option<&[f64]>) -> Self {
+    pub fn from_phone_logits(map: &PhoneStates, logits: &[f32], priors: Option<&[f64]>) -> Self {
         let units = map.phones().len();
         let columns = units * map.states();
         let state_priors = priors.map(|priors| {
@@ -53,7 +53,7 @@ impl FrameScores {
     }
 
     /// Returns the scores of the classes of a CTC model, for logits `[frames, classes]`.
-    pub fn of_characters(set: &CharacterSet, logits: &[f32]) -> Self {
+    pub fn from_character_logits(set: &CharacterSet, logits: &[f32]) -> Self {
         let posteriors: Vec<f32> =
             logits.chunks_exact(set.classes()).flat_map(|frame| softmax(frame).map(|p| p as f32)).collect();
         let scores = posteriors.iter().map(|p| (f64::from(*p) + FLOOR).ln() as f32).collect();

@@ -217,7 +217,7 @@ impl WordDecoder {
                 let key = ExitKey { language: start, forbidden: None, source: ExitSource::Start };
                 exits.offer(key, WordExit { token: first, word: None }, |exit| exit.token.score);
                 if let Topology::Ctc { .. } = self.topology {
-                    self.enter(&mut next, first, Place { node: ROOT, step: 1 }, frame);
+                    enter(&mut next, first, Place { node: ROOT, step: 1 }, frame);
                 }
             }
             for token in &tokens {
@@ -309,7 +309,7 @@ impl WordDecoder {
             token.link = push_link(links, &token, word);
         }
         if key.source != ExitSource::Separator && self.separator.is_some_and(|unit| key.forbidden != Some(unit)) {
-            self.enter(next, token, Place { node: SEPARATOR, step: 0 }, frame);
+            enter(next, token, Place { node: SEPARATOR, step: 0 }, frame);
         }
         let needs_separator = matches!(self.topology, Topology::Ctc { .. }) && self.separator.is_some();
         if key.source == ExitSource::Word && needs_separator {
@@ -317,15 +317,9 @@ impl WordDecoder {
         }
         for child in &self.tree.nodes[ROOT as usize].children {
             if key.forbidden != Some(self.unit(*child)) {
-                self.enter(next, token, Place { node: *child, step: 0 }, frame);
+                enter(next, token, Place { node: *child, step: 0 }, frame);
             }
         }
-    }
-
-    fn enter(&self, next: &mut TokenSet, token: Token, place: Place, frame: usize) {
-        let (start, end) = (frame as u32, frame as u32);
-        let token = Token { place, start, end, confidence: 0.0, counted: 0, ..token };
-        next.offer((place, token.language), token, |token| token.score);
     }
 
     /// Adds the scores of a frame and drops tokens outside the beam.
@@ -407,6 +401,13 @@ impl WordDecoder {
         words.reverse();
         Decoding { words, is_complete, score }
     }
+}
+
+/// Offers a path at the first frame of a place.
+fn enter(next: &mut TokenSet, token: Token, place: Place, frame: usize) {
+    let (start, end) = (frame as u32, frame as u32);
+    let token = Token { place, start, end, confidence: 0.0, counted: 0, ..token };
+    next.offer((place, token.language), token, |token| token.score);
 }
 
 fn push_link(links: &mut Vec<WordLink>, token: &Token, word: u32) -> u32 {

@@ -40,13 +40,13 @@ impl SpellCommand {
         };
         let report = spell(&options)?;
         let place = |name: &str| self.output.join(name).display().to_string();
-        let mut text = format!("{} recordings labelled, {} left out\n", report.spelled, report.left.len());
-        for (id, reason) in report.left.iter().take(LISTED) {
-            text += &format!("  {id}: {reason}\n");
-        }
+        let mut lines = vec![format!("{} recordings labelled, {} left out", report.spelled, report.left.len())];
+        lines.extend(report.left.iter().take(LISTED).map(|(id, reason)| format!("  {id}: {reason}")));
         let (labels, classes) = (place(LABELS_FILE), report.characters.classes());
-        text += &format!("Labels      {labels}\nCharacters  {}\n", place(CHARACTERS_FILE));
-        text += &format!("Continue with `data prepare --alignments {labels} --classes {classes}`\n");
+        lines.push(format!("Labels      {labels}"));
+        lines.push(format!("Characters  {}", place(CHARACTERS_FILE)));
+        lines.push(format!("Continue with `data prepare --alignments {labels} --classes {classes}`\n"));
+        let text = lines.join("\n");
         out.write_all(text.as_bytes()).map_err(DataError::Print)
     }
 }

@@ -218,14 +218,14 @@ fn unusable_input_has_a_specific_error() {
         (vec!["@spoken.wav", "--lm", "@words.arpa"], "--lm needs --lexicon"),
         (vec!["@spoken.wav", "--dataset", "unknown"], "no dataset `unknown`"),
         (vec!["@spoken.wav", "--phone-map", "@few.txt"], "name 2 classes, the model has 4"),
-        (vec!["@spoken.wav", "--phone-map", "@model"], "phone map"),
+        (vec!["@spoken.wav", "--phone-map", "@model"], "line 1: "),
         (vec!["@model", "--beam", "0"], "a number from 1 to 100000"),
         ([&named[..], &["--lexicon", "@zoo.dict"]].concat(), "line 2: no class of the model stands for the phone `Z`"),
         (
             [&named[..], &["--lexicon", "@no-lexicon.dict", "--lm", "@words.arpa"]].concat(),
             "1 words that the lexicon lacks, such as `cab`",
         ),
-        ([&named[..], &["--lexicon", "@words.arpa"]].concat(), "no class of the model stands for"),
+        ([&named[..], &["--lexicon", "@words.arpa"]].concat(), "line 1: `\\data\\` has no phones"),
         ([&named[..], &["--lexicon", "@words.dict", "--lm", "@words.dict"]].concat(), "no line `\\data\\`"),
         (vec!["@short.wav", "--references"], "shorter than one frame"),
     ] {

@@ -99,7 +99,7 @@ fn best_words_of_phones_equal_exhaustive_search() {
         let decoder = WordDecoder::new(&labels, &lexicon, Some(language()), options).unwrap();
         let logits = random_logits(&mut rng, 13 * map.classes());
         let priors = [0.1, 0.2, 0.1, 0.1, 0.3, 0.1, 0.1];
-        let scores = FrameScores::of_phones(&map, &logits, (round % 2 == 1).then_some(&priors));
+        let scores = FrameScores::from_phone_logits(&map, &logits, (round % 2 == 1).then_some(&priors));
         let states =
             |phone: &str| (0..2).map(|state| (map.phone(phone).unwrap() * 2 + state, false)).collect::<Vec<_>>();
         // Silence has two states that are passed together, so each place of silence is with it or without it.
@@ -132,7 +132,7 @@ fn best_words_of_characters_equal_exhaustive_search() {
         let options = SearchOptions { language_weight: f64::from(round % 3), ..SearchOptions::default() };
         let labels = ClassLabels::Characters(set.clone());
         let decoder = WordDecoder::new(&labels, &lexicon, Some(language()), options).unwrap();
-        let scores = FrameScores::of_characters(&set, &random_logits(&mut rng, 11 * set.classes()));
+        let scores = FrameScores::from_character_logits(&set, &random_logits(&mut rng, 11 * set.classes()));
         let blank = (set.blank(), true);
         let space = set.class(' ').unwrap();
         let candidates = sequences(3).into_iter().map(|words| {
@@ -164,7 +164,7 @@ fn clear_frames_give_times_and_confidence() {
     // Silence, A B (ab), silence, B A (ba).
     let path = [4, 4, 5, 0, 0, 1, 2, 3, 3, 4, 6, 2, 3, 0, 1, 1];
     let logits = clear_logits(map.classes(), &path);
-    let scores = FrameScores::of_phones(&map, &logits, None);
+    let scores = FrameScores::from_phone_logits(&map, &logits, None);
     let labels = ClassLabels::Phones(map.clone());
     let decoder =
         WordDecoder::new(&labels, &lexicon("ab A B\nba B A\nba(2) B\n"), None, SearchOptions::default()).unwrap();
@@ -177,7 +177,7 @@ fn clear_frames_give_times_and_confidence() {
     let phones: Vec<_> = best_phones(&map, &scores).into_iter().map(|one| (one.text, one.start, one.end)).collect();
     let expected = [("SIL", 0, 3), ("A", 3, 6), ("B", 6, 9), ("SIL", 9, 11), ("B", 11, 13), ("A", 13, 16)];
     assert_eq!(phones, expected.map(|(phone, start, end)| (phone.to_owned(), start, end)));
-    assert!(decoder.decode(&FrameScores::of_phones(&map, &[], None)).words.is_empty());
+    assert!(decoder.decode(&FrameScores::from_phone_logits(&map, &[], None)).words.is_empty());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn characters_without_lexicon_are_collapsed_to_words() {
     let set = CharacterSet::from_texts(["ab ba"]).unwrap();
     let [space, a, b, blank] = [0, 1, 2, 3];
     let path = [blank, a, a, blank, a, space, space, blank, b, b, a, blank];
-    let scores = FrameScores::of_characters(&set, &clear_logits(set.classes(), &path));
+    let scores = FrameScores::from_character_logits(&set, &clear_logits(set.classes(), &path));
     let words: Vec<_> = best_characters(&set, &scores).into_iter().map(|one| (one.text, one.start, one.end)).collect();
     assert_eq!(words, [("aa".to_owned(), 1, 5), ("ba".to_owned(), 8, 11)]);
 }
@@ -194,7 +194,7 @@ fn characters_without_lexicon_are_collapsed_to_words() {
 fn narrow_beam_keeps_the_best_path_of_clear_frames() {
     let map = phone_states();
     let logits = clear_logits(map.classes(), &[0, 1, 2, 3, 4, 5, 2, 3, 0, 1]);
-    let scores = FrameScores::of_phones(&map, &logits, None);
+    let scores = FrameScores::from_phone_logits(&map, &logits, None);
     let options = SearchOptions { beam: 6.0, most_tokens: 4, ..SearchOptions::default() };
     let labels = ClassLabels::Phones(map);
     let decoder = WordDecoder::new(&labels, &lexicon("ab A B\nba B A\naa A A\n"), None, options).unwrap();
@@ -228,7 +228,7 @@ fn phone_map_of_a_dataset_is_a_set_of_labels() {
     std::fs::write(file.path(), r#"{"phone_classes":["A+B.0","A.0","A.1","A.2","SIL.0"]}"#).unwrap();
     let map = PhoneStates::read(file.path(), None).unwrap();
     assert_eq!(map.classes(), PhoneMap::read(file.path()).unwrap().classes());
-    let scores = FrameScores::of_phones(&map, &clear_logits(6, &[0, 5]), None);
+    let scores = FrameScores::from_phone_logits(&map, &clear_logits(6, &[0, 5]), None);
     // A state without a class has the mean of its phone; the class of the rest belongs to no phone.
     assert!(scores.posteriors[0] > 0.99 && scores.posteriors[2] < 0.01);
     assert_eq!(scores.scores[3], scores.scores[4]);

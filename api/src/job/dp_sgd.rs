@@ -32,7 +32,7 @@ use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
-pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
+pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 pub use noise::{Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
 pub use report::{ArmResult, PublicContent, Report, TestResult};

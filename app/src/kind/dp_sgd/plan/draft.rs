@@ -1,7 +1,7 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
+use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec, TrainingLoss};
 
 use super::{
     DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
@@ -92,6 +92,7 @@ fn convert_layers(spec: &Spec) -> ModelLayers {
         bidirectional: model.bidirectional,
         context: model.context.unwrap_or(0),
         normalize: model.normalize,
+        ctc: model.loss == TrainingLoss::Ctc,
     }
 }
 

@@ -18,6 +18,7 @@ mod lineage;
 mod output;
 mod personalize;
 mod policy;
+mod recognize;
 mod rotate;
 mod serve;
 mod steward_key;
@@ -79,6 +80,8 @@ enum WorkerCommand {
     Evaluate(evaluate::EvaluateCommand),
     /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
     Personalize(personalize::PersonalizeCommand),
+    /// Recognize recordings with a model, for this terminal alone: words with times and confidence.
+    Recognize(Box<recognize::RecognizeCommand>),
     /// Check the worker's own configuration.
     #[command(subcommand)]
     Config(config::ConfigAction),
@@ -189,6 +192,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
         WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
+        WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
         WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
         WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),

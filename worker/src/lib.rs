@@ -13,6 +13,7 @@ pub mod lineage;
 pub mod memory;
 pub mod personal;
 pub mod public_speech;
+pub mod recognition;
 pub mod restore;
 pub mod run;
 pub mod telemetry;

@@ -34,7 +34,7 @@ use crate::id::DatasetId;
 use crate::model::ModelSource;
 use crate::problem::Violation;
 
-pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
+pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 pub use noise::{Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
 pub use report::{ArmResult, PublicContent, Report, TestResult};

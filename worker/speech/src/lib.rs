@@ -9,6 +9,7 @@
 pub mod align;
 pub mod audio;
 pub mod dataset;
+pub mod decode;
 pub mod features;
 pub mod mfcc;
 pub mod prepare;

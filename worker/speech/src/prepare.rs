@@ -34,6 +34,7 @@ mod report;
 mod rows;
 mod scan;
 mod separation;
+pub mod spell;
 mod transcripts;
 mod units;
 mod work;
@@ -41,6 +42,7 @@ mod work;
 pub use classes::{ClassMap, ClassMapError};
 pub use report::{AlignerRecord, PrepareReport, RecordingProblem};
 pub use scan::{ScanError, SpeakerChoice, UtteranceChoice};
+pub use transcripts::read_transcript;
 pub use units::{UnitTable, UnitsError};
 
 use forced::ForcedLabels;

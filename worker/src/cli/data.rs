@@ -24,6 +24,7 @@ mod list;
 mod prepare;
 mod query_log;
 mod recordings;
+mod spell;
 mod synthesize;
 
 use bar::TerminalProgress;
@@ -32,6 +33,7 @@ use index_speech::IndexSpeechCommand;
 use list::ListCommand;
 use prepare::PrepareCommand;
 use recordings::AddRecordingsCommand;
+use spell::SpellCommand;
 use synthesize::SynthesizeCommand;
 
 /// Create datasets from recordings or query logs, and list them.
@@ -53,6 +55,8 @@ enum DataAction {
     List(ListCommand),
     /// Estimate how many queries of a log gates would release.
     Forecast(ForecastCommand),
+    /// Write the characters of transcripts as labels, for training with CTC.
+    Spell(SpellCommand),
     /// Create a small corpus of synthetic speakers, or a synthetic query log, for experiments without real data.
     Synthesize(SynthesizeCommand),
 }
@@ -115,6 +119,9 @@ pub(super) enum DataError {
     /// The coverage of words cannot be computed.
     #[error(transparent)]
     Coverage(#[from] crate::run::RunError),
+    /// The labels of characters failed.
+    #[error(transparent)]
+    Spell(#[from] crate::speech::prepare::spell::SpellError),
     /// The synthesis failed.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
@@ -156,6 +163,7 @@ impl DataCommand {
             DataAction::IndexSpeech(index) => index.run(folder, now, out),
             DataAction::List(list) => list.run(folder, out),
             DataAction::Forecast(forecast) => forecast.run(folder, out),
+            DataAction::Spell(spell) => spell.run(out),
             DataAction::Synthesize(synthesize) => synthesize.run(out),
         }
     }

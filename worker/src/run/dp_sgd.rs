@@ -26,7 +26,7 @@ pub mod tune;
 mod warm;
 
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::dp_sgd::{Arm, Report, Spec};
+use undertone_api::job::dp_sgd::{Arm, Report, Spec, TrainingLoss};
 
 use self::development::DevelopmentData;
 use self::series::ArmRun;
@@ -35,7 +35,7 @@ use self::test_sets::SpeechTestSets;
 use self::trained_model::submit_arm;
 use super::{Artifacts, Averaging, RunError};
 use crate::speech::model::Model;
-use crate::speech::model::gradient::Engine;
+use crate::speech::model::gradient::{Criterion, Engine};
 
 pub use self::error::TrainingError;
 
@@ -50,11 +50,23 @@ const MODEL: &str = "model.safetensors";
 /// [`RunError`] when it ends without a result.
 pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
     let mut site = TrainingSite::open(spec, exchange)?;
-    let mut engine = Engine::new();
+    let mut engine = Engine::with_criterion(criterion(spec)?);
     if site.leads(spec) {
         lead(spec, &site, &mut engine, exchange)
     } else {
         follow(spec, &mut site, &mut engine, exchange)
+    }
+}
+
+/// Returns the loss of the spec; the blank of CTC is the last class.
+fn criterion(spec: &Spec) -> Result<Criterion, TrainingError> {
+    match spec.model.loss {
+        TrainingLoss::CrossEntropy => Ok(Criterion::CrossEntropy),
+        TrainingLoss::Ctc => {
+            let classes = spec.model.classes.ok_or(TrainingError::NoClasses)?;
+            let blank = classes.checked_sub(1).and_then(|blank| u16::try_from(blank).ok());
+            Ok(Criterion::Ctc { blank: blank.ok_or(TrainingError::NoClasses)? })
+        }
     }
 }
 

@@ -33,6 +33,7 @@ pub mod batch_bound;
 #[cfg(any(test, feature = "bench"))]
 pub mod bench;
 pub mod clip;
+pub mod ctc;
 pub mod device;
 mod kernels;
 pub mod layers;

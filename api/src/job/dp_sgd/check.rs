@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use undertone_privacy::PrivacyUnit;
 
-use super::{Arm, Spec};
+use super::{Arm, Spec, TrainingLoss};
 use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::id::DatasetId;
 use crate::job::check::{check_positive, check_range, is_digest};
@@ -126,7 +126,22 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
             format!("`{}` has {} inputs, `{}` has {}", first.name, first.inputs, other.name, other.inputs),
         );
     }
-    model::check_size(spec, first.inputs, most_classes(&ids, datasets), say);
+    let most = most_classes(&ids, datasets);
+    model::check_size(spec, first.inputs, most, say);
+    let classes = spec.model.classes.unwrap_or(most);
+    let other = used.iter().find(|dataset| spec.model.loss == TrainingLoss::Ctc && dataset.classes != classes);
+    if let Some(other) = other {
+        say(
+            "model.loss",
+            format!(
+                "the blank of `ctc` is class {}, the last, and `{}` has {} classes: prepare all datasets with one \
+                 characters.json",
+                classes.saturating_sub(1),
+                other.name,
+                other.classes
+            ),
+        );
+    }
 }
 
 fn check_audit(spec: &Spec, say: &mut impl FnMut(&str, String)) {

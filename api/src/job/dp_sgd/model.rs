@@ -18,6 +18,19 @@ pub enum RecurrentCell {
     Gru,
 }
 
+/// The loss of an utterance in training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TrainingLoss {
+    /// Cross-entropy of each frame with its label.
+    #[default]
+    CrossEntropy,
+    /// Connectionist temporal classification: the labels are characters in order, without times, and the last class is
+    /// the blank.
+    Ctc,
+}
+
 /// The model: `inputs` → (context) → recurrent `layers` of `hidden` → (normalize) → `classes`. The inputs (13 MFCC) are
 /// those of the datasets. The default is one LSTM layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +63,9 @@ pub struct AcousticModel {
     /// Layer norm before the output layer: each frame by its own mean and deviation, then a gain and a bias.
     #[serde(default, skip_serializing_if = "is_default")]
     pub normalize: bool,
+    /// The loss of an utterance. With `ctc`, all datasets must have the same characters.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub loss: TrainingLoss,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -76,6 +92,7 @@ impl AcousticModel {
             bidirectional: false,
             context: None,
             normalize: false,
+            loss: TrainingLoss::CrossEntropy,
         }
     }
 

@@ -106,6 +106,7 @@ fn full() -> Spec {
             bidirectional: true,
             context: Some(5),
             normalize: true,
+            loss: super::TrainingLoss::Ctc,
         },
         initial_model: Some("ab".repeat(32)),
         participants: vec![super::Party { noise: Some(noise), ..participants[1] }],
@@ -132,7 +133,7 @@ fn spec_page_names_each_field() {
 #[test]
 fn every_option_survives_the_wire() {
     let full = r#"{"unit":"record",
-        "model":{"hidden":64,"cell":"gru","layers":2,"bidirectional":true,"context":5,"normalize":true},
+        "model":{"hidden":64,"cell":"gru","layers":2,"bidirectional":true,"context":5,"normalize":true,"loss":"ctc"},
         "participants":[{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,
             "noise":{"noise_multiplier":1.5,"clip":0.5,"clipping":"per_layer"}}],
         "tests":[],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},
@@ -144,6 +145,7 @@ fn every_option_survives_the_wire() {
     let spec: Spec = serde_json::from_str(full).unwrap();
     let rounds = spec.private.unwrap();
     assert_eq!((spec.model.cell, spec.model.layers, spec.model.context), (RecurrentCell::Gru, 2, Some(5)));
+    assert_eq!(spec.model.loss, super::TrainingLoss::Ctc);
     assert_eq!(spec.participants[0].noise.unwrap().clipping, Clipping::PerLayer);
     assert_eq!(rounds.schedule, RateSchedule::Cosine { warmup: 2, r#final: 0.1 });
     assert_eq!((rounds.averaging, rounds.local_steps), (Some(Ema { decay: 0.99 }), 20));

@@ -4,7 +4,7 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
-    Rounds, SelectionOptions, Spec,
+    Rounds, SelectionOptions, Spec, TrainingLoss,
 };
 use undertone_privacy::Event;
 
@@ -54,7 +54,8 @@ pub(super) fn describe_model(model: &AcousticModel) -> String {
         Some(classes) => format!("{} classes", words::count(classes.into())),
         None => "one class per class of the data".to_owned(),
     };
-    format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}")
+    let loss = if model.loss == TrainingLoss::Ctc { ", trained with CTC" } else { "" };
+    format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}{loss}")
 }
 
 /// Describes the registry model with which a job begins.

@@ -410,8 +410,14 @@ mod tests {
     /// Returns a plan in which no option has its default.
     fn elaborate() -> TrainingPlan {
         let mut plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
-        plan.layers =
-            ModelLayers { cell: RecurrentCell::Gru, layers: 2, bidirectional: true, context: 5, normalize: true };
+        plan.layers = ModelLayers {
+            cell: RecurrentCell::Gru,
+            layers: 2,
+            bidirectional: true,
+            context: 5,
+            normalize: true,
+            ctc: false,
+        };
         plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
         plan.step = StepOptimizer::DpAdam;
         plan.steps = StepOptions {

@@ -57,7 +57,7 @@ pub(crate) fn each(
 
 /// Reads up to the next line feed into `line`, storing at most one byte more than [`LONGEST_LINE`]. Returns false at
 /// the end.
-pub(super) fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+pub(crate) fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     line.clear();
     let mut any = false;
     loop {

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use super::alignment::{Alignment, AlignmentSet, MOST_FRAMES};
 
 /// Silence, also used before the first and after the last phone.
-const SILENCE: &str = "SIL";
+pub(crate) const SILENCE: &str = "SIL";
 /// The class of unknown phones.
 const UNKNOWN: &str = "?";
 /// Number of states of a phone.
-const STATES: usize = 3;
+pub(crate) const STATES: usize = 3;
 /// Frames per second.
 const RATE: f64 = 100.0;
 
@@ -65,7 +65,7 @@ impl PhoneTable {
                 runs.push((SILENCE.to_owned(), from - at));
             }
             if to > from.max(at) {
-                runs.push((name(&phone), to - from.max(at)));
+                runs.push((plain_phone(&phone), to - from.max(at)));
                 at = to;
             } else {
                 at = at.max(from);
@@ -185,7 +185,7 @@ fn frame(seconds: f64) -> Result<u32, String> {
 }
 
 /// Returns a phone's name without word position and stress; all names of silence become one.
-fn name(written: &str) -> String {
+pub(crate) fn plain_phone(written: &str) -> String {
     let plain = ["_B", "_I", "_E", "_S"].iter().find_map(|suffix| written.strip_suffix(suffix)).unwrap_or(written);
     let bare = plain.trim_end_matches(|c: char| c.is_ascii_digit());
     let plain = if !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_uppercase()) { bare } else { plain };
@@ -236,6 +236,15 @@ impl PhoneMap {
         }
     }
 
+    /// Returns the phone and the state (0 to 2) of a class, without the phone's context; `None` for the class of the rest.
+    pub fn phone_state(&self, class: u16) -> Option<(&str, usize)> {
+        let (context, state) = self.phone_classes.get(usize::from(class))?.rsplit_once('.')?;
+        let right = context.split_once('-').map_or(context, |(_, right)| right);
+        let phone = right.split_once('+').map_or(right, |(phone, _)| phone);
+        let state = state.parse().ok().filter(|state| *state < STATES)?;
+        (!phone.is_empty()).then_some((phone, state))
+    }
+
     fn class(&self, names: &[String; 3]) -> u16 {
         let class = names.iter().find_map(|name| self.phone_classes.binary_search(name).ok());
         class.unwrap_or(self.phone_classes.len()) as u16
@@ -244,7 +253,15 @@ impl PhoneMap {
 
 #[cfg(test)]
 mod tests {
-    use super::{STATES, begins};
+    use super::{PhoneMap, STATES, begins};
+
+    #[test]
+    fn phone_of_a_class_has_no_context() {
+        let names = ["AA-B+CH.1", "B+CH.2", "SIL.0", "other"];
+        let map = PhoneMap { phone_classes: names.map(str::to_owned).to_vec() };
+        let states: Vec<_> = (0..5).map(|class| map.phone_state(class)).collect();
+        assert_eq!(states, [Some(("B", 1)), Some(("B", 2)), Some(("SIL", 0)), None, None]);
+    }
 
     #[test]
     fn every_frame_of_a_phone_is_in_the_state_that_the_formula_says() {

@@ -14,6 +14,21 @@ use crate::align::lines::BadLine;
 /// The file name ending of transcripts.
 const ENDING: &str = ".trans.txt";
 
+/// Returns the transcript of a recording, from the `*.trans.txt` beside it; `None` if it has none.
+///
+/// # Errors
+/// The reader's errors.
+pub fn read_transcript(recording: &Path) -> std::io::Result<Option<String>> {
+    let folder = match recording.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Some(id) = recording.file_stem().map(|stem| stem.to_string_lossy().into_owned()) else { return Ok(None) };
+    let mut transcripts = TranscriptTable::default();
+    transcripts.add_folder(folder, folder).map_err(|(_, source)| source)?;
+    Ok(transcripts.by_place.remove(&(folder.to_path_buf(), id)).filter(|text| !text.is_empty()))
+}
+
 /// Transcripts by folder and utterance id, and the invalid lines, each with its file.
 #[derive(Debug, Default)]
 pub(super) struct TranscriptTable {
@@ -30,21 +45,27 @@ impl TranscriptTable {
         let folders: BTreeSet<&Path> = recordings.iter().filter_map(|recording| recording.path.parent()).collect();
         let mut transcripts = Self::default();
         for folder in folders {
-            let at = |source| (folder.to_path_buf(), source);
-            let mut files = Vec::new();
-            for entry in std::fs::read_dir(folder).map_err(at)? {
-                let path = entry.map_err(at)?.path();
-                let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
-                if name.is_some_and(|name| name.ends_with(ENDING) && !name.starts_with('.')) {
-                    files.push(path);
-                }
-            }
-            files.sort();
-            for file in files {
-                transcripts.file(input, &file).map_err(|source| (file, source))?;
-            }
+            transcripts.add_folder(input, folder)?;
         }
         Ok(transcripts)
+    }
+
+    /// Reads the transcripts in one folder.
+    fn add_folder(&mut self, input: &Path, folder: &Path) -> Result<(), (PathBuf, std::io::Error)> {
+        let at = |source| (folder.to_path_buf(), source);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(at)? {
+            let path = entry.map_err(at)?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase());
+            if name.is_some_and(|name| name.ends_with(ENDING) && !name.starts_with('.')) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        for file in files {
+            self.file(input, &file).map_err(|source| (file, source))?;
+        }
+        Ok(())
     }
 
     /// Returns the transcript of a recording; `None` if it is missing or empty.

@@ -3,16 +3,21 @@
 //! It is the last layer of a model and by far the largest. On the CPU, the logits and their derivatives exist only for
 //! the frames of one pass. For a unit so long that it is cheaper, the layer stores the gradient once instead of
 //! computing it twice. On other devices the layer is a composition of tensor operations.
+//!
+//! With CTC ([`crate::ctc`]) the loss needs all frames of a sequence at once. Its logits exist together, and the losses
+//! are computed in this process on every device.
 
 use std::ops::Range;
 
 use burn::tensor::{Int, Tensor, TensorData, activation};
+use rayon::prelude::*;
 
 use super::host::{GradientSource, HostOuter};
 use super::outer::OuterGradient;
 use super::product::Matrix;
 use super::rows::{host, tensor, with_one};
 use super::{GradientPiece, GradientRequest, Layout, Parameters};
+use crate::ctc;
 use crate::device::is_cpu;
 use crate::kernels::outer::{StoredSum, storing_is_cheaper};
 use crate::kernels::pool::BufferPool;
@@ -184,7 +189,72 @@ impl LoadedOutput<'_> {
         OutputPass { score, by_input, piece }
     }
 
-    /// Computes the same result with tensor operations.
+    /// Runs the same passes with the CTC loss of each sequence. The target of a sequence is what its labels collapse to
+    /// ([`ctc::collapse`]); the weight of its first frame is that of its loss. The labels are one path, so the frames
+    /// always suffice for the target.
+    ///
+    /// # Panics
+    /// If a label or the blank is not a class, or the operands differ in their number of frames.
+    pub fn pass_ctc(
+        &self,
+        input: Tensor<2>,
+        targets: FrameTargets<'_>,
+        layout: &Layout,
+        blank: u16,
+        request: GradientRequest,
+    ) -> OutputPass {
+        let (device, rows) = (input.device(), input.dims()[0]);
+        assert!(rows == layout.rows() && rows == targets.weights.len(), "a weight for each frame");
+        let input = with_one(input);
+        let logits = host(self.logits(input.clone()));
+        let losses = self.ctc_losses(&logits, targets.labels, layout, blank);
+        let mut errors = vec![0.0; rows * self.layer.classes];
+        for (sequence, loss) in layout.sequences().zip(&losses) {
+            let Some(loss) = loss else { continue };
+            let weight = targets.weights[sequence.start];
+            let own = &mut errors[sequence.start * self.layer.classes..sequence.end * self.layer.classes];
+            own.iter_mut().zip(&loss.by_logits).for_each(|(error, value)| *error = value * weight);
+        }
+        let score = self.ctc_score(&logits, layout, &losses);
+        self.back(input, tensor(errors, [rows, self.layer.classes], &device), score, request)
+    }
+
+    /// Returns the CTC losses of sequences. A frame counts as right if its most probable class is that of the paths of
+    /// the target.
+    ///
+    /// # Panics
+    /// If a label or the blank is not a class, or the operands differ in their number of frames.
+    pub fn score_ctc(&self, input: Tensor<2>, labels: &[u16], layout: &Layout, blank: u16) -> FrameScore {
+        let logits = host(self.logits(with_one(input)));
+        self.ctc_score(&logits, layout, &self.ctc_losses(&logits, labels, layout, blank))
+    }
+
+    fn ctc_losses(&self, logits: &[f32], labels: &[u16], layout: &Layout, blank: u16) -> Vec<Option<ctc::CtcLoss>> {
+        let classes = self.layer.classes;
+        assert_eq!(labels.len(), layout.rows(), "a label for each frame");
+        let sequences: Vec<Range<usize>> = layout.sequences().collect();
+        let one = |rows: &Range<usize>| {
+            let target = ctc::collapse(&labels[rows.clone()], blank);
+            ctc::loss(&logits[rows.start * classes..rows.end * classes], classes, &target, blank)
+        };
+        sequences.par_iter().map(one).collect()
+    }
+
+    fn ctc_score(&self, logits: &[f32], layout: &Layout, losses: &[Option<ctc::CtcLoss>]) -> FrameScore {
+        let mut score = FrameScore::default();
+        for (rows, loss) in layout.sequences().zip(losses) {
+            let Some(loss) = loss else { continue };
+            let frames = logits.chunks_exact(self.layer.classes).skip(rows.start).take(rows.len());
+            let is_right =
+                |(frame, class): &(&[f32], &u16)| frame.iter().all(|logit| *logit <= frame[usize::from(**class)]);
+            score.frames += rows.len() as u64;
+            score.right += frames.zip(&loss.alignment).filter(is_right).count() as u64;
+            score.loss += loss.loss;
+        }
+        score
+    }
+
+    /// Computes the same result as [`LoadedOutput::fused`] with tensor operations.
     fn composed(&self, input: Tensor<2>, targets: FrameTargets<'_>, request: GradientRequest) -> OutputPass {
         let (device, rows) = (input.device(), input.dims()[0]);
         let input = with_one(input);
@@ -194,6 +264,11 @@ impl LoadedOutput<'_> {
         let labels = self.labels(targets.labels).reshape([rows as i32]);
         let one_hot = labels.one_hot::<2>(self.layer.classes).float();
         let errors = (activation::softmax(logits, 1) - one_hot) * weights;
+        self.back(input, errors, score, request)
+    }
+
+    /// Returns the derivatives by the input and the parameters, for the derivatives by the logits.
+    fn back(&self, input: Tensor<2>, errors: Tensor<2>, score: FrameScore, request: GradientRequest) -> OutputPass {
         let by_input = request.by_input.then(|| {
             let inner = self.parameters.part(0..self.layer.inputs * self.layer.classes);
             Matrix::transposed(&inner, self.layer.inputs, self.layer.classes).times(errors.clone())

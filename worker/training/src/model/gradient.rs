@@ -1,6 +1,7 @@
 //! Gradients of the model: of single units for DP-SGD, and of weighted examples for public data.
 //!
-//! The loss of a unit is the mean cross-entropy over all its frames. Units pass through the layers in groups of bounded
+//! The loss of a unit is the mean cross-entropy over all its frames, or the sum of the CTC losses of its utterances
+//! divided by the number of its frames ([`Criterion`]). Units pass through the layers in groups of bounded
 //! memory, once forward and once back. From the result, the norm of each unit is computed, and then the clipped
 //! gradient of each unit is streamed into the sum ([`crate::layers::piece`], [`ClippedSum::add_group`]). The engine
 //! does not store the gradient of a single unit, except for units too long for a group: these are summed piece by piece
@@ -37,6 +38,20 @@ pub struct Example<'a> {
     pub features: &'a [f32],
     /// `[frames]`, each below the model's classes.
     pub labels: &'a [u16],
+}
+
+/// The loss of an utterance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Criterion {
+    /// The sum of the cross-entropies of its frames.
+    #[default]
+    CrossEntropy,
+    /// The CTC loss of the sequence to which its labels collapse ([`crate::ctc::collapse`]). The times of the labels have
+    /// no effect.
+    Ctc {
+        /// The class of the blank.
+        blank: u16,
+    },
 }
 
 /// A privacy unit: all its utterances, with at least one frame in total.
@@ -91,6 +106,7 @@ pub struct PreparedModel<'m> {
 pub struct Engine {
     device: Device,
     shares: bool,
+    criterion: Criterion,
     buffers: PassBuffers,
 }
 
@@ -108,10 +124,15 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// Returns an engine for the device of this process ([`device::chosen`]).
+    /// Returns an engine for the device of this process ([`device::chosen`]), with cross-entropy.
     pub fn new() -> Self {
+        Self::with_criterion(Criterion::CrossEntropy)
+    }
+
+    /// Returns an engine for the device of this process with a criterion.
+    pub fn with_criterion(criterion: Criterion) -> Self {
         let (processor, device) = device::chosen();
-        Self { device, shares: processor.shares_passes(), buffers: PassBuffers::default() }
+        Self { device, shares: processor.shares_passes(), criterion, buffers: PassBuffers::default() }
     }
 
     /// Splits a batch into groups that share a pass. The split does not affect a gradient.
@@ -224,7 +245,10 @@ impl Engine {
             let some = [WeightedExamples { examples: &examples[piece], weight: 1.0 }];
             let layout = layout(&some);
             let (activations, _) = stack.run(&below, self.features(model, &some, &layout), &layout);
-            score.plus(output.score(activations, &labels(&some)))
+            score.plus(match self.criterion {
+                Criterion::CrossEntropy => output.score(activations, &labels(&some)),
+                Criterion::Ctc { blank } => output.score_ctc(activations, &labels(&some), &layout, blank),
+            })
         })
     }
 
@@ -269,7 +293,12 @@ impl Engine {
         let weights: Vec<f32> =
             units.iter().flat_map(|unit| std::iter::repeat_n(unit.weight, frames_of(unit.examples))).collect();
         let targets = FrameTargets { labels: &labels(units), weights: &weights };
-        let passed = output.pass(activations, targets, &layout, *below, mode == GradientMode::PerUnit, &self.buffers);
+        let passed = match self.criterion {
+            Criterion::CrossEntropy => {
+                output.pass(activations, targets, &layout, *below, mode == GradientMode::PerUnit, &self.buffers)
+            }
+            Criterion::Ctc { blank } => output.pass_ctc(activations, targets, &layout, blank, *below),
+        };
         mark("output_both_ways");
         let mut gradient = match passed.by_input {
             Some(by_output) => stack.gradient(parameters, tape, by_output, &layout),

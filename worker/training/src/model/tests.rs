@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelParts, RecurrentCell};
 use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
-use super::gradient::{Engine, Example, Unit};
+use super::gradient::{Criterion, Engine, Example, Unit};
 use super::{Model, ModelShape, Normalizer};
 use crate::clip::ClippedSum;
 use crate::clip::grid::Clip;
@@ -93,7 +93,11 @@ fn clip() -> Clip {
 
 /// Returns the DP sum of the units' gradients by the parts in `trained`, in steps of the grid.
 fn sum(model: &Model, trained: ModelParts, units: &[Unit<'_>]) -> Vec<i64> {
-    let mut engine = Engine::new();
+    sum_with(Criterion::CrossEntropy, model, trained, units)
+}
+
+fn sum_with(criterion: Criterion, model: &Model, trained: ModelParts, units: &[Unit<'_>]) -> Vec<i64> {
+    let mut engine = Engine::with_criterion(criterion);
     let batch = Sampler::new(units.len(), SamplingRate::ONE).draw_fresh();
     let mut sum = ClippedSum::begin_parts(&batch, clip(), &model.shape().lengths(trained));
     let prepared = engine.prepare(model, trained);
@@ -105,9 +109,14 @@ fn sum(model: &Model, trained: ModelParts, units: &[Unit<'_>]) -> Vec<i64> {
 
 /// Returns the gradient of each unit.
 fn per_unit(model: &Model, units: &[Unit<'_>]) -> Vec<Vec<f32>> {
+    per_unit_with(Criterion::CrossEntropy, model, units)
+}
+
+fn per_unit_with(criterion: Criterion, model: &Model, units: &[Unit<'_>]) -> Vec<Vec<f32>> {
     let back = |steps: i64| (steps as f64 * clip().step()) as f32;
     let one = |unit: &Unit<'_>| {
-        sum(model, model.shape().all(), std::slice::from_ref(unit)).into_iter().map(back).collect::<Vec<f32>>()
+        let steps = sum_with(criterion, model, model.shape().all(), std::slice::from_ref(unit));
+        steps.into_iter().map(back).collect::<Vec<f32>>()
     };
     units.iter().map(one).collect()
 }
@@ -154,14 +163,21 @@ fn a_unit_longer_than_a_group_is_cut_without_loss() {
     assert!(distance(&per_unit(&model, &[whole])[0], &mean) < 1e-5);
 }
 
+/// Every criterion; the blank of CTC is a class of all shapes here.
+const CRITERIA: [Criterion; 2] = [Criterion::CrossEntropy, Criterion::Ctc { blank: 2 }];
+
 #[test]
 fn unit_gradient_does_not_depend_on_other_units() {
+    CRITERIA.into_iter().for_each(check_independence);
+}
+
+fn check_independence(criterion: Criterion) {
     let lengths = [70, 3, 300, 41, 41, 120, 9, 77, 500, 31, 64, 65, 5, 18, 200, 256, 257, 90, 12, 33, 150, 7, 8, 2, 61];
     for shape in kinds().into_iter().chain([ModelShape::plain(13, 40, 300)]) {
         let (model, test_utterances) = (model(shape), test_utterances(&shape, &lengths, 5));
         let units: Vec<Unit<'_>> =
             test_utterances.iter().map(|test_utterances| vec![test_utterances.example()]).collect();
-        let of = |units: &[Unit<'_>]| sum(&model, shape.all(), units);
+        let of = |units: &[Unit<'_>]| sum_with(criterion, &model, shape.all(), units);
         let all = of(&units);
         let reversed: Vec<_> = units.iter().rev().cloned().collect();
         assert!(of(&reversed) == all, "{shape:?}");
@@ -185,10 +201,14 @@ fn unit_gradient_does_not_depend_on_other_units() {
 
 #[test]
 fn the_gradient_is_the_slope_of_the_loss() {
+    CRITERIA.into_iter().for_each(check_slope);
+}
+
+fn check_slope(criterion: Criterion) {
     for shape in kinds() {
         let (mut model, test_utterances) = (model(shape), test_utterances(&shape, &[14, 9], 6));
         let examples: Vec<_> = test_utterances.iter().map(TestUtterance::example).collect();
-        let gradient = per_unit(&model, std::slice::from_ref(&examples)).remove(0);
+        let gradient = per_unit_with(criterion, &model, std::slice::from_ref(&examples)).remove(0);
         let start = model.parameters().to_vec();
         // For each part by itself: along its gradient, the slope of the loss is the gradient's length.
         for (part, range) in shape.parts() {
@@ -200,11 +220,11 @@ fn the_gradient_is_the_slope_of_the_loss() {
                 for (parameter, value) in model.parameters_mut()[range.clone()].iter_mut().zip(own) {
                     *parameter += sign * step * value / length;
                 }
-                Engine::new().score(&model, &examples).mean_loss()
+                Engine::with_criterion(criterion).score(&model, &examples).mean_loss()
             };
             let slope = (loss(1.0) - loss(-1.0)) / (2.0 * f64::from(step));
             let ratio = slope / f64::from(length);
-            assert!((ratio - 1.0).abs() < 3e-3, "{} of {shape:?}: {slope} {length}", part.name());
+            assert!((ratio - 1.0).abs() < 3e-3, "{} of {shape:?}, {criterion:?}: {slope} {length}", part.name());
             model.parameters_mut().copy_from_slice(&start);
         }
     }
@@ -226,6 +246,37 @@ fn the_gradient_by_some_parts_is_that_part_of_the_whole() {
             }
         }
     }
+}
+
+#[test]
+fn ctc_learns_labels_without_their_times() {
+    const BLANK: u16 = 2;
+    // Sound 0 then sound 1, or the reverse; the labels of the frames do not say when.
+    let shape = ModelShape::plain(3, 8, 3);
+    let speak = |sounds: [usize; 2], first: usize| {
+        let frame = |t: usize| (0..3).map(move |n| if n == sounds[usize::from(t >= first)] { 1.0 } else { -1.0 });
+        TestUtterance {
+            features: (0..24).flat_map(frame).collect(),
+            labels: (0..24).map(|t| sounds[usize::from(t >= 12)] as u16).collect(),
+        }
+    };
+    let utterances: Vec<TestUtterance> =
+        (4..20).map(|first| speak(if first % 2 == 0 { [0, 1] } else { [1, 0] }, first)).collect();
+    let examples: Vec<_> = utterances.iter().map(TestUtterance::example).collect();
+    let mut model = model(shape);
+    let mut engine = Engine::with_criterion(Criterion::Ctc { blank: BLANK });
+    let before = engine.score(&model, &examples).mean_loss();
+    for _ in 0..120 {
+        let mut gradient = vec![0.0; shape.parameters()];
+        engine.add_gradient(&model, &examples, 0.5 / examples.len() as f32, &mut gradient);
+        model.parameters_mut().iter_mut().zip(&gradient).for_each(|(parameter, slope)| *parameter -= slope);
+    }
+    assert!(engine.score(&model, &examples).mean_loss() < 0.05 * before);
+    engine.classify(&model, &examples, &mut |number, logits| {
+        let best = |frame: &[f32]| (0..3).fold(0, |best, class| if frame[class] > frame[best] { class } else { best });
+        let path: Vec<u16> = logits.chunks_exact(3).map(|frame| best(frame) as u16).collect();
+        assert_eq!(crate::ctc::collapse(&path, BLANK), crate::ctc::collapse(&utterances[number].labels, BLANK));
+    });
 }
 
 #[test]

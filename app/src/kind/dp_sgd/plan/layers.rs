@@ -1,9 +1,9 @@
 //! A plan's model: its layers, and the parts that the rounds do not train.
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, ModelParts, RecurrentCell};
+use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 
-/// The layers besides the number of hidden units. The default is the model from before there was a choice.
+/// The layers besides the number of hidden units, and the loss. The default is the model from before there was a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelLayers {
@@ -17,11 +17,13 @@ pub struct ModelLayers {
     pub context: u32,
     /// Whether there is a layer norm before the output layer.
     pub normalize: bool,
+    /// Whether the loss is CTC.
+    pub ctc: bool,
 }
 
 impl Default for ModelLayers {
     fn default() -> Self {
-        Self { cell: RecurrentCell::Lstm, layers: 1, bidirectional: false, context: 0, normalize: false }
+        Self { cell: RecurrentCell::Lstm, layers: 1, bidirectional: false, context: 0, normalize: false, ctc: false }
     }
 }
 
@@ -35,6 +37,7 @@ impl ModelLayers {
             bidirectional: model.bidirectional,
             context: model.context.unwrap_or(0),
             normalize: model.normalize,
+            ctc: model.loss == TrainingLoss::Ctc,
         }
     }
 
@@ -46,6 +49,7 @@ impl ModelLayers {
             bidirectional: self.bidirectional,
             context: (self.context > 0).then_some(self.context),
             normalize: self.normalize,
+            loss: if self.ctc { TrainingLoss::Ctc } else { TrainingLoss::CrossEntropy },
             ..AcousticModel::lstm(hidden, None)
         }
     }

@@ -135,6 +135,12 @@ fn render_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             layers.normalize,
             make_setter(plan, |plan, value| plan.layers.normalize = value),
         ),
+        render_checkbox(
+            "plan[layers][ctc]".to_owned(),
+            "CTC: the labels are characters without times, and the last class is the blank",
+            layers.ctc,
+            make_setter(plan, |plan, value| plan.layers.ctc = value),
+        ),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Whole runs with other models than the paper's, with parts of a model, and with other optimizers than Adam.
 
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, Clipping, Ema, ModelPart, Optimizer, RateSchedule, RecurrentCell, Spec,
+    AcousticModel, Arm, Clipping, Ema, ModelPart, Optimizer, RateSchedule, RecurrentCell, Spec, TrainingLoss,
 };
 
 use super::report;
@@ -63,6 +63,22 @@ fn all_features_together_train() {
         ..AcousticModel::lstm(7, None)
     };
     assert_trains(&model);
+}
+
+#[test]
+fn ctc_trains_for_the_same_payments() {
+    let job = TestTraining::new(|spec| {
+        with_few_rounds(spec);
+        spec.model = AcousticModel { loss: TrainingLoss::Ctc, ..AcousticModel::lstm(7, Some(4)) };
+    });
+    job.run_all();
+    let losses = job.losses("public");
+    assert!(losses.last().unwrap() < &(losses[0] - 0.1), "the warm start lowers the loss: {losses:?}");
+    let end = job.parameters(0, "private");
+    assert!(end.iter().all(|parameter| parameter.is_finite()));
+    assert!(job.parameters(1, "private") == end && job.parameters(2, "private") == end);
+    assert!(end != job.model("warm_start.safetensors").parameters());
+    assert_eq!((job.payments(1), job.payments(2)), (8, 8));
 }
 
 /// Runs a job that trains some parts only: vectors contain only those, frozen parameters stay, the payment is the same.

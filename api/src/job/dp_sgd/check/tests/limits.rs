@@ -8,7 +8,7 @@ use undertone_privacy::{PrivacyUnit, RunShape, StoppingRate};
 use super::{FieldLimit, LEAD, OURS, TEST, audit, id, noise, open, own_noise, private, selecting};
 use crate::dataset::Visibility;
 use crate::job::dp_sgd::{
-    AcousticModel, Clipping, Ema, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, TestSet,
+    AcousticModel, Clipping, Ema, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, TestSet, TrainingLoss,
 };
 
 pub(super) const LIMITS: &[FieldLimit] = &[
@@ -55,6 +55,15 @@ pub(super) const LIMITS: &[FieldLimit] = &[
             |spec, _| spec.initial_model = Some(String::new()),
         ],
         &[|spec, _| spec.initial_model = Some("ab".repeat(32)), |spec, _| spec.initial_model = None],
+    ),
+    (
+        "spec.model.loss",
+        // The datasets have 40, 41 and 42 classes, so their blanks differ.
+        &[|spec, _| spec.model.loss = TrainingLoss::Ctc],
+        &[|spec, datasets| {
+            spec.model.loss = TrainingLoss::Ctc;
+            datasets.iter_mut().for_each(|dataset| dataset.classes = 42);
+        }],
     ),
     (
         "spec.warm_start.epochs",

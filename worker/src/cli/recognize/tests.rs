@@ -243,7 +243,7 @@ fn unusable_input_has_a_specific_error() {
 
 /// Returns a WAV file at 8,000 Hz.
 fn narrow_band() -> Vec<u8> {
-    let mut file = wav::write(&[0.1; 8_000]);
+    let mut file = wav::write(&vec![0.1; 8_000]);
     // The rate and the bytes per second of the header.
     file[24..28].copy_from_slice(&8_000_u32.to_le_bytes());
     file[28..32].copy_from_slice(&16_000_u32.to_le_bytes());

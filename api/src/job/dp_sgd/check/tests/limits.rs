@@ -62,7 +62,9 @@ pub(super) const LIMITS: &[FieldLimit] = &[
         &[|spec, _| spec.model.loss = TrainingLoss::Ctc],
         &[|spec, datasets| {
             spec.model.loss = TrainingLoss::Ctc;
-            datasets.iter_mut().for_each(|dataset| dataset.classes = 42);
+            for dataset in datasets.iter_mut() {
+                dataset.classes = 42;
+            }
         }],
     ),
     (

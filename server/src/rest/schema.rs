@@ -82,7 +82,7 @@ mod tests {
     on_both! {
         async fn certificates_are_what_their_schema_says(app: &TestApp) {
             let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
-            let job = finished(&mut world, 2).await.summary.id;
+            let job = Box::pin(finished(&mut world, 2)).await.summary.id;
             let file = certificate::file(&app.ctx, &world.sites[1].steward, job).await.expect("issued");
             let file = serde_json::to_value(&file).expect("a file is JSON");
             assert_eq!(wrong(&file), None);

@@ -101,7 +101,7 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<ReportFile, Erro
 pub async fn again(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, file: &ReportFile) -> Result<Job, Error> {
     let new =
         file.to_proposal().map_err(|error| Error::validation(vec![Violation::new("format", error.to_string())]))?;
-    jobs::propose(ctx, actor, consortium, new).await
+    Box::pin(jobs::propose(ctx, actor, consortium, new)).await
 }
 
 fn signed(row: job::Model) -> Signed {

@@ -91,6 +91,8 @@ mod tests {
     use crate::run::dp_sgd::tests::test_spec;
     use crate::speech::model::{Model, ModelShape, Normalizer};
 
+    type Change = fn(&mut Spec);
+
     fn file_of(spec: &Spec) -> Vec<u8> {
         let shape = ModelShape::from_spec(&spec.model, 3, 4);
         let normalizer = Normalizer { mean: vec![0.0; 3], deviation: vec![1.0; 3] };
@@ -103,7 +105,7 @@ mod tests {
         let file = file_of(&spec);
         let digest = digest_file(&file);
         assert!(open_model(&spec, &digest, 3, &file).is_ok());
-        let changes: [(fn(&mut Spec), &str, &str); 7] = [
+        let changes: [(Change, &str, &str); 7] = [
             (|spec| spec.model.hidden = 11, "`hidden` 10", "`model.hidden` 11"),
             (|spec| spec.model.cell = RecurrentCell::Gru, "`cell` lstm", "`model.cell` gru"),
             (|spec| spec.model.layers = 2, "`layers` 1", "`model.layers` 2"),

@@ -111,23 +111,20 @@ pub(super) fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>,
     for (job, charge) in certificate.lineage_charges() {
         let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charge.releases);
         let key = (charge.organization, charge.lineage, charge.unit, charge.adjacency);
-        match accounts.get_mut(&key) {
-            Some(sum) => {
-                sum.curve = sum.curve.add(&one)?;
-                sum.jobs.insert(job);
-                sum.datasets.insert(charge.dataset_name);
-                sum.delta = [sum.delta, charge.delta].into_iter().flatten().reduce(f64::min);
-            }
-            None => {
-                let sum = AccountSum {
-                    owner: charge.organization_name,
-                    datasets: BTreeSet::from([charge.dataset_name]),
-                    jobs: BTreeSet::from([job]),
-                    curve: one,
-                    delta: charge.delta,
-                };
-                accounts.insert(key, sum);
-            }
+        if let Some(sum) = accounts.get_mut(&key) {
+            sum.curve = sum.curve.add(&one)?;
+            sum.jobs.insert(job);
+            sum.datasets.insert(charge.dataset_name);
+            sum.delta = [sum.delta, charge.delta].into_iter().flatten().reduce(f64::min);
+        } else {
+            let sum = AccountSum {
+                owner: charge.organization_name,
+                datasets: BTreeSet::from([charge.dataset_name]),
+                jobs: BTreeSet::from([job]),
+                curve: one,
+                delta: charge.delta,
+            };
+            accounts.insert(key, sum);
         }
     }
     let sum = |((organization, lineage, unit, adjacency), sum): (_, AccountSum)| {

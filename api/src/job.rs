@@ -30,7 +30,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
-use crate::model::ModelSource;
+use crate::model::source::ModelSource;
 use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;

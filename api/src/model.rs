@@ -1,5 +1,7 @@
 //! Downloadable files of a job, above all the model; and the mark of files that no job may have.
 
+pub mod source;
+
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -7,6 +9,8 @@ use crate::id::{ArtifactId, JobId};
 use crate::job::JobSummary;
 use crate::job::dp_sgd::AcousticModel;
 use crate::signed::ModelOrigin;
+
+pub use source::ModelSource;
 
 /// The files of a finished job, with the fields that lists of jobs show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,31 +20,6 @@ pub struct JobModel {
     pub job: JobSummary,
     /// Its files, by name.
     pub files: Vec<Artifact>,
-}
-
-/// The data from which a model follows: those of the arm that made it. Whatever the model began with adds its own
-/// lineage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ModelSource {
-    /// Public data alone.
-    Public,
-    /// Releases with noise, each charged: the model is their post-processing.
-    Private,
-    /// Exact results of data that their owners marked open: no ε covers the model.
-    Open,
-}
-
-impl ModelSource {
-    /// Returns the source in words.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Public => "public data",
-            Self::Private => "differentially private releases",
-            Self::Open => "exact gradients of open data",
-        }
-    }
 }
 
 /// A registry model with which a training job can begin.

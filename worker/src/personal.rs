@@ -86,7 +86,7 @@ pub enum PersonalError {
     Unusable(#[from] EvaluationError),
     /// One of the splits is empty.
     #[error(
-        "`{dataset}` has no utterance in its {split} split: prepare it with speakers to train on and to hold out \
+        "`{dataset}` has no utterance in its {split} split: prepare it with a share above 0 and below 1 to hold out \
          (`--hold-out`)"
     )]
     EmptySplit {

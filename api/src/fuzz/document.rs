@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, DatasetUse, NewJob};
-use crate::model::ModelSource;
+use crate::model::source::ModelSource;
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
     KeyRotation, LogHead, Manifest, ManifestParticipant, ModelOrigin, PinnedCertificate, PresenceProof, Receipt,

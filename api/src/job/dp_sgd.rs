@@ -31,7 +31,7 @@ use super::audit::{AuditPlan, AuditTrial, CanaryFamily};
 use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
-use crate::model::ModelSource;
+use crate::model::source::ModelSource;
 use crate::problem::Violation;
 
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};

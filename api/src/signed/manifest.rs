@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 use super::{Document, KeyPurpose};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use crate::job::{Charge, DatasetUse, RoundSeries, Spec};
-use crate::model::ModelSource;
+use crate::model::source::ModelSource;
 
 /// One participant in the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -56,7 +56,7 @@ mod tests {
     use super::super::tests::{changed, older_spec};
     use super::RecurrentCell;
     use crate::job::JobKind as _;
-    use crate::model::ModelSource;
+    use crate::model::source::ModelSource;
 
     #[test]
     fn each_difference_names_its_field_and_both_values() {

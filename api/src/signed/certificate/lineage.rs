@@ -9,7 +9,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::{Certificate, CertifiedFigure};
 use crate::id::{JobId, LineageId, OrganizationId};
-use crate::model::ModelSource;
+use crate::model::source::ModelSource;
 
 /// The most earlier jobs from which an initial model may follow. The certificate lists each.
 pub const MOST_EARLIER_JOBS: usize = 32;

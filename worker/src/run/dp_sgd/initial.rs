@@ -133,5 +133,7 @@ mod tests {
         assert!(other.contains(&"ab".repeat(32)) && other.contains(&digest_file(b"other")), "{other}");
         let graph = b"\x08\x07\x12\x07pytorch";
         assert!(error(&digest_file(graph), graph).contains("ONNX"));
+        let personal = Model::from_safetensors(&file_of(&spec)).unwrap().to_personal_file().unwrap();
+        assert!(error(&digest_file(&personal), &personal).contains("the model is personal"));
     }
 }

@@ -197,6 +197,17 @@ fn unknown_digest_is_refused_by_name() {
 }
 
 #[test]
+fn personal_model_is_not_sent_to_the_sites() {
+    let model = Model::from_safetensors(&model_file(4)).unwrap();
+    let file = model.to_personal_file().unwrap();
+    let job = TestEvaluation::new(|spec| spec.model = digest_file(&file));
+    std::fs::write(job.server.folder().join("models/personal"), &file).unwrap();
+    let end = job.run_process(0).unwrap_err().to_string();
+    assert!(end.contains("the model is personal"), "{end}");
+    assert!(job.server.state().files.is_empty(), "nothing of it left");
+}
+
+#[test]
 fn other_model_from_the_lead_is_refused_before_data_are_read() {
     let job = TestEvaluation::new(|_| ());
     job.server.state().files.insert("model.safetensors".to_owned(), model_file(5));

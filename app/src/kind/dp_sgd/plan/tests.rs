@@ -1,0 +1,192 @@
+use undertone_api::dataset::Visibility;
+use undertone_api::job::JobKind;
+
+use undertone_api::id::JobId;
+use undertone_api::job::dp_sgd::{
+    AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
+};
+use undertone_api::model::{InitialModelChoice, ModelSource};
+use undertone_api::signed::ModelOrigin;
+
+use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
+use crate::testing::example;
+
+#[test]
+fn first_plan_is_valid() {
+    let datasets = example::datasets();
+    let standings = example::standings();
+    let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
+    let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
+    assert_eq!(spec.check(&datasets), Vec::new());
+}
+
+#[test]
+fn first_plan_fits_every_budget() {
+    let datasets = example::datasets();
+    let standings = example::standings();
+    let plan = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
+    let spec = plan.spec(&datasets).expect("every number of the first plan is in range");
+    for dataset in &datasets {
+        let Some(charge) = spec.cost(dataset) else { continue };
+        let (_, all) = standings.iter().find(|(id, _)| *id == dataset.id).expect("a private dataset has accounts");
+        let standing = all.iter().find(|s| s.unit == charge.unit).expect("the plan's unit has an account");
+        let cost = standing.balance.price(&charge.event, charge.adjacency).expect("the event has a price");
+        standing.balance.check(&cost, charge.releases).expect("the plan fits");
+    }
+}
+
+#[test]
+fn plan_query_round_trips() {
+    let plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
+    let text = serde_qs::to_string(&std::collections::BTreeMap::from([("plan", &plan)])).expect("a plan has a query");
+    assert_eq!(TrainingPlan::from_query(&text), Some(plan.clone()));
+    // Browsers write brackets in names as %5B and %5D.
+    assert_eq!(TrainingPlan::from_query(&text.replace('[', "%5B").replace(']', "%5D")), Some(plan));
+}
+
+#[test]
+fn plan_with_audit_is_valid() {
+    let datasets = example::datasets();
+    let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    plan.audit = true;
+    for hidden in [2, 8, 200] {
+        plan.hidden = hidden;
+        let spec = plan.spec(&datasets).expect("every number is in range");
+        assert!(spec.audit.is_some());
+        assert_eq!(spec.check(&datasets), Vec::new(), "{hidden}");
+    }
+    plan.private = false;
+    assert_eq!(plan.spec(&datasets).expect("every number is in range").audit, None, "there is nothing to audit");
+}
+
+#[test]
+fn audit_never_has_more_canaries_than_trained_parameters() {
+    let datasets = example::datasets();
+    let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    plan.audit = true;
+    // The gain and the bias of the layer norm are trained: two parameters for each hidden unit.
+    plan.layers.normalize = true;
+    plan.frozen = FrozenParts { layer1: true, output: true, ..FrozenParts::default() };
+    plan.hidden = 10;
+    let spec = plan.spec(&datasets).expect("twenty parameters suffice");
+    assert_eq!(spec.audit.map(|audit| audit.canaries), Some(20));
+    let violations = spec.check(&datasets);
+    assert!(violations.iter().all(|violation| !violation.field.starts_with("spec.audit")), "{violations:?}");
+    plan.hidden = 9;
+    let violations = plan.spec(&datasets).expect_err("eighteen parameters are too few");
+    assert_eq!(violations.first().map(|v| v.field.as_str()), Some("spec.audit.canaries"));
+    plan.audit = false;
+    plan.spec(&datasets).expect("without an audit they are enough");
+}
+
+/// Returns a plan in which no option has its default.
+fn elaborate() -> TrainingPlan {
+    let mut plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
+    plan.layers = ModelLayers {
+        cell: RecurrentCell::Gru,
+        layers: 2,
+        bidirectional: true,
+        context: 5,
+        normalize: true,
+        ctc: false,
+    };
+    plan.frozen = FrozenParts { context: true, layer1: true, layer4: true, ..FrozenParts::default() };
+    plan.step = StepOptimizer::DpAdam;
+    plan.steps = StepOptions {
+        local: 20,
+        momentum: 0.9,
+        shape: ScheduleShape::Cosine,
+        warmup: 3,
+        last: 0.1,
+        averaging: 0.99,
+        precision: Precision::Int8,
+        clipping: Clipping::PerLayer,
+    };
+    plan.trials.on = true;
+    plan.open = true;
+    plan
+}
+
+#[test]
+fn elaborate_plan_is_in_the_spec_and_valid() {
+    let mut datasets = example::datasets();
+    for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
+        dataset.visibility = Visibility::Open;
+    }
+    let spec = elaborate().spec(&datasets).expect("every number is in range");
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let open = spec.open.expect("both arms run");
+    let private = spec.private.expect("both arms run");
+    assert_eq!((private.local_steps, private.schedule), (20, RateSchedule::Cosine { warmup: 3, r#final: 0.1 }));
+    assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
+    assert_eq!(open.optimizer, Optimizer::Adam { learning_rate: 0.002 }, "without noise there is nothing to correct");
+    let trained: Vec<ModelPart> = private.train.expect("some are frozen").into();
+    assert_eq!(trained, [ModelPart::Layer2, ModelPart::Normalize, ModelPart::Output]);
+    assert_eq!((spec.model.cell, spec.model.context), (RecurrentCell::Gru, Some(5)));
+    assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
+    assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);
+    assert_eq!(spec.rounds(Arm::Private).expect("it runs").exchange.precision, Precision::Int8);
+}
+
+#[test]
+fn planned_spec_opens_as_its_plan() {
+    let mut datasets = example::datasets();
+    for dataset in datasets.iter_mut().filter(|dataset| dataset.visibility != Visibility::Public) {
+        dataset.visibility = Visibility::Open;
+    }
+    let first = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    let mut absent = elaborate();
+    absent.parts[1].joins = false;
+    (absent.audit, absent.trials.on, absent.may_miss) = (true, false, 1);
+    absent.initial = "ab".repeat(32);
+    for planned in [first.clone(), elaborate(), absent] {
+        let spec = planned.spec(&datasets).expect("every number is in range");
+        let plan = TrainingPlan::from_spec("a title", &spec, &first);
+        assert_eq!(plan.title, "a title");
+        assert_eq!(plan.spec(&datasets), Ok(spec));
+    }
+}
+
+#[test]
+fn plan_takes_over_the_layers_of_its_initial_model() {
+    let plan = elaborate();
+    let model = AcousticModel { layers: 3, classes: Some(9), ..AcousticModel::lstm(33, None) };
+    let origin = ModelOrigin {
+        digest: "ab".repeat(32),
+        job: JobId(uuid::Uuid::from_u128(1)),
+        title: "an earlier job".to_owned(),
+        file: "model.safetensors".to_owned(),
+        source: ModelSource::Private,
+    };
+    let choices = [InitialModelChoice { origin, model: model.clone() }];
+    assert_eq!(plan.clone().with_initial_layers(&choices), plan, "it begins with no model");
+    let begun = TrainingPlan { initial: "ab".repeat(32), ..plan };
+    let spec = begun.with_initial_layers(&choices).spec(&example::datasets()).expect("every number is in range");
+    assert_eq!(spec.initial_model, Some("ab".repeat(32)));
+    assert_eq!(spec.check_layers(&model), Vec::new());
+}
+
+#[test]
+fn elaborate_and_old_plan_links_are_parsed() {
+    let text = |plan: &TrainingPlan| {
+        serde_qs::to_string(&std::collections::BTreeMap::from([("plan", plan)])).expect("a plan has a query")
+    };
+    let plan = elaborate();
+    assert_eq!(TrainingPlan::from_query(&text(&plan)), Some(plan));
+    let plain = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
+    let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
+    let old: Vec<_> =
+        text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
+    assert_eq!(TrainingPlan::from_query(&old.join("&")), Some(plain));
+}
+
+#[test]
+fn rate_out_of_range_is_named_by_path() {
+    let datasets = example::datasets();
+    let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    for part in &mut plan.parts {
+        part.rate = 1.5;
+    }
+    let violations = plan.spec(&datasets).expect_err("no rate is above 1");
+    assert_eq!(violations.first().map(|v| v.field.as_str()), Some("spec.participants.0.sampling_rate"));
+}

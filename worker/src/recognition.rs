@@ -36,7 +36,7 @@ const CHARACTER_WEIGHT: f64 = 2.0;
 /// Seconds per frame.
 const FRAME: f64 = SHIFT as f64 / RATE as f64;
 
-/// What a recognizer consists of.
+/// The files of a recognizer.
 #[derive(Debug, Clone, Default)]
 pub struct RecognizerFiles {
     /// The model, a safetensors file of a job.
@@ -104,7 +104,7 @@ impl RecordingResult {
     }
 }
 
-/// How words are found.
+/// The search for words.
 enum WordSearch {
     Lexicon(Box<WordDecoder>),
     BestPath,

@@ -16,6 +16,7 @@ mod exchange;
 mod first_run;
 mod ledger;
 mod load;
+mod recognize;
 mod report;
 mod rounds;
 mod simulation;
@@ -110,6 +111,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "load",
         what: "latency, memory and missed deadlines of 200 workers and 50 browsers: one server, then two replicas",
         run: load::run,
+    },
+    Measurement {
+        name: "recognize",
+        what: "word error rates of models of senones and of characters (CTC) on AN4, without and with a lexicon and bigrams",
+        run: recognize::run,
     },
     Measurement {
         name: "rounds",

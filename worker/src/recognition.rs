@@ -26,14 +26,17 @@ use crate::speech::model::gradient::{Engine, Example};
 use crate::speech::prepare::{ClassMap, read_transcript};
 use crate::speech::transcribe::transcript::wer::WordErrors;
 
-/// The files that a preparation writes beside a dataset.
+/// The files that a preparation writes into the folder of a dataset.
 const PHONES: &str = "phones.json";
 const CLASSES: &str = "classes.json";
-const CHARACTERS: &str = "characters.json";
+/// The usual factor of a language model against the states of phones.
+const PHONE_WEIGHT: f64 = 10.0;
+/// The usual factor of a language model against characters, of which a path has few.
+const CHARACTER_WEIGHT: f64 = 2.0;
 /// Seconds per frame.
 const FRAME: f64 = SHIFT as f64 / RATE as f64;
 
-/// What a recognizer consists of.
+/// The files of a recognizer.
 #[derive(Debug, Clone, Default)]
 pub struct RecognizerFiles {
     /// The model, a safetensors file of a job.
@@ -52,9 +55,11 @@ pub struct RecognizerFiles {
     pub language_model: Option<PathBuf>,
 }
 
-/// The treatment of recordings.
+/// The treatment of recordings, and the weight of the language model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AudioOptions {
+pub struct RecognizerOptions {
+    /// The factor of the language model; `None` for the usual one of the labels: 10 for phones, 2 for characters.
+    pub language_weight: Option<f64>,
     /// Whether the mean of the recording is subtracted from its features; `None` for that of the dataset, or else yes.
     pub subtracts_mean: Option<bool>,
     /// The limit of a recording's length, seconds.
@@ -99,7 +104,7 @@ impl RecordingResult {
     }
 }
 
-/// How words are found.
+/// The search for words.
 enum WordSearch {
     Lexicon(Box<WordDecoder>),
     BestPath,
@@ -114,7 +119,7 @@ pub struct ModelRecognizer {
     search: WordSearch,
     priors: Option<Vec<f64>>,
     treatment: Treatment,
-    audio: AudioOptions,
+    options: RecognizerOptions,
     engine: Engine,
     mfcc: Mfcc,
 }
@@ -126,8 +131,8 @@ impl ModelRecognizer {
     /// [`RecognitionError`] with the file, the word or the numbers that do not fit.
     pub fn open(
         files: &RecognizerFiles,
-        options: SearchOptions,
-        audio: AudioOptions,
+        search: SearchOptions,
+        options: RecognizerOptions,
     ) -> Result<Self, RecognitionError> {
         let content = std::fs::read(&files.model)
             .map_err(|source| RecognitionError::Model { path: files.model.clone(), source })?;
@@ -136,7 +141,7 @@ impl ModelRecognizer {
         let mut treatment = choose_treatment(model.shape().inputs)?;
         let of_dataset = dataset.as_ref().and_then(|dataset| dataset.meta().treatment);
         let subtracts = of_dataset.is_none_or(|treatment| treatment.normalization != Normalization::None);
-        if !audio.subtracts_mean.unwrap_or(subtracts) {
+        if !options.subtracts_mean.unwrap_or(subtracts) {
             treatment.normalization = Normalization::None;
         }
         let labels = read_labels(files)?;
@@ -146,12 +151,14 @@ impl ModelRecognizer {
         {
             return Err(RecognitionError::Labels { labels: labels.classes(), classes });
         }
-        let search = read_search(files, labels.as_ref(), options)?;
+        let usual = if matches!(labels, Some(ClassLabels::Characters(_))) { CHARACTER_WEIGHT } else { PHONE_WEIGHT };
+        let search = SearchOptions { language_weight: options.language_weight.unwrap_or(usual), ..search };
+        let search = read_search(files, labels.as_ref(), search)?;
         let priors = dataset.as_ref().map(|dataset| class_frequencies(dataset, classes));
         let system = describe_system(files, labels.as_ref());
         let (engine, mfcc) = (Engine::new(), Mfcc::new());
         let digest = digest_file(&content);
-        Ok(Self { digest, system, model, labels, search, priors, treatment, audio, engine, mfcc })
+        Ok(Self { digest, system, model, labels, search, priors, treatment, options, engine, mfcc })
     }
 
     /// Returns the SHA-256 of the model's file, hex.
@@ -169,8 +176,8 @@ impl ModelRecognizer {
     /// # Errors
     /// [`RecognitionError`] with the recording and the reason.
     pub fn recognize(&mut self, path: &Path, compare: bool) -> Result<RecordingResult, RecognitionError> {
-        let recording = audio::read(path, self.audio.longest)?;
-        if recording.source_rate < RATE && !self.audio.upsamples {
+        let recording = audio::read(path, self.options.longest)?;
+        if recording.source_rate < RATE && !self.options.upsamples {
             return Err(RecognitionError::NarrowBand { path: path.to_owned(), rate: recording.source_rate });
         }
         let seconds = recording.seconds();
@@ -242,16 +249,14 @@ fn choose_treatment(inputs: usize) -> Result<Treatment, RecognitionError> {
     treatments.into_iter().find(|treatment| treatment.inputs() == inputs).ok_or(RecognitionError::Features(inputs))
 }
 
-/// Returns the labels: those of the named files, or else those beside the dataset.
+/// Returns the labels: those of the named files, or else those in the folder of the dataset.
 fn read_labels(files: &RecognizerFiles) -> Result<Option<ClassLabels>, RecognitionError> {
     let beside = |name: &str| {
         let path = files.dataset.as_ref().map(|(folder, _)| folder.join(name))?;
         path.is_file().then_some(path)
     };
-    let named = files.phone_map.is_some() || files.characters.is_some();
-    let characters = files.characters.clone().or_else(|| beside(CHARACTERS).filter(|_| !named));
-    if let Some(path) = characters {
-        return Ok(Some(ClassLabels::Characters(CharacterSet::read(&path)?)));
+    if let Some(path) = &files.characters {
+        return Ok(Some(ClassLabels::Characters(CharacterSet::read(path)?)));
     }
     let Some(phones) = files.phone_map.clone().or_else(|| beside(PHONES)) else { return Ok(None) };
     let classes = files.class_map.clone().or_else(|| beside(CLASSES));

@@ -15,12 +15,13 @@
 //! | `local` | local steps | `precision` | `f32`, `bf16`, `int8` |
 //! | `schedule` | `constant`, `linear`, `cosine` (down to 0) | `weights` | `expected_batch`, `equal` |
 //! | `cell` | `lstm`, `gru` | `layers`, `bidirectional`, `normalize`, `context` | the model |
+//! | `loss` | `cross_entropy`, `ctc` | | |
 
 use serde_json::{Value, json};
 use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{
     AcousticModel, AverageWeights, Clipping, Ema, ModelPart, ModelParts, Optimizer, Party, Precision, RateSchedule,
-    RecurrentCell, Rounds, Spec, TestSet, VectorExchange, WarmStart,
+    RecurrentCell, Rounds, Spec, TestSet, TrainingLoss, VectorExchange, WarmStart,
 };
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
@@ -112,6 +113,7 @@ impl TrainingRecipe {
             "bidirectional" => self.model.bidirectional = value.parse()?,
             "normalize" => self.model.normalize = value.parse()?,
             "context" => self.model.context = Some(value.parse()?),
+            "loss" => self.model.loss = word::<TrainingLoss>(value)?,
             "warm" => self.warm = value.parse()?,
             "warm_lr" => self.warm_lr = value.parse()?,
             "open" => self.open = value.parse()?,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::CommandFailure;
 use super::table::format_table;
-use crate::recognition::{AudioOptions, ModelRecognizer, RecognizedWord, RecognizerFiles, RecordingResult};
+use crate::recognition::{ModelRecognizer, RecognizedWord, RecognizerFiles, RecognizerOptions, RecordingResult};
 use crate::site::folder::Folder;
 use crate::speech::audio::LONGEST;
 use crate::speech::decode::SearchOptions;
@@ -31,7 +31,7 @@ pub(super) struct RecognizeCommand {
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
     /// The dataset of this site with the labels that the model was trained on: for the frequencies of classes, the treatment
-    /// of features, and its phones.json, classes.json or characters.json.
+    /// of features, and its phones.json and classes.json.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// The phones of the labels: the phones.json of a dataset, the `mdef` of a PocketSphinx model, or lines `CLASS PHONE STATE`.
@@ -40,7 +40,7 @@ pub(super) struct RecognizeCommand {
     /// The classes of the labels: the classes.json of a dataset.
     #[arg(long, value_name = "FILE", conflicts_with = "characters")]
     class_map: Option<PathBuf>,
-    /// The characters of a CTC model: the characters.json of a dataset.
+    /// The characters of a CTC model: the characters.json of `data spell`.
     #[arg(long, value_name = "FILE")]
     characters: Option<PathBuf>,
     /// The pronouncing dictionary, in the format of the CMU Pronouncing Dictionary. For a CTC model words alone are enough.
@@ -52,9 +52,9 @@ pub(super) struct RecognizeCommand {
     /// Skip words of the language model that the lexicon lacks.
     #[arg(long)]
     skip_missing_words: bool,
-    /// The factor of the language model against the acoustic model.
-    #[arg(long, value_name = "FACTOR", default_value_t = 10.0, value_parser = parse_weight)]
-    lm_weight: f64,
+    /// The factor of the language model against the acoustic model: by default 10 for phones, and 2 for characters.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_weight)]
+    lm_weight: Option<f64>,
     /// The cost of each word, in natural logarithms; negative values favour more words.
     #[arg(long, value_name = "COST", default_value_t = 0.0, allow_negative_numbers = true, value_parser = parse_penalty)]
     word_penalty: f64,
@@ -126,18 +126,19 @@ impl RecognizeCommand {
             language_model: self.language_model.clone(),
         };
         let options = SearchOptions {
-            language_weight: self.lm_weight,
             word_penalty: self.word_penalty,
             beam: self.beam,
             most_tokens: self.paths as usize,
             skip_missing_words: self.skip_missing_words,
+            ..SearchOptions::default()
         };
-        let audio = AudioOptions {
+        let recognizer_options = RecognizerOptions {
+            language_weight: self.lm_weight,
             subtracts_mean: self.keep_mean.then_some(false),
             longest: self.longest,
             upsamples: self.upsample,
         };
-        let mut recognizer = ModelRecognizer::open(&files, options, audio)?;
+        let mut recognizer = ModelRecognizer::open(&files, options, recognizer_options)?;
         let mut recordings = Vec::new();
         for path in &self.audio {
             recordings.push(recognizer.recognize(path, self.references)?);

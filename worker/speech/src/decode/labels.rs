@@ -213,7 +213,7 @@ impl CharacterSet {
         serde_json::from_slice(&text).map_err(|error| InputError::Content {
             kind,
             path: path.to_path_buf(),
-            reason: format!("{error}: give the characters.json of a dataset"),
+            reason: format!("{error}: give the characters.json of `data spell`"),
         })
     }
 

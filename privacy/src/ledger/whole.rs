@@ -127,6 +127,9 @@ fn event_without_loss_distribution_is_certified_by_its_renyi_curve() {
     let squared = cost.mu_squared().unwrap().to_f64_up();
     assert!(squared > 0.1 && squared < 10.0, "{squared}");
     assert!(certify(&event, 1, Adjacency::ZeroOut, Delta::new(0.0).unwrap()).is_err());
+    // As is a job of more steps than the errors of loss distributions allow.
+    let long = certify(&sampled(1.0 / 65_536.0, 2.0), 1 << 24, Adjacency::ZeroOut, side).unwrap();
+    assert!(long.mu_squared().unwrap().to_f64_up() < 1.0, "{long:?}");
 }
 
 #[test]

@@ -32,7 +32,9 @@ pub(crate) fn record(facts: &mut Facts) {
 /// Certifies jobs of every kind of event that an account with the Gaussian filter may be charged for.
 fn certificates(facts: &mut Facts) {
     let mut seed = Seed::new(3200);
-    for event in seed.events() {
+    // Long transforms take seconds in a browser's engine.
+    let is_short = |event: &Event| !matches!(event, Event::Repeated { count, .. } if *count > 1000);
+    for event in seed.events().into_iter().filter(is_short) {
         let (releases, side) = (1 + seed.below(60), Delta::new(1e-6 * seed.uniform(0.1, 1.0)).expect("in range"));
         for adjacency in [Adjacency::ZeroOut, Adjacency::ReplaceOne] {
             let name = format!("certificate of {} times {releases}, {adjacency:?}, side {side:?}", event.name());

@@ -102,6 +102,23 @@ proptest! {
     }
 }
 
+#[test]
+fn loud_plans_are_certified_in_parts() {
+    // Hidden Gaussians of μ = 25 and 40.
+    for (z, steps) in [(1.0, 625), (2.0, 6401)] {
+        let exact = (steps as f64).sqrt() / z;
+        let mu = certificate(&paired(Pair::sampled_gaussian(1.0, z), steps), 1e-6).mu();
+        assert!(mu >= exact * 0.98 && mu <= exact * 1.01, "{mu} {exact}");
+    }
+    let mixed = Event::Composed {
+        events: vec![
+            Event::Laplace { epsilon: Epsilon::new(9.0).unwrap() }.times(3),
+            Event::Laplace { epsilon: Epsilon::new(6.0).unwrap() }.times(5),
+        ],
+    };
+    assert!(certificate(&Plan::of(&mixed, Adjacency::ZeroOut), 1e-6).mu() < 60.0);
+}
+
 /// The tight δ is an independent upper bound of the same curve (a tilted window at each ε), close to it.
 #[test]
 fn certificate_agrees_with_tight_numbers() {
@@ -182,6 +199,8 @@ fn plan_that_reveals_more_than_its_side_mass_has_no_certificate() {
     let discrete = r#"{"event":"discrete_gaussian","noise_multiplier":1.1,"steps":1024.0}"#;
     let discrete = Plan::of(&serde_json::from_str(discrete).unwrap(), Adjacency::ZeroOut);
     assert!(matches!(of(&discrete, 1e-6), Err(PldError::NoPair(_))));
+    // So many steps that the bound on the errors exceeds the side mass.
+    assert_eq!(of(&sampled(1.0 / 1024.0, 2.0, 1 << 24), 1e-9), Err(PldError::TooWide));
 }
 
 /// Stored accounts were charged these units. A change here needs a new evaluator version; a machine on which this test

@@ -4,10 +4,16 @@
 mod compositions;
 mod history;
 mod peer;
+mod rounds;
 
 use std::time::{Duration, Instant};
 
 use crate::report::{Outcome, Report};
+
+/// Measures the rounds that the ledger's filters admit; needs neither a browser's engine nor a peer.
+pub(crate) fn run_ledger_rounds(report: &mut Report) -> Outcome {
+    rounds::measure(report)
+}
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()?;

@@ -108,6 +108,11 @@ const MEASUREMENTS: &[Measurement] = &[
         run: ledger::run,
     },
     Measurement {
+        name: "ledger_rounds",
+        what: "rounds of private training that the ledger admits: by the Renyi filter, by the Gaussian filter, and the tight number",
+        run: accounting::run_ledger_rounds,
+    },
+    Measurement {
         name: "load",
         what: "latency, memory and missed deadlines of 200 workers and 50 browsers: one server, then two replicas",
         run: load::run,

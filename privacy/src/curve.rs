@@ -55,6 +55,15 @@ impl OrderGrid {
         Self::from_constants(&[1.007_812_5, 1.031_25, 1.125, 1.25, 1.5, 2.0, 3.0, 4.0])
     }
 
+    /// Returns the orders of accounts that are kept by Gaussian certificates. Frozen: stored accounts depend on it.
+    ///
+    /// A certified job is post-processing of one Gaussian release, so its curve αμ²/2 is a Rényi curve like any other, for
+    /// conversions and for sums over parties. The reverse is false: a curve of another origin certifies no μ, and
+    /// [`crate::mechanism::curve`] refuses this grid.
+    pub fn gaussian() -> Self {
+        Self::from_constants(&[1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0])
+    }
+
     /// Returns the fine grid of reports and of planning a closed history: from 1 + 2⁻¹⁰ to 1024.
     pub fn reporting() -> Self {
         let mut orders: Vec<f64> = (3..=10).rev().map(|j| 1.0 + 1.0 / f64::from(1u32 << j)).collect();
@@ -122,6 +131,24 @@ impl Curve {
     pub fn evaluated(grid: &OrderGrid, mut loss: impl FnMut(Order) -> f64) -> Self {
         let losses = grid.orders().iter().map(|&order| Fixed::ceil(loss(order) * Self::COVER)).collect();
         Self { grid: grid.clone(), losses, side_delta: Fixed::ZERO }
+    }
+
+    /// Makes the curve αμ²/2 of a Gaussian release of μ² on [`OrderGrid::gaussian`], exactly proportional to the orders: μ² is
+    /// rounded up to four units of 2⁻⁶⁴. `side_delta` is the mass without a guarantee.
+    pub fn gaussian(mu_squared: Fixed, side_delta: Fixed) -> Self {
+        let grid = OrderGrid::gaussian();
+        let losses = gaussian_losses(Fixed::from_units(mu_squared.units().div_ceil(4)), mu_squared, &grid);
+        Self { grid, losses, side_delta }
+    }
+
+    /// Returns μ² of a curve that [`Curve::gaussian`] made, or of a sum of such curves; `None` for any other curve.
+    pub fn mu_squared(&self) -> Option<Fixed> {
+        if self.grid != OrderGrid::gaussian() {
+            return None;
+        }
+        let mu_squared = self.losses[1];
+        let quarter = Fixed::from_units(mu_squared.units() / 4);
+        (self.losses == gaussian_losses(quarter, mu_squared, &self.grid)).then_some(mu_squared)
     }
 
     /// Makes a curve from its exact parts.
@@ -208,6 +235,13 @@ impl Curve {
     }
 }
 
+/// Returns αμ²/2 at every order of the Gaussian grid, from μ²/4; the orders are multiples of one half.
+pub(crate) fn gaussian_losses(quarter: Fixed, mu_squared: Fixed, grid: &OrderGrid) -> Vec<Fixed> {
+    let infinite = mu_squared.is_infinite();
+    let loss = |order: &Order| if infinite { Fixed::INFINITE } else { quarter.times((2.0 * order.get()) as u64) };
+    grid.orders().iter().map(loss).collect()
+}
+
 /// The form of a curve in a database row: units of 2⁻⁶⁴ as decimal strings.
 #[derive(Serialize, Deserialize)]
 struct StoredCurve {
@@ -239,9 +273,22 @@ mod tests {
         assert_eq!(OrderGrid::standard().len(), 8);
         assert_eq!(OrderGrid::research().len(), 8);
         assert_eq!(OrderGrid::reporting().len(), 49);
-        for grid in [OrderGrid::standard(), OrderGrid::research(), OrderGrid::reporting()] {
+        assert_eq!(OrderGrid::gaussian().len(), 8);
+        for grid in [OrderGrid::standard(), OrderGrid::research(), OrderGrid::gaussian(), OrderGrid::reporting()] {
             assert_eq!(OrderGrid::new(grid.orders().to_vec()).unwrap(), grid);
         }
+    }
+
+    #[test]
+    fn gaussian_curves_stay_proportional_and_others_are_none() {
+        let units = |units: u128| Fixed::from_units(units);
+        let sum = Curve::gaussian(units(5), units(1)).times(3).add(&Curve::gaussian(units(1 << 70), units(2))).unwrap();
+        assert_eq!(sum.mu_squared(), Some(units(24 + (1 << 70))));
+        assert_eq!(sum.losses().next().unwrap().1, units(18 + 3 * (1 << 68)));
+        assert_eq!(Curve::gaussian(Fixed::INFINITE, units(0)).mu_squared(), Some(Fixed::INFINITE));
+        assert_eq!(Curve::zero(&OrderGrid::gaussian()).mu_squared(), Some(Fixed::ZERO));
+        assert_eq!(Curve::evaluated(&OrderGrid::gaussian(), |order| 0.3 * order.get() + 0.1).mu_squared(), None);
+        assert_eq!(Curve::zero(&OrderGrid::standard()).mu_squared(), None);
     }
 
     #[test]

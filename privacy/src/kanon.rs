@@ -12,13 +12,17 @@
 //! The guarantee is void when distinct values are sampled instead of rows, when the threshold is on counts before
 //! sampling, when counts are approximate, or when one sample is used for two releases that are charged as one each.
 //!
-//! The arithmetic, and why it is exact, is in `kanon/bound.rs`; the searches are in `kanon/solve.rs`.
+//! The arithmetic, and why it is exact, is in `kanon/bound.rs`; the Rényi loss is in `kanon/renyi.rs`; the searches for
+//! parameters are in `kanon/solve.rs`.
 
 mod bound;
+mod renyi;
+mod search;
 mod solve;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use renyi::TextRelease;
 pub use solve::{Feasible, feasible, least_threshold};
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::special::UNIT;
 use crate::unit::Delta;
 
-/// The shown values, and the bound that prices them. Each price is at most the one before it.
+/// The shown values, and the bound that prices them. Stored in events: variants are append-only, and each keeps its price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
@@ -37,6 +41,30 @@ pub enum Shown {
     CountsTight,
     /// Only the set of surviving values, exactly. Needs no least ε.
     Set,
+    /// Values with their counts: δ at ε as for [`Shown::CountsTight`], and the exact Rényi loss of what remains (module
+    /// `kanon/renyi.rs`). Several texts of one unit compose, instead of counting as a group.
+    CountsRenyi,
+    /// Only the set of surviving values: δ at ε as for [`Shown::Set`], and the exact Rényi loss of what remains. Several texts of
+    /// one unit compose.
+    SetRenyi,
+}
+
+impl Shown {
+    /// Returns true if the number of kept rows is shown with each value.
+    pub const fn shows_counts(self) -> bool {
+        matches!(self, Self::Counts | Self::CountsTight | Self::CountsRenyi)
+    }
+
+    /// Returns true if the release is charged by its exact Rényi loss, and not by its (ε, δ) alone.
+    pub const fn has_renyi_price(self) -> bool {
+        matches!(self, Self::CountsRenyi | Self::SetRenyi)
+    }
+
+    /// Returns the form with the exact Rényi price that shows the same values.
+    #[must_use]
+    pub const fn with_renyi_price(self) -> Self {
+        if self.shows_counts() { Self::CountsRenyi } else { Self::SetRenyi }
+    }
 }
 
 /// Why sampling and a threshold give no guarantee.
@@ -81,8 +109,10 @@ pub fn delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<Delta, Kan
     let copies = k as f64;
     let delta = match shown {
         // Where k copies are the worst case there is nothing to sum: all are kept, β^k.
-        Shown::CountsTight if rows.is_worst_removed(copies) => power(rate, k),
-        Shown::Set if rows.is_worst_removed(copies) => power(rate, k).max(rounded(rows.ln_added(copies))),
+        Shown::CountsTight | Shown::CountsRenyi if rows.is_worst_removed(copies) => power(rate, k),
+        Shown::Set | Shown::SetRenyi if rows.is_worst_removed(copies) => {
+            power(rate, k).max(rounded(rows.ln_added(copies)))
+        }
         Shown::Counts if rows.is_worst_of_its_threshold(copies) => {
             power(rate, k).max(rounded(rows.ln_published(copies + 1.0)))
         }
@@ -103,8 +133,8 @@ pub fn ln_delta(shown: Shown, k: u64, rate: f64, epsilon: f64) -> Result<f64, Ka
 fn ln(shown: Shown, rows: &bound::SampledRows, copies: f64) -> f64 {
     match shown {
         Shown::Counts => rows.ln_published(copies),
-        Shown::CountsTight => rows.ln_removed(copies),
-        Shown::Set => rows.ln_removed(copies).max(rows.ln_added(copies)),
+        Shown::CountsTight | Shown::CountsRenyi => rows.ln_removed(copies),
+        Shown::Set | Shown::SetRenyi => rows.ln_removed(copies).max(rows.ln_added(copies)),
     }
 }
 
@@ -137,8 +167,5 @@ const MOST_FACTORS: u64 = 100_000;
 /// Returns the least possible ε at this rate: −ln(1 − β), the loss of seeing that a row is absent, when counts are
 /// shown.
 pub fn least_epsilon(shown: Shown, rate: f64) -> f64 {
-    match shown {
-        Shown::Counts | Shown::CountsTight => -libm::log1p(-rate),
-        Shown::Set => 0.0,
-    }
+    if shown.shows_counts() { -libm::log1p(-rate) } else { 0.0 }
 }

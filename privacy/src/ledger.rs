@@ -23,10 +23,24 @@
 //!   randomized response" (Kairouz, Oh and Viswanath 2015). Whether the first happened does not depend on the data, so
 //!   P(S) ≤ P(S, it never did) + E\[Σδᵢ\], the first part is a Rényi process as above, and Σδᵢ never exceeds the side part of δ
 //!   on any path. (For zero-concentrated DP: Whitehouse, Ramdas, Rogers and Wu 2023.) Hence [`Budget::side_delta`].
-//! * **Other filters.** Sums of (ε, δ) (Rogers, Roth, Ullman and Vadhan 2016) and Gaussian DP (Smith and Thakurta 2022; Koskela,
-//!   Tobaben and Honkela 2023) are sound too. They stand in `tests/filters`, to check this one.
+//! * **The Gaussian filter** ([`GridKind::Gaussian`]). A job whose parameters are fixed before its first output is charged as a
+//!   whole, by a certificate (μ, δ₀): it is post-processing of "with probability δ₀ everything, else one Gaussian release of μ"
+//!   (`pld/certificate.rs`). Jobs are admitted while Σμ² ≤ μ_B² and Σδ₀ ≤ δ_side, where a Gaussian release of μ_B is (ε, δ −
+//!   δ_side)-private. Proof: replace every job by its mixture, at its first release; later releases, in any interleaving, are
+//!   post-processing (Vadhan and Zhang 2023). Without the revealing branches, the process 𝒢 consists of Gaussian releases with
+//!   adaptive μ, halted before Σμ² exceeds μ_B²: it is μ_B-Gaussian-DP (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023), so
+//!   ∫w dP_𝒢 ≤ e^ε ∫w dQ_𝒢 + δ − δ_side for every w in \[0, 1\]. Take for w, on the transcripts of an event S, the probability
+//!   Π(1−δ₀) that no job revealed, which depends on the transcript alone: P(S, none revealed) ≤ e^ε Q(S) + δ − δ_side. The probability
+//!   that some job revealed is at most E\[Σδ₀\] ≤ δ_side. The sum is (ε, δ).
+//! * **One filter for each lineage.** The choice is made when the budget is set, with the grid, and holds for the life of the
+//!   account; budgets that name no grid keep the Rényi filter, with the same bits as ever. Both filters as two disjuncts would
+//!   be sound by the lemma above, but each would get a part of δ and be charged for every job, so a lineage would pay for a
+//!   filter that it does not use. The Gaussian filter admits the more rounds of long private training, the Rényi filter returns
+//!   what a job that stops early did not release.
+//! * **Other filters.** Sums of (ε, δ) (Rogers, Roth, Ullman and Vadhan 2016) are sound too. They stand in `tests/filters`, with
+//!   an independent Gaussian filter, to check these.
 //! * **A limit that is raised** after a release begins a second promise; together they are the sum: [`Promises`].
-//! * **Not used**: loss distributions for admission (there is no filter for them), and an odometer, a running claim of
+//! * **Not used**: loss distributions for admission without a certificate (there is no filter for them), and an odometer, a running claim of
 //!   "ε so far" that holds at every moment (it costs more: Rogers et al. 2016). A gauge ([`Summary`]) shows the used
 //!   part of the budget's filter, not such a claim; the claim that always holds is the budget itself.
 //! * **Concurrency.** The unit of commit is one release, and interleaved jobs are one sequence of releases. Reserving charges
@@ -49,6 +63,7 @@
 mod account;
 mod balance;
 mod budget;
+mod certificate;
 mod consortium;
 mod draft;
 mod gauge;
@@ -58,10 +73,13 @@ mod refusal;
 mod reservation;
 #[cfg(test)]
 mod schedule;
+#[cfg(test)]
+mod whole;
 
 pub use account::Account;
 pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
+pub use certificate::certify;
 pub use consortium::{Overlap, across, combined};
 pub use draft::Draft;
 pub use gauge::Summary;

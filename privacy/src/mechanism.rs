@@ -77,6 +77,11 @@ pub enum PriceError {
 /// # Errors
 /// [`PriceError`] when some part of the event cannot be priced, or not under this adjacency.
 pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
+    if *grid == OrderGrid::gaussian() {
+        // A Rényi curve on these orders would be taken for a certificate.
+        let why = "this account is charged for whole jobs, by Gaussian certificates: certify the job".into();
+        return Err(PriceError::NoPrice { event: event.name(), why });
+    }
     structure(event, adjacency, grid, rare::curve)
 }
 
@@ -87,6 +92,9 @@ pub fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Cu
 /// As [`curve`], and [`PriceError::NoPrice`] for sampling with a threshold, dummy words, sampled or distributed discrete noise,
 /// and selections.
 pub fn noise_curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
+    if *grid == OrderGrid::gaussian() {
+        return curve(event, adjacency, grid);
+    }
     structure(event, adjacency, grid, |_, _, _| {
         Err(PriceError::NoPrice { event: "this release", why: "only plans of additive noise are priced here".into() })
     })

@@ -1,7 +1,8 @@
 //! Privacy-loss distributions: the tight (ε, δ) of a closed plan, for reports and certificates.
 //!
-//! Valid for plans whose parameters are fixed before the first output (Zhu, Dong and Wang 2022); it must never decide the
-//! admission of the next, adaptively chosen job. Every answer is an upper bound: connect-the-dots dominates each step at
+//! Valid for plans whose parameters are fixed before the first output (Zhu, Dong and Wang 2022); a tight number must never decide
+//! the admission of the next, adaptively chosen job. A certificate may (`certificate.rs`): it replaces a whole job by one
+//! Gaussian release, for which there is a filter. Every answer is an upper bound: connect-the-dots dominates each step at
 //! both directions of the neighbouring relation, and round-off is counted as mass.
 //!
 //! Noise is priced as continuous. Training draws it on a grid of at least 2²⁰ steps to a standard deviation: Rényi
@@ -12,6 +13,7 @@
 //! the transforms of `fft.rs`, `refine.rs` halves the grid until the answer stands. To add a mechanism: its dominating pair
 //! there, its event in [`Plan::add`].
 
+mod certificate;
 mod fft;
 mod grid;
 #[cfg(test)]
@@ -19,9 +21,11 @@ mod laws;
 mod mills;
 mod moments;
 mod pair;
+mod profile;
 mod refine;
 mod window;
 
+pub use certificate::GaussianCertificate;
 pub use pair::Pair;
 
 use crate::adjacency::Adjacency;

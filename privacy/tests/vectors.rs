@@ -15,6 +15,8 @@ mod fixed_size;
 mod folder;
 #[path = "vectors/gaussian.rs"]
 mod gaussian;
+#[path = "filters/interleaved.rs"]
+mod interleaved;
 #[path = "vectors/ledger.rs"]
 mod ledger;
 #[path = "vectors/lqs.rs"]

@@ -54,7 +54,13 @@ fn distributed() -> impl Strategy<Value = Event> {
 }
 
 fn threshold() -> impl Strategy<Value = Event> {
-    let manner = prop_oneof![Just(Shown::Counts), Just(Shown::CountsTight), Just(Shown::Set)];
+    let manner = prop_oneof![
+        4 => Just(Shown::Counts),
+        4 => Just(Shown::CountsTight),
+        4 => Just(Shown::Set),
+        1 => Just(Shown::CountsRenyi),
+        3 => Just(Shown::SetRenyi)
+    ];
     (-8.0f64..-0.2, count(60), 1.0f64..6.0, manner, count(3)).prop_map(
         |(exponent, threshold, factor, shown, rows_per_unit)| {
             let sampling_rate = SamplingRate::new(libm::exp(exponent)).expect("at most 1");
@@ -159,8 +165,14 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
             Event::DistributedDiscreteGaussian(DistributedNoise { noise: wider(noise.noise), ..*noise })
         }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } => {
-            let threshold = NonZeroU32::new(scaled(threshold.get())).expect("at least what it was");
-            let (sampling_rate, epsilon, shown, rows_per_unit) = (*sampling_rate, *epsilon, *shown, *rows_per_unit);
+            let (sampling_rate, epsilon, shown) = (*sampling_rate, *epsilon, *shown);
+            // By its Rényi loss a higher threshold moves less into the side mass, and may lose more at high orders.
+            let (threshold, rows_per_unit) = if shown.has_renyi_price() {
+                let rows = NonZeroU32::new((f64::from(rows_per_unit.get()) / factor) as u32);
+                (*threshold, rows.unwrap_or(NonZeroU32::MIN))
+            } else {
+                (NonZeroU32::new(scaled(threshold.get())).expect("at least what it was"), *rows_per_unit)
+            };
             Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit }
         }
         Event::TruncatedLaplace { rate, shift, distance, partition } => {

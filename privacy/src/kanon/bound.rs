@@ -147,7 +147,7 @@ impl SampledRows {
     }
 
     /// Returns ln Σ_{i≤from} f(i; n) w(i) for weights ≥ 0 that grow toward 0, rounded up.
-    fn ln_lower(&self, n: f64, from: f64, weight: impl Fn(f64) -> f64) -> f64 {
+    pub(super) fn ln_lower(&self, n: f64, from: f64, weight: impl Fn(f64) -> f64) -> f64 {
         let odds = (1.0 - self.rate) / self.rate;
         let mut term = 1.0;
         let mut sum = weight(from);
@@ -164,6 +164,16 @@ impl SampledRows {
             sum += term * weight(i);
         }
         self.ln_sum(n, from, sum, from - i)
+    }
+
+    /// Returns ln f(j; n) and a bound on its error.
+    pub(super) fn ln_mass(&self, n: f64, j: f64) -> (f64, f64) {
+        ln_binomial_pmf(n, j, self.rate, 1.0 - self.rate)
+    }
+
+    /// Returns γ.
+    pub(super) const fn gamma(&self) -> f64 {
+        self.gamma
     }
 
     /// Returns ln of the first term times the sum of the others relative to it, rounded up; `terms` were added.

@@ -78,6 +78,19 @@ impl Account {
         Ok(())
     }
 
+    /// Reserves a job of `releases` releases that is charged as a whole, under a fresh id.
+    ///
+    /// # Errors
+    /// As [`Account::reserve`].
+    pub fn reserve_whole(&mut self, id: ReservationId, cost: &Cost, releases: u64) -> Result<(), LedgerError> {
+        if self.reservations.contains_key(&id) {
+            return Err(LedgerError::Duplicate(id));
+        }
+        let reservation = self.balance.reserve_whole(id, cost, releases)?;
+        self.reservations.insert(id, reservation);
+        Ok(())
+    }
+
     /// Commits one release of a reservation. The commit must be durable before the release leaves.
     ///
     /// # Errors

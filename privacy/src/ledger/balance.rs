@@ -70,7 +70,8 @@ impl Balance {
         &self.reserved
     }
 
-    /// Returns the cost of an event on this account's orders.
+    /// Returns the cost of one release of an event on this account's orders. Accounts on the Gaussian grid are charged by
+    /// [`super::certify`].
     ///
     /// # Errors
     /// [`PriceError`] when the event cannot be priced.
@@ -112,6 +113,17 @@ impl Balance {
         Ok(Reservation::new(id, per_release.clone(), releases))
     }
 
+    /// Reserves a job of `releases` releases that is charged as a whole, by a certificate for all of them. Its first release
+    /// spends all of the cost; nothing is returned when it stops early.
+    ///
+    /// # Errors
+    /// As [`Balance::reserve`].
+    pub fn reserve_whole(&mut self, id: ReservationId, cost: &Cost, releases: u64) -> Result<Reservation, LedgerError> {
+        self.check(cost, 1)?;
+        self.reserved = self.reserved.add(cost)?;
+        Ok(Reservation::new_whole(id, cost.clone(), releases))
+    }
+
     /// Checks that [`Balance::reserve`] would admit this now: at some order, spent + reserved + requested is within the
     /// order's share, and the side masses are within theirs. That is the Rényi filter at each order (Feldman and Zrnic
     /// 2021; Lécuyer 2021), several orders by the disjunction lemma; see [`crate::ledger`]. A refusal depends on costs
@@ -120,6 +132,10 @@ impl Balance {
     /// # Errors
     /// As [`Balance::reserve`].
     pub fn check(&self, per_release: &Cost, releases: u64) -> Result<(), LedgerError> {
+        if self.grid() == &OrderGrid::gaussian() && per_release.mu_squared().is_none() {
+            // Not the curve of a certificate: another curve on these orders bounds no μ.
+            return Err(crate::curve::CurveError::GridMismatch.into());
+        }
         let request = per_release.times(releases);
         let after = self.committed().add(&request)?;
         let Some(budget) = &self.budget else {
@@ -150,10 +166,10 @@ impl Balance {
     pub fn commit(&mut self, reservation: &mut Reservation) -> Result<(), LedgerError> {
         let mut after = reservation.clone();
         after.count_release()?;
-        let cost = reservation.per_release();
+        let cost = reservation.next_cost();
         let reserved =
-            self.reserved.without(cost).ok_or(LedgerError::Inconsistent("less is reserved than one release costs"))?;
-        self.spent = self.spent.add(cost)?;
+            self.reserved.without(&cost).ok_or(LedgerError::Inconsistent("less is reserved than one release costs"))?;
+        self.spent = self.spent.add(&cost)?;
         self.reserved = reserved;
         *reservation = after;
         Ok(())

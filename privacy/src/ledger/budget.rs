@@ -4,12 +4,13 @@ use libm::log;
 use serde::{Deserialize, Serialize};
 
 use crate::convert;
-use crate::curve::OrderGrid;
+use crate::curve::{OrderGrid, gaussian_losses};
 use crate::fixed::Fixed;
+use crate::gaussian::GaussianProfile;
 use crate::special::UNIT;
 use crate::unit::{Delta, Epsilon};
 
-/// The frozen grids an account may keep. Chosen once for the life of the account.
+/// The frozen grids an account may keep, and with them its filter. Chosen once for the life of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GridKind {
@@ -18,6 +19,9 @@ pub enum GridKind {
     Standard,
     /// For ε in the hundreds, where the useful orders are near 1.
     Research,
+    /// For whole jobs charged by Gaussian certificates: the Gaussian filter in place of the Rényi filter, see
+    /// [`crate::ledger`].
+    Gaussian,
 }
 
 impl GridKind {
@@ -26,6 +30,7 @@ impl GridKind {
         match self {
             Self::Standard => OrderGrid::standard(),
             Self::Research => OrderGrid::research(),
+            Self::Gaussian => OrderGrid::gaussian(),
         }
     }
 
@@ -129,7 +134,13 @@ impl Budget {
     /// negative: such an order admits nothing from the start. It is the greatest Rényi loss of order α that is (ε,
     /// δ_conv/|Λ|)-private (Canonne, Kamath and Steinke 2020), and hence the limit of that order's filter (Feldman and
     /// Zrnic 2021; Lécuyer 2021).
+    ///
+    /// On the Gaussian grid the shares are αμ_B²/2, where μ_B is the greatest μ that is (ε, δ_conv)-private: one limit, written
+    /// at every order, so that "some order has room" is Σμ² ≤ μ_B².
     pub fn shares(&self) -> Vec<Option<Fixed>> {
+        if self.grid == GridKind::Gaussian {
+            return gaussian_shares(self.epsilon, self.conversion_delta());
+        }
         let grid = self.grid.orders();
         let ln_delta = self.ln_delta_share(grid.len());
         shares(self.epsilon.get(), ln_delta, &grid)
@@ -137,13 +148,25 @@ impl Budget {
 
     /// Returns ln(δ_conv / |Λ|), rounded down.
     pub(super) fn ln_delta_share(&self, orders: usize) -> f64 {
-        let conversion_delta = if self.side_delta.get() == 0.0 {
+        ln_share(self.conversion_delta(), orders)
+    }
+
+    /// Returns δ_conv, the part of δ that is not for releases with a δ of their own, rounded down.
+    pub(super) fn conversion_delta(&self) -> f64 {
+        if self.side_delta.get() == 0.0 {
             self.delta.get()
         } else {
             (self.delta.get() - self.side_delta.get()).next_down()
-        };
-        ln_share(conversion_delta, orders)
+        }
     }
+}
+
+/// Returns αμ²/2 on the Gaussian grid for the greatest μ that is (ε, δ)-private, rounded down.
+pub(super) fn gaussian_shares(epsilon: Epsilon, delta: f64) -> Vec<Option<Fixed>> {
+    let mu = Delta::new(delta).map_or(0.0, |delta| GaussianProfile::largest(epsilon, delta).mu());
+    let mu_squared = Fixed::floor((mu * mu).next_down());
+    let quarter = Fixed::from_units(mu_squared.units() / 4);
+    gaussian_losses(quarter, mu_squared, &OrderGrid::gaussian()).into_iter().map(Some).collect()
 }
 
 /// Returns ln(δ / number of orders), rounded down; −∞ at δ = 0.

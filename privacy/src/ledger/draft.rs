@@ -38,6 +38,26 @@ impl Account {
         Ok(Draft { balance, reservation })
     }
 
+    /// Drafts [`Account::reserve_whole`] under this budget.
+    ///
+    /// # Errors
+    /// As [`Account::set_budget`] and [`Account::reserve_whole`].
+    pub fn draft_reserve_whole(
+        &self,
+        budget: Budget,
+        id: ReservationId,
+        cost: &Cost,
+        releases: u64,
+    ) -> Result<Draft, LedgerError> {
+        if self.reservation(id).is_some() {
+            return Err(LedgerError::Duplicate(id));
+        }
+        let mut balance = self.balance().clone();
+        balance.set_budget(budget)?;
+        let reservation = balance.reserve_whole(id, cost, releases)?;
+        Ok(Draft { balance, reservation })
+    }
+
     /// Drafts [`Account::commit`].
     ///
     /// # Errors

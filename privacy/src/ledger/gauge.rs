@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::Budget;
+use super::budget::{Budget, GridKind};
 use crate::convert;
 use crate::curve::Curve;
 use crate::fixed::Fixed;
+use crate::gaussian::GaussianProfile;
 use crate::unit::{Delta, Epsilon};
 
 /// The numbers of a budget gauge, all ε at the budget's δ.
@@ -83,13 +84,26 @@ pub(super) fn least_limit(budget: &Budget, loss: &Curve) -> f64 {
     if loss.is_zero() {
         return 0.0;
     }
-    let ln_delta = budget.ln_delta_share(loss.grid().len());
-    let least = loss
-        .losses()
-        .map(|(order, loss)| convert::epsilon_at(order, loss.to_f64_up(), ln_delta))
-        .fold(f64::INFINITY, f64::min);
+    let least =
+        if budget.grid() == GridKind::Gaussian { gaussian_limit(budget, loss) } else { renyi_limit(budget, loss) };
     let fits = budget.shares().iter().zip(loss.losses()).any(|(share, (_, loss))| share.is_some_and(|s| loss <= s));
     if fits { least.min(budget.epsilon().get()) } else { least }
+}
+
+/// Returns the least ε over the orders, at their parts of δ.
+fn renyi_limit(budget: &Budget, loss: &Curve) -> f64 {
+    let ln_delta = budget.ln_delta_share(loss.grid().len());
+    loss.losses()
+        .map(|(order, loss)| convert::epsilon_at(order, loss.to_f64_up(), ln_delta))
+        .fold(f64::INFINITY, f64::min)
+}
+
+/// Returns ε of the Gaussian release that dominates the loss.
+fn gaussian_limit(budget: &Budget, loss: &Curve) -> f64 {
+    let mu = loss.mu_squared().map_or(f64::INFINITY, |squared| squared.to_f64_up().sqrt().next_up());
+    let delta = Delta::new(budget.conversion_delta()).ok();
+    let epsilon = delta.and_then(|delta| GaussianProfile::of_mu(mu).epsilon(delta));
+    epsilon.map_or(f64::INFINITY, Epsilon::get)
 }
 
 /// Returns the least, over the orders alive, of loss / share, or side δ / its share where that is more; at most 1.

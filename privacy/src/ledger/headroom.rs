@@ -4,10 +4,16 @@ use libm::log;
 use serde::{Deserialize, Serialize};
 
 use super::Cost;
-use super::budget::{Budget, ln_share, shares};
+use super::budget::{Budget, gaussian_shares, ln_share, shares};
+use super::certificate::certify;
+use crate::adjacency::Adjacency;
 use crate::curve::OrderGrid;
+use crate::event::Event;
 use crate::fixed::Fixed;
 use crate::unit::{Delta, Epsilon, Order};
+
+/// The most releases of one job that are searched for.
+const MOST_PLANNED: u64 = 1 << 24;
 
 /// The remaining loss at every order.
 ///
@@ -36,15 +42,22 @@ impl Headroom {
     /// Returns the headroom of a guarantee (ε, δ) for a plan whose parameters are fixed before its first output: the
     /// whole δ at every order of the grid. It must not decide the admission of jobs chosen later; accounts do that.
     pub fn of_guarantee(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
+        if *grid == OrderGrid::gaussian() {
+            return Self { grid: grid.clone(), left: gaussian_shares(epsilon, delta.get()), side_delta: Fixed::ZERO };
+        }
         let ln_delta = if delta.get() > 0.0 { log(delta.get()) } else { f64::NEG_INFINITY };
         let left = shares(epsilon.get(), ln_delta, grid);
         Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
     }
 
     /// Returns the whole headroom of the Rényi filter for (ε, δ): δ in equal parts for the orders (the disjunction
-    /// lemma; see [`crate::ledger`]). An account with this budget, and without a part of δ set aside, starts with it.
+    /// lemma; see [`crate::ledger`]), or of the Gaussian filter on its grid. An account with this budget, and without a part of δ set aside, starts with it.
     pub fn of_filter(epsilon: Epsilon, delta: Delta, grid: &OrderGrid) -> Self {
-        let left = shares(epsilon.get(), ln_share(delta.get(), grid.len()), grid);
+        let left = if *grid == OrderGrid::gaussian() {
+            gaussian_shares(epsilon, delta.get())
+        } else {
+            shares(epsilon.get(), ln_share(delta.get(), grid.len()), grid)
+        };
         Self { grid: grid.clone(), left, side_delta: Fixed::ZERO }
     }
 
@@ -94,6 +107,25 @@ impl Headroom {
             .max()
             .unwrap_or(0);
         best.min(count(self.side_delta, cost.side_delta()))
+    }
+
+    /// Returns the greatest number of releases of an event that one job may plan by its Gaussian certificate at the side mass
+    /// δ₀; 0 when none fits or the event cannot be certified. Certificates grow with the number, so doubling and bisection find
+    /// it; the answer has been certified itself.
+    pub fn certified_releases(&self, event: &Event, adjacency: Adjacency, side: Delta) -> u64 {
+        let fits = |count: u64| certify(event, count, adjacency, side).is_ok_and(|cost| self.admits(&cost));
+        let (mut low, mut high) = (0, 1);
+        while fits(high) {
+            if high >= MOST_PLANNED {
+                return high;
+            }
+            (low, high) = (high, high * 2);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
     }
 
     /// Returns true if this cost fits.

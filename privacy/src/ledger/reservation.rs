@@ -48,11 +48,16 @@ pub struct Reservation {
     releases: u64,
     committed: u64,
     settled: bool,
+    whole: bool,
 }
 
 impl Reservation {
     pub(super) fn new(id: ReservationId, per_release: Cost, releases: u64) -> Self {
-        Self { id, per_release, releases, committed: 0, settled: false }
+        Self { id, per_release, releases, committed: 0, settled: false, whole: false }
+    }
+
+    pub(super) fn new_whole(id: ReservationId, cost: Cost, releases: u64) -> Self {
+        Self { id, per_release: cost, releases, committed: 0, settled: false, whole: true }
     }
 
     /// Makes a reservation from its stored parts.
@@ -69,7 +74,21 @@ impl Reservation {
         if committed > releases {
             return Err(LedgerError::Inconsistent("more releases committed than reserved"));
         }
-        Ok(Self { id, per_release, releases, committed, settled })
+        Ok(Self { id, per_release, releases, committed, settled, whole: false })
+    }
+
+    /// Makes a reservation of a job that is charged as a whole, from its stored parts; `cost` is that of the job.
+    ///
+    /// # Errors
+    /// As [`Reservation::from_parts`].
+    pub fn from_whole_parts(
+        id: ReservationId,
+        cost: Cost,
+        releases: u64,
+        committed: u64,
+        settled: bool,
+    ) -> Result<Self, LedgerError> {
+        Ok(Self { whole: true, ..Self::from_parts(id, cost, releases, committed, settled)? })
     }
 
     /// Returns its key.
@@ -77,9 +96,19 @@ impl Reservation {
         self.id
     }
 
-    /// Returns the cost of each release.
+    /// Returns the cost of each release; of a job that is charged as a whole, the cost of the job.
     pub const fn per_release(&self) -> &Cost {
         &self.per_release
+    }
+
+    /// Returns true if the first release spends the cost of the whole job, and the others nothing.
+    pub const fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Returns the cost that the next release spends.
+    pub(super) fn next_cost(&self) -> Cost {
+        self.per_release.times(u64::from(!self.whole || self.committed == 0))
     }
 
     /// Returns the number of reserved releases.
@@ -104,12 +133,13 @@ impl Reservation {
 
     /// Returns the cost that was spent under it.
     pub fn spent(&self) -> Cost {
-        self.per_release.times(self.committed)
+        self.per_release.times(if self.whole { self.committed.min(1) } else { self.committed })
     }
 
     /// Returns the cost that it still holds.
     pub fn open_cost(&self) -> Cost {
-        self.per_release.times(self.open())
+        let open = self.open();
+        self.per_release.times(if self.whole { u64::from(self.committed == 0 && open > 0) } else { open })
     }
 
     /// Counts one release.
@@ -141,18 +171,21 @@ struct StoredReservation {
     releases: u64,
     committed: u64,
     settled: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    whole: bool,
 }
 
 impl TryFrom<StoredReservation> for Reservation {
     type Error = LedgerError;
     fn try_from(stored: StoredReservation) -> Result<Self, LedgerError> {
-        Self::from_parts(stored.id, stored.per_release, stored.releases, stored.committed, stored.settled)
+        let StoredReservation { id, per_release, releases, committed, settled, whole } = stored;
+        Ok(Self { whole, ..Self::from_parts(id, per_release, releases, committed, settled)? })
     }
 }
 
 impl From<Reservation> for StoredReservation {
     fn from(reservation: Reservation) -> Self {
-        let Reservation { id, per_release, releases, committed, settled } = reservation;
-        Self { id, per_release, releases, committed, settled }
+        let Reservation { id, per_release, releases, committed, settled, whole } = reservation;
+        Self { id, per_release, releases, committed, settled, whole }
     }
 }

@@ -3,9 +3,10 @@
 use crate::adjacency::Adjacency;
 use crate::curve::{Curve, OrderGrid};
 use crate::event::Event;
+use crate::fixed::Fixed;
 use crate::group;
 use crate::histogram::{Differences, TruncatedLaplace};
-use crate::kanon;
+use crate::kanon::{self, TextRelease};
 use crate::selection::{self, Runs};
 use crate::unit::{Delta, Epsilon};
 
@@ -32,6 +33,7 @@ pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Re
         Event::DistributedDiscreteGaussian(noise) => Ok(Curve::evaluated(grid, |order| {
             discrete::distributed_discrete_gaussian(noise, changes(adjacency), order.get())
         })),
+        Event::SampledThreshold { shown, .. } if shown.has_renyi_price() => threshold(event, adjacency, grid),
         Event::SampledThreshold { .. } | Event::TruncatedLaplace { .. } => {
             let (epsilon, delta) = guarantee(event, adjacency)?;
             Ok(approximate(epsilon.get(), delta.get(), grid))
@@ -78,7 +80,16 @@ pub fn guarantee(event: &Event, adjacency: Adjacency) -> Result<(Epsilon, Delta)
     let (epsilon, delta, units) = match event {
         Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } => {
             let delta = kanon::delta(*shown, threshold.get().into(), sampling_rate.get(), epsilon.get());
-            (*epsilon, delta.map_err(|error| unpriced(&error))?, u64::from(rows_per_unit.get()))
+            let delta = delta.map_err(|error| unpriced(&error))?;
+            let rows = u64::from(rows_per_unit.get());
+            if shown.has_renyi_price() {
+                // Different texts have independent counts, so their guarantees add.
+                let changed = rows * times(adjacency);
+                let sums = Epsilon::new(total(epsilon.get(), changed)).ok();
+                let sums = sums.zip(Delta::new(total(delta.get(), changed)).ok());
+                return sums.ok_or_else(|| unpriced(&VOID));
+            }
+            (*epsilon, delta, rows)
         }
         Event::TruncatedLaplace { rate, shift, distance, partition } => {
             let noise = TruncatedLaplace::new(*rate, *shift).map_err(|error| unpriced(&error))?;
@@ -91,6 +102,33 @@ pub fn guarantee(event: &Event, adjacency: Adjacency) -> Result<(Epsilon, Delta)
         _ => return Err(unpriced(&"it states no guarantee of epsilon and delta")),
     };
     group::epsilon_delta(epsilon, delta, units * times(adjacency)).ok_or_else(|| unpriced(&VOID))
+}
+
+/// Returns a sum of equal numbers, rounded up.
+fn total(each: f64, count: u64) -> f64 {
+    if count < 2 { each * count as f64 } else { (each * count as f64).next_up() }
+}
+
+/// Returns the curve of sampling with a threshold by the exact loss of each text that a unit may change: the losses and the
+/// side masses of independent texts add. By the same decomposition all of them together are a pure pair, whose curve bounds
+/// theirs (`kanon/renyi.rs`).
+fn threshold(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Result<Curve, PriceError> {
+    let unpriced = |why: &dyn std::fmt::Display| PriceError::NoPrice { event: event.name(), why: why.to_string() };
+    let Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } = event else {
+        return Err(unpriced(&"it is no sampling with a threshold"));
+    };
+    // Refuses what gives no guarantee.
+    guarantee(event, adjacency)?;
+    let k = threshold.get();
+    let side = kanon::delta(*shown, k.into(), sampling_rate.get(), epsilon.get()).map_err(|error| unpriced(&error))?;
+    let text = TextRelease::new(*shown, k, sampling_rate.get(), epsilon.get(), side.get());
+    let texts = u64::from(rows_per_unit.get()) * times(adjacency);
+    let pure_loss = epsilon.get() + text.pure_excess();
+    let each = Curve::evaluated(grid, |order| text.loss(order.get()).min(super::pure(pure_loss, order.get())));
+    let whole = approximate(total(pure_loss, texts), 0.0, grid);
+    let losses = each.times(texts).losses().zip(whole.losses()).map(|((_, a), (_, b))| a.min(b)).collect();
+    let side = Fixed::ceil(side.get()).times(texts);
+    Ok(Curve::from_fixed(grid, losses, side)?)
 }
 
 /// Returns these orders together with those of reports: the choice of λ̂ in a selection improves with the number of

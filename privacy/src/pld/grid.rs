@@ -71,6 +71,11 @@ impl GridPart {
         Some(Self::connect(step, low, deltas, self.count))
     }
 
+    /// Returns Σ δ over the points of the masses: 0 where the masses are exact.
+    pub(super) fn profile_sum(&self) -> f64 {
+        self.deltas.iter().sum()
+    }
+
     /// Connects the dots: E_i = (D_{i−1} − D_i)/(1 − e^{−h}) and p_i = E_i − e^{−h} E_{i+1}; the remaining mass lies at
     /// the lowest point.
     fn connect(step: f64, low: i64, deltas: Vec<f64>, count: u64) -> Self {

@@ -16,6 +16,8 @@ pub(super) enum DirectionLoss {
     Add { q: f64, z: f64 },
     /// P = (1−q) N(0) + q N(1) against Q = (1−q) N(0) + q N(−1); its own reverse.
     Replace { q: f64, z: f64 },
+    /// With probability q, told, a Gaussian N(2, z²) against N(0, z²), else nothing; its own reverse.
+    KnownCoin { q: f64, z: f64 },
     /// P = Σ wₖ N(k, z²) against Q = N(0, z²): several units, each sampled independently.
     RemoveGroup { weights: Vec<f64>, z: f64 },
     /// The same pair, in the reverse direction.
@@ -47,6 +49,21 @@ impl Pair {
     /// Returns the same, one unit replaced by another; z is still relative to the clip.
     pub fn sampled_gaussian_replacing(q: f64, z: f64) -> Self {
         Self { directions: vec![DirectionLoss::Replace { q, z }; 2] }
+    }
+
+    /// Returns a proved dominating pair of the same: the coin of the replaced unit is told. The release is a mixture over that
+    /// coin, with the same weights before and after, and hockey sticks are jointly convex (`mechanism/substituted.rs`). Costs
+    /// more than [`Pair::sampled_gaussian_replacing`], which is not known to dominate under composition.
+    pub(super) fn known_coin(q: f64, z: f64) -> Self {
+        Self { directions: vec![DirectionLoss::KnownCoin { q, z }; 2] }
+    }
+
+    /// Returns this pair, or one that is proved to dominate it.
+    pub(super) fn proved(&self) -> Self {
+        match self.directions[0] {
+            DirectionLoss::Replace { q, z } => Self::known_coin(q, z),
+            _ => self.clone(),
+        }
     }
 
     /// Returns the same for `size` units added or removed together, each sampled independently: a mixture of Gaussians
@@ -132,6 +149,7 @@ impl DirectionLoss {
                 let x = -REACH * z;
                 (sampled_loss(*q, *z, x) - sampled_loss(*q, *z, -x), None)
             }
+            Self::KnownCoin { z, .. } => (sampled_loss(1.0, 0.5 * z, -REACH * 0.5 * z), None),
             Self::RemoveGroup { weights, z } => (group_loss(weights, *z, -REACH * z), None),
             Self::AddGroup { weights, z } => {
                 let most = weights.first().filter(|weight| **weight > 0.0);
@@ -153,6 +171,7 @@ impl DirectionLoss {
             Self::Remove { q, z } | Self::Add { q, z } | Self::Replace { q, z } => {
                 (q * expm1(1.0 / (z * z)).sqrt()).min(q.sqrt() / z)
             }
+            Self::KnownCoin { q, z } => 2.0 * q.sqrt() / z,
             Self::RemoveGroup { weights, z } | Self::AddGroup { weights, z } => {
                 let mean: f64 = weights.iter().enumerate().map(|(k, weight)| k as f64 * weight).sum();
                 mean / z
@@ -199,6 +218,9 @@ impl DirectionLoss {
                 let turn = if scaled == 0.0 { 0.0 } else { turn };
                 let x = z * z * (0.5 * epsilon + turn);
                 q * tail_gap((x - 1.0) / z, 1.0 / z) + q * exp(epsilon) * reflected_tail_gap(x / z, 1.0 / z)
+            }
+            Self::KnownCoin { q, z } => {
+                q * Self::Remove { q: 1.0, z: 0.5 * z }.profile(epsilon) + (1.0 - q) * -expm1(epsilon.min(0.0))
             }
             Self::RemoveGroup { weights, z } => {
                 if epsilon <= log(weights[0]) {
@@ -330,6 +352,7 @@ mod tests {
             Pair::sampled_gaussian(0.9, 5.0),
             Pair::sampled_gaussian(1.0, 2.0),
             Pair::sampled_gaussian_replacing(0.3, 1.5),
+            Pair::known_coin(0.3, 1.5),
             Pair::sampled_gaussian_group(0.1, 0.7, 3),
             Pair::sampled_gaussian_group(0.9, 5.0, 2),
             Pair::sampled_gaussian_group(1.0, 6.0, 4),

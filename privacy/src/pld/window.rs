@@ -21,19 +21,19 @@ pub(super) struct WindowBuffers {
 
 /// The composed loss near one ε: masses on a window of the grid, tilted by θ.
 pub(super) struct TiltedWindow {
-    step: f64,
+    pub(super) step: f64,
     /// The index of the first mass, a whole number.
-    low: f64,
-    tilted: Vec<f64>,
+    pub(super) low: f64,
+    pub(super) tilted: Vec<f64>,
     theta: f64,
     /// ln of the factor that undoes the tilt at loss 0.
-    ln_scale: f64,
+    pub(super) ln_scale: f64,
     /// Round-off, per point.
     slack: f64,
     /// The composed mass at infinity, and the mass above the window.
-    infinite: f64,
+    pub(super) infinite: f64,
     /// The greatest loss of the sum.
-    most: f64,
+    pub(super) most: f64,
 }
 
 /// The position of an answer.
@@ -95,6 +95,11 @@ impl TiltedWindow {
             infinite: above - expm1(stays),
             most,
         })
+    }
+
+    /// Composes all parts without a tilt, on a window outside of which is at most this mass. `None` when it would be too long.
+    pub(super) fn untilted(parts: &[GridPart], outside: f64, workshop: &mut WindowBuffers) -> Option<Self> {
+        Self::new(parts, 0.0, outside / OUTSIDE, workshop)
     }
 
     /// Descends from the top with the mass above each loss l, and that mass under Q times e^l, so that their difference
@@ -209,6 +214,14 @@ fn wrapped(index: f64, length: usize) -> usize {
 }
 
 impl WindowBuffers {
+    /// Returns the mean of the absolute values of the last spectrum: a bound on the greatest mass of the last sum.
+    pub(super) fn mean_amplitude(&self) -> f64 {
+        let amplitude = |k: usize| libm::hypot(self.product.re[k], self.product.im[k]);
+        let half = self.product.re.len() - 1;
+        let inner: f64 = (1..half).map(amplitude).sum();
+        (amplitude(0) + amplitude(half) + 2.0 * inner) / (2.0 * half as f64)
+    }
+
     /// Returns Π of the parts' spectra to their counts, transformed back: the tilted sum, by index modulo the length.
     fn convolve(&mut self, parts: &[GridPart], theta: f64, length: usize) -> Vec<f64> {
         let fourier = match self.fourier.take() {

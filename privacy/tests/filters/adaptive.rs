@@ -11,18 +11,18 @@ use undertone_privacy::{Adjacency, Curve, Delta, Epsilon, Event, Fixed, Order, O
 use crate::sums::{BasicFilter, GdpFilter};
 
 /// The probability of an outcome with the person, and without.
-type Outcome = (f64, f64);
+pub(crate) type Outcome = (f64, f64);
 
 /// A job: randomized response, with some probability of revealing everything. Its ε is a number of tenths, its δ of
 /// thousandths.
-#[derive(Debug, Clone, Copy)]
-struct RandomizedJob {
-    tenths: u16,
-    thousandths: u16,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RandomizedJob {
+    pub(crate) tenths: u16,
+    pub(crate) thousandths: u16,
 }
 
 impl RandomizedJob {
-    fn event(self) -> Event {
+    pub(crate) fn event(self) -> Event {
         let epsilon = Epsilon::new(f64::from(self.tenths) / 10.0).unwrap();
         if self.thousandths == 0 {
             return Event::Pure { epsilon };
@@ -30,7 +30,7 @@ impl RandomizedJob {
         Event::Approximate { epsilon, delta: Delta::new(f64::from(self.thousandths) / 1000.0).unwrap() }
     }
 
-    fn outcomes(self) -> Vec<Outcome> {
+    pub(crate) fn outcomes(self) -> Vec<Outcome> {
         let all = f64::from(self.thousandths) / 1000.0;
         let truth = (1.0 - all) / (1.0 + (-f64::from(self.tenths) / 10.0).exp());
         let lie = 1.0 - all - truth;
@@ -96,7 +96,7 @@ struct SimulatedAnalyst {
     greedy: bool,
 }
 
-fn mix(state: u64, input: u64) -> u64 {
+pub(crate) fn mix(state: u64, input: u64) -> u64 {
     let mix = (state ^ input).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mix ^ (mix >> 29)
 }
@@ -143,7 +143,7 @@ fn analysts(with_delta: bool) -> impl Strategy<Value = SimulatedAnalyst> {
 }
 
 /// Returns the larger of both directions' Σ max(P − e^ε Q, 0).
-fn lost(transcripts: &[Outcome], epsilon: f64) -> f64 {
+pub(crate) fn lost(transcripts: &[Outcome], epsilon: f64) -> f64 {
     let stick = |p: f64, q: f64| (p - epsilon.exp() * q).max(0.0);
     let there: f64 = transcripts.iter().map(|&(p, q)| stick(p, q)).sum();
     there.max(transcripts.iter().map(|&(p, q)| stick(q, p)).sum())

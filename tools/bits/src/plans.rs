@@ -1,5 +1,6 @@
-//! Tight ε of closed plans, from privacy-loss distributions.
+//! Tight ε of closed plans, from privacy-loss distributions, and Gaussian certificates of whole jobs.
 
+use undertone_privacy::ledger::certify;
 use undertone_privacy::pld::{Pair, Plan};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event};
 
@@ -22,9 +23,27 @@ pub(crate) fn record(facts: &mut Facts) {
             answers(facts, &format!("plan {round}, {adjacency:?}"), &Plan::of(&plan, adjacency), &mut seed);
         }
     }
+    certificates(facts);
     let mut group = Plan::new();
     group.add_pair(Pair::sampled_gaussian_group(0.02, 1.5, 4), 200);
     answers(facts, "a group of four", &group, &mut Seed::new(3100));
+}
+
+/// Certifies jobs of every kind of event that an account with the Gaussian filter may be charged for.
+fn certificates(facts: &mut Facts) {
+    let mut seed = Seed::new(3200);
+    // Long transforms take seconds in a browser's engine.
+    let is_short = |event: &Event| !matches!(event, Event::Repeated { count, .. } if *count > 1000);
+    for event in seed.events().into_iter().filter(is_short) {
+        let (releases, side) = (1 + seed.below(60), Delta::new(1e-6 * seed.uniform(0.1, 1.0)).expect("in range"));
+        for adjacency in [Adjacency::ZeroOut, Adjacency::ReplaceOne] {
+            let name = format!("certificate of {} times {releases}, {adjacency:?}, side {side:?}", event.name());
+            match certify(&event, releases, adjacency, side) {
+                Ok(cost) => facts.curve(&name, &cost),
+                Err(_) => facts.perhaps(&name, None),
+            }
+        }
+    }
 }
 
 fn answers(facts: &mut Facts, name: &str, plan: &Plan, seed: &mut Seed) {

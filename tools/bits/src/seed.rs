@@ -141,6 +141,8 @@ impl Seed {
             Event::Composed { events: vec![self.sampled(), self.threshold(Shown::Counts)] },
             self.sampled().times(1 + self.below(100_000)),
             Event::Substituted { of: Box::new(self.sampled()) },
+            self.threshold(Shown::CountsRenyi),
+            self.threshold(Shown::SetRenyi),
         ]
     }
 }

@@ -53,6 +53,55 @@ pub fn tight(event: &Event) -> f64 {
     epsilon.expect("a grid").map_or(f64::INFINITY, Epsilon::get)
 }
 
+/// The most rounds of one job at [`DELTA`], by each way of accounting.
+#[derive(Debug, Clone, Copy)]
+pub struct LedgerRounds {
+    /// q.
+    pub sampling_rate: f64,
+    /// z.
+    pub noise_multiplier: f64,
+    /// The budget's ε.
+    pub epsilon: f64,
+    /// By the Rényi filter.
+    pub renyi: u64,
+    /// By the Gaussian filter, with all of the side mass.
+    pub admitted: u64,
+    /// By the tight number of a closed plan, which is no filter.
+    pub tight: u64,
+}
+
+/// Computes the rounds of four jobs.
+///
+/// # Panics
+/// Never: the parameters are in range.
+pub fn ledger_rounds() -> [LedgerRounds; 4] {
+    [(0.05, 1.0, 4.0), (0.05, 1.0, 8.0), (0.1, 1.5, 4.0), (0.01, 1.0, 2.0)].map(|(q, z, epsilon)| {
+        let limit = (Epsilon::new(epsilon).expect("an epsilon"), Delta::new(DELTA).expect("a delta"));
+        let account = |grid| Account::new(Some(Budget::new(limit.0, limit.1, grid).expect("a budget")));
+        let round = event(&[(q, z, 1)]);
+        let old = account(GridKind::Standard);
+        let renyi = old.headroom().releases(&old.price(&round, Adjacency::ZeroOut).expect("a price"));
+        let headroom = account(GridKind::Gaussian).headroom();
+        let side = Delta::new(headroom.side_delta().to_f64_down()).expect("a delta");
+        let admitted = headroom.certified_releases(&round, Adjacency::ZeroOut, side);
+        let tight = most(|count| self::tight(&event(&[(q, z, count)])) <= epsilon);
+        LedgerRounds { sampling_rate: q, noise_multiplier: z, epsilon, renyi, admitted, tight }
+    })
+}
+
+/// Returns the greatest count that passes a test which fails from some count on.
+fn most(passes: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, 1);
+    while passes(high) {
+        (low, high) = (high, 2 * high);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if passes(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
 /// An account with a long history of jobs with four events each (a reservation of three releases, two commits, a
 /// settlement).
 #[derive(Debug)]

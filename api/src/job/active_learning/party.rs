@@ -64,6 +64,6 @@ impl Gate {
 
     /// Returns whether the number of kept rows leaves with each text.
     pub const fn shows_counts(&self) -> bool {
-        matches!(self.shown, Shown::Counts | Shown::CountsTight)
+        self.shown.shows_counts()
     }
 }

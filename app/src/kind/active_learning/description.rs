@@ -98,8 +98,8 @@ fn describe_classifier(spec: &Spec) -> String {
 /// Returns the content that a gate releases, to follow "of your log".
 pub(super) fn describe_release(gate: &Gate) -> &'static str {
     match gate.shown {
-        Shown::Set => "each text once, without its count",
-        Shown::Counts | Shown::CountsTight => "each text once, with its count of kept rows",
+        Shown::Set | Shown::SetRenyi => "each text once, without its count",
+        Shown::Counts | Shown::CountsTight | Shown::CountsRenyi => "each text once, with its count of kept rows",
     }
 }
 

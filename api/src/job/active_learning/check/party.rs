@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use undertone_privacy::kanon::{Shown, least_epsilon};
+use undertone_privacy::kanon::least_epsilon;
 use undertone_privacy::{Adjacency, PrivacyUnit, mechanism};
 
 use super::{check_classes, find};
@@ -107,7 +107,7 @@ fn check_gate(
     }
     let least = least_epsilon(gate.shown, rate);
     if epsilon < least {
-        let set = if gate.shown == Shown::Set { "" } else { ", or show only the set of texts" };
+        let set = if !gate.shows_counts() { "" } else { ", or show only the set of texts" };
         say(
             &at("epsilon"),
             format!("at least {least:.4} at this sampling rate, not {epsilon}: raise it, sample less{set}"),

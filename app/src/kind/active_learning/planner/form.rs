@@ -19,10 +19,12 @@ use crate::path;
 use crate::words;
 
 /// The released content of a log and the bound by which it is charged, dearest first.
-pub(super) const SHOWN: [(Shown, &str); 3] = [
+pub(super) const SHOWN: [(Shown, &str); 5] = [
     (Shown::Counts, "counts, published bound"),
     (Shown::CountsTight, "counts, exact bound"),
+    (Shown::CountsRenyi, "counts, exact Rényi loss"),
     (Shown::Set, "texts only"),
+    (Shown::SetRenyi, "texts only, exact Rényi loss"),
 ];
 
 /// Renders the whole planner for a plan.

@@ -31,7 +31,7 @@
 //! `libm` and plain f64, so every machine finds the same μ.
 //!
 //! **Loud plans.** Where H is nearly 1 only its distance from 1 decides, which an absolute error hides (from a μ of about 13). Such a
-//! plan is certified as its two halves, each with half of δ₀: a composition of mixtures, whose μ² and δ₀ add.
+//! plan is certified as two halves, each with half of δ₀: a composition of mixtures, whose μ² and δ₀ add.
 //!
 //! # Pairs
 //!
@@ -135,7 +135,7 @@ impl Plan {
         }
         let mu_squared = if side.get() > 0.0 {
             let pairs: Vec<_> = self.pairs.iter().map(|(pair, count)| (pair.proved(), *count)).collect();
-            least_mu_squared(&pairs, side.get())?
+            least_mu_squared(&pairs, side.get(), MOST_HALVINGS)?
         } else {
             let pure = Self { pairs: self.pairs.clone(), ..Self::default() }.pure_epsilon();
             pure.and_then(|epsilon| pure_mu(epsilon.get())).map(square)
@@ -147,34 +147,23 @@ impl Plan {
     }
 }
 
-/// Returns the least μ² for pairs that are not plain Gaussians, rounded up: of the whole, or of two halves with half the side
-/// mass each, where the whole is too loud for the errors of one transform.
-fn least_mu_squared(pairs: &[(Pair, u64)], side: f64) -> Result<Option<Fixed>, PldError> {
+/// Loud plans are cut into at most 2⁶ parts, so that a price takes at most seven searches.
+const MOST_HALVINGS: u32 = 6;
+
+/// Returns the least μ² for pairs that are not plain Gaussians, rounded up: of the whole, or, where the whole is too loud for the
+/// errors of one transform, twice that of a half with half the side mass. A half has each number of steps rounded up, so
+/// two of them are at least the plan.
+fn least_mu_squared(pairs: &[(Pair, u64)], side: f64, halvings: u32) -> Result<Option<Fixed>, PldError> {
     let revealed: f64 = pairs.iter().map(|(pair, count)| *count as f64 * log1p(-pair.directions[0].infinite())).sum();
     if -expm1(revealed) > side {
         return Ok(None);
     }
-    let whole = least_mu(pairs, side);
-    let steps: u64 = pairs.iter().map(|(_, count)| *count).sum();
-    if steps < 2 || !matches!(whole, Ok(None)) {
-        return whole.map(|mu| mu.map(square));
+    let whole = least_mu(pairs, side)?;
+    if whole.is_some() || halvings == 0 || pairs.iter().all(|(_, count)| *count < 2) {
+        return Ok(whole.map(square));
     }
-    // The odd steps of different pairs go to the halves in turn.
-    let mut odd = 0;
-    let mut first = Vec::new();
-    for (pair, count) in pairs {
-        odd += count % 2;
-        first.push((pair.clone(), count / 2 + count % 2 * (odd % 2)));
-    }
-    let second = pairs.iter().zip(&first).map(|((pair, count), (_, taken))| (pair.clone(), count - taken));
-    let present = |part: &(Pair, u64)| part.1 > 0;
-    let second: Vec<(Pair, u64)> = second.filter(present).collect();
-    let first: Vec<(Pair, u64)> = first.into_iter().filter(present).collect();
-    let Some(one) = least_mu_squared(&first, 0.5 * side)? else { return Ok(None) };
-    if first == second {
-        return Ok(Some(one.times(2)));
-    }
-    Ok(least_mu_squared(&second, 0.5 * side)?.map(|other| one.plus(other)))
+    let half: Vec<(Pair, u64)> = pairs.iter().map(|(pair, count)| (pair.clone(), count.div_ceil(2))).collect();
+    Ok(least_mu_squared(&half, 0.5 * side, halvings - 1)?.map(|mu_squared| mu_squared.times(2)))
 }
 
 /// Spacing of the grid, in parts of a step's standard deviation: connect-the-dots adds h²/6 to the variance of every step, here

@@ -2,7 +2,7 @@
 
 use undertone_privacy::ledger::certify;
 use undertone_privacy::pld::{Pair, Plan};
-use undertone_privacy::{Adjacency, Delta, Epsilon, Event};
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, SamplingRate};
 
 use crate::Facts;
 use crate::seed::Seed;
@@ -29,12 +29,22 @@ pub(crate) fn record(facts: &mut Facts) {
     answers(facts, "a group of four", &group, &mut Seed::new(3100));
 }
 
-/// Certifies jobs of every kind of event that an account with the Gaussian filter may be charged for.
+/// Certifies jobs as an account with the Gaussian filter charges them.
 fn certificates(facts: &mut Facts) {
     let mut seed = Seed::new(3200);
-    // Long transforms take seconds in a browser's engine.
-    let is_short = |event: &Event| !matches!(event, Event::Repeated { count, .. } if *count > 1000);
-    for event in seed.events().into_iter().filter(is_short) {
+    let delta = Delta::new(1e-9).expect("in range");
+    let mut quiet = || Event::PoissonSampledGaussian {
+        sampling_rate: SamplingRate::new(seed.uniform(0.01, 0.2)).expect("a rate"),
+        noise_multiplier: seed.noise(0.8, 3.0),
+    };
+    let events = [
+        quiet(),
+        quiet(),
+        Event::Laplace { epsilon: seed.epsilon(0.5) },
+        Event::Gaussian { noise_multiplier: seed.noise(3.0, 20.0) },
+        Event::Approximate { epsilon: seed.epsilon(0.3), delta },
+    ];
+    for event in events {
         let (releases, side) = (1 + seed.below(60), Delta::new(1e-6 * seed.uniform(0.1, 1.0)).expect("in range"));
         for adjacency in [Adjacency::ZeroOut, Adjacency::ReplaceOne] {
             let name = format!("certificate of {} times {releases}, {adjacency:?}, side {side:?}", event.name());

@@ -24,7 +24,7 @@ use crate::report::Report;
 /// The subset of training.
 const TRAINING: &str = "an4-train";
 /// The frames of a senone with a class of its own.
-const LEAST_FRAMES: u64 = 100;
+const LEAST_FRAMES: u64 = 20;
 /// Utterances in a batch.
 const BATCH: usize = 16;
 const LEARNING_RATE: f64 = 0.005;

@@ -153,15 +153,42 @@ enum ExitSource {
     Word,
 }
 
+/// Hashes keys of small numbers by multiplication with 2⁶⁴/φ (Knuth, The Art of Computer Programming 3, 6.4). The keys are
+/// numbers of nodes, and the number of tokens is limited, so the hash need not resist crafted collisions.
+#[derive(Debug, Clone, Copy, Default)]
+struct NumberHasher(u64);
+
+impl std::hash::Hasher for NumberHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Values with the best for each key, in the order of the first occurrence: the result does not depend on hashes.
 struct BestByKey<K, V> {
-    places: HashMap<K, usize>,
+    places: HashMap<K, usize, std::hash::BuildHasherDefault<NumberHasher>>,
     values: Vec<(K, V)>,
 }
 
 impl<K: Copy + Eq + std::hash::Hash, V> BestByKey<K, V> {
     fn new() -> Self {
-        Self { places: HashMap::new(), values: Vec::new() }
+        Self { places: HashMap::default(), values: Vec::new() }
     }
 
     fn offer(&mut self, key: K, value: V, score: impl Fn(&V) -> f64) {

@@ -155,7 +155,9 @@ fn text(field: &str, schema: &Value) -> String {
     match field {
         "email" => "ada@example.org".to_owned(),
         "password" => "correct horse battery staple".to_owned(),
-        "digest" | "hash" | "manifest" | "receipt" | "public_key" | "leaf" | "root" | "model" => hex(),
+        "digest" | "hash" | "manifest" | "receipt" | "public_key" | "leaf" | "root" | "model" | "initial_model" => {
+            hex()
+        }
         "name" | "dataset_name" => "Elderly speakers".to_owned(),
         "organization_name" => "Northern Clinic".to_owned(),
         "title" => "A first model".to_owned(),

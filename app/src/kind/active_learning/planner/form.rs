@@ -24,7 +24,7 @@ pub(super) const SHOWN: [(Shown, &str); 5] = [
     (Shown::CountsTight, "counts, exact bound"),
     (Shown::CountsRenyi, "counts, exact Rényi loss"),
     (Shown::Set, "texts only"),
-    (Shown::SetRenyi, "texts only, exact Rényi loss"),
+    (Shown::SetRenyi, "texts, exact Rényi loss"),
 ];
 
 /// Renders the whole planner for a plan.

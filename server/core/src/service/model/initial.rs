@@ -39,20 +39,20 @@ const FIELD: &str = "spec.initial_model";
 
 /// A proposal with the values of its initial model.
 #[derive(Debug, Clone)]
-pub struct ResolvedProposal {
+pub(crate) struct ResolvedProposal {
     /// The proposal. Values that it left open are those of the model.
-    pub job: NewJob,
+    pub(crate) job: NewJob,
     /// The origin of the model; `None` for a job that begins with none, or with violations.
-    pub origin: Option<ModelOrigin>,
+    pub(crate) origin: Option<ModelOrigin>,
     /// Every reason why the job cannot begin with the model.
-    pub violations: Vec<Violation>,
+    pub(crate) violations: Vec<Violation>,
 }
 
 /// Finds the model with which a proposed job begins, and checks that the job can begin with it.
 ///
 /// # Errors
 /// When the database or the object store fails. Every defect of the proposal is a violation.
-pub async fn resolve(
+pub(crate) async fn resolve(
     ctx: &Ctx,
     actor: &Actor,
     consortium: ConsortiumId,

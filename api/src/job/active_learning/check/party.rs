@@ -107,7 +107,7 @@ fn check_gate(
     }
     let least = least_epsilon(gate.shown, rate);
     if epsilon < least {
-        let set = if !gate.shows_counts() { "" } else { ", or show only the set of texts" };
+        let set = if gate.shows_counts() { ", or show only the set of texts" } else { "" };
         say(
             &at("epsilon"),
             format!("at least {least:.4} at this sampling rate, not {epsilon}: raise it, sample less{set}"),

@@ -83,7 +83,7 @@ pub(crate) async fn resolve(
 }
 
 /// Returns the models with which a training job on some of the datasets can begin, newest first, each once: those of
-/// the last [`MOST_CHOICES`] finished training jobs that were made for data with as many coefficients in a frame.
+/// the last 100 finished training jobs that were made for data with as many coefficients in a frame.
 ///
 /// # Errors
 /// 404 and 403 as usual.

@@ -35,7 +35,8 @@ use crate::view::job as view;
 /// that would refuse.
 pub async fn propose(ctx: &Ctx, actor: &Actor, consortium: ConsortiumId, new: NewJob) -> Result<Job, Error> {
     policy::check(actor, Operation::ProposeJob, Place::Consortium(consortium))?;
-    submit(ctx, actor, consortium, new, ProposalOrigin::Nothing).await
+    // A large future, so it is on the heap.
+    Box::pin(submit(ctx, actor, consortium, new, ProposalOrigin::Nothing)).await
 }
 
 /// The origin of a proposed job.

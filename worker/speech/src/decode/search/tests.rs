@@ -231,5 +231,5 @@ fn phone_map_of_a_dataset_is_a_set_of_labels() {
     let scores = FrameScores::from_phone_logits(&map, &clear_logits(6, &[0, 5]), None);
     // A state without a class has the mean of its phone; the class of the rest belongs to no phone.
     assert!(scores.posteriors[0] > 0.99 && scores.posteriors[2] < 0.01);
-    assert_eq!(scores.scores[3], scores.scores[4]);
+    assert_eq!(scores.scores[3].to_bits(), scores.scores[4].to_bits());
 }

@@ -1,11 +1,11 @@
 //! Builds a running server from a configuration.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use axum::Router;
 
-use crate::connections::{ConnectionLimits, ListeningSocket, SHUTDOWN_GRACE, ServedListener, open_files};
+use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener, open_files};
 use crate::{connections, dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
@@ -19,8 +19,8 @@ pub struct App {
     pub ctx: Ctx,
     /// REST and dashboard.
     pub router: Router,
-    http: ListeningSocket,
-    grpc: ListeningSocket,
+    http: TcpListener,
+    grpc: TcpListener,
     metrics: Option<TcpListener>,
 }
 
@@ -40,10 +40,9 @@ pub async fn build(config: Config, clock: Clock, random: Random) -> Result<App, 
         tracing::warn!("{warning}");
     }
     let tls = ServedCertificate::begin(&config, clock.now())?;
-    let failed = |address| move |source| StartError::Listen { address, source };
-    let http = ListeningSocket::open(config.http).map_err(failed(config.http))?;
-    let grpc = ListeningSocket::open(config.grpc).map_err(failed(config.grpc))?;
-    let metrics = config.metrics.map(|address| connections::listen(address).map_err(failed(address))).transpose()?;
+    let http = listen(config.http)?;
+    let grpc = listen(config.grpc)?;
+    let metrics = config.metrics.map(listen).transpose()?;
     let addresses = Addresses {
         http: address(config.public_url.as_deref(), &http, tls.is_some())?,
         grpc: address(config.public_grpc.as_deref(), &grpc, tls.is_some())?,
@@ -61,12 +60,16 @@ pub(crate) fn router(ctx: &Ctx) -> Result<Router, StartError> {
     Ok(rest::outside(ctx, rest::router(ctx).merge(pages)))
 }
 
-fn address(public: Option<&str>, socket: &ListeningSocket, tls: bool) -> Result<String, StartError> {
+fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    connections::listen(address).map_err(|source| StartError::Listen { address, source })
+}
+
+fn address(public: Option<&str>, listener: &TcpListener, tls: bool) -> Result<String, StartError> {
     if let Some(url) = public {
         return Ok(url.trim_end_matches('/').to_owned());
     }
     let scheme = if tls { "https" } else { "http" };
-    Ok(format!("{scheme}://{}", socket.local_addr().map_err(StartError::Serve)?))
+    Ok(format!("{scheme}://{}", listener.local_addr().map_err(StartError::Serve)?))
 }
 
 impl App {
@@ -99,10 +102,10 @@ impl App {
 }
 
 /// Serves REST and dashboard until `ctx.shutdown` is cancelled.
-async fn serve_http(ctx: &Ctx, router: Router, socket: ListeningSocket) -> io::Result<()> {
+async fn serve_http(ctx: &Ctx, router: Router, listener: TcpListener) -> io::Result<()> {
     let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2", b"http/1.1"])).transpose()?;
     let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.http_behind_proxy, false);
-    let served = ServedListener { name: "http", socket, tls, router, limits };
+    let served = ServedListener { name: "http", listener, tls, router, limits };
     served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), SHUTDOWN_GRACE).await
 }
 

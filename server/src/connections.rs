@@ -18,7 +18,6 @@ mod drive;
 mod limits;
 mod listen;
 pub(crate) mod open_files;
-mod pending;
 mod received;
 mod registry;
 mod state;
@@ -30,6 +29,7 @@ mod tls_tests;
 pub(crate) mod turn;
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,15 +41,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::drive::serve_stream;
 #[cfg(test)]
 pub(crate) use self::limits::{
-    BACKLOG, BEGUN_AT_A_TIME, FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN,
-    MOST_PENDING, MOST_STREAMS, MOST_WAITING, QUEUES, RECOGNIZED_BYTES, STRANGER_AGE, STRANGER_BYTES,
-    TURNS_OF_PROCESSOR, UNREAD,
+    BACKLOG, FIRST_REQUEST, HANDSHAKE, IDLE, KEEPALIVE, LARGEST_BUFFER, LARGEST_HEAD, LONGEST_TURN, MOST_STREAMS,
+    MOST_WAITING, RECOGNIZED_BYTES, STRANGER_AGE, STRANGER_BYTES, TURNS_OF_PROCESSOR, UNREAD,
 };
 pub(crate) use self::limits::{ConnectionLimits, SHUTDOWN_GRACE};
-pub(crate) use self::listen::{ListeningSocket, listen};
+pub(crate) use self::listen::listen;
 pub(crate) use self::state::ConnectionHandle;
-#[cfg(test)]
-pub(crate) use self::tests::loopback;
 
 use self::accept::accept_on_thread;
 use self::drive::Driver;
@@ -61,7 +58,7 @@ pub(crate) struct ServedListener {
     /// The name in the log: `http` or `grpc`.
     pub(crate) name: &'static str,
     /// The listening socket.
-    pub(crate) socket: ListeningSocket,
+    pub(crate) listener: TcpListener,
     /// The TLS configuration; `None` if a proxy in front of the server terminates TLS.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// The served router.
@@ -76,12 +73,12 @@ impl ServedListener {
     /// # Errors
     /// If the listener cannot be used, or the thread that accepts its connections cannot be started.
     pub(crate) async fn serve(self, metrics: Metrics, shutdown: CancellationToken, grace: Duration) -> io::Result<()> {
-        let Self { name, socket, tls, router, limits } = self;
+        let Self { name, listener, tls, router, limits } = self;
         // The thread stops accepting when this future is dropped, too.
         let shutdown = shutdown.child_token();
         let _until_dropped = shutdown.clone().drop_guard();
         let registry = Arc::new(ConnectionRegistry::new(name, limits, metrics.clone()));
         let driver = Driver::new(name, limits, tls, router, metrics, shutdown);
-        accept_on_thread(socket, registry, driver, grace).await
+        accept_on_thread(listener, registry, driver, grace).await
     }
 }

@@ -20,6 +20,7 @@ mod worker_gateway;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::TcpListener;
 
 use axum::Router;
 use axum::extract::Request;
@@ -39,7 +40,7 @@ use self::message_limits::MessageLimits;
 use self::messages::MessageGate;
 use self::rate::RateLayer;
 use self::worker_gateway::GatewayService;
-use crate::connections::{ConnectionLimits, ListeningSocket, SHUTDOWN_GRACE, ServedListener};
+use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener};
 use crate::metrics::CallLayer;
 use crate::scope::scope_request;
 use undertone_server_core::ctx::Ctx;
@@ -56,21 +57,21 @@ pub(crate) use self::message_limits::{
 ///
 /// # Errors
 /// If the listener or the certificate cannot be used.
-pub(crate) async fn serve(ctx: &Ctx, socket: ListeningSocket) -> io::Result<()> {
+pub async fn serve(ctx: &Ctx, listener: TcpListener) -> io::Result<()> {
     let limits = ConnectionLimits::new(ctx.config.connections, ctx.config.grpc_behind_proxy, true);
-    serve_with(ctx, socket, limits, MessageLimits::default()).await
+    serve_with(ctx, listener, limits, MessageLimits::default()).await
 }
 
 /// Serves with other limits.
 pub(crate) async fn serve_with(
     ctx: &Ctx,
-    socket: ListeningSocket,
+    listener: TcpListener,
     limits: ConnectionLimits,
     messages: MessageLimits,
 ) -> io::Result<()> {
     let router = router(ctx, messages).await?;
     let tls = ctx.tls.as_ref().map(|shown| shown.handshake(&[b"h2"])).transpose()?;
-    let served = ServedListener { name: "grpc", socket, tls, router, limits };
+    let served = ServedListener { name: "grpc", listener, tls, router, limits };
     served.serve(ctx.metrics.clone(), ctx.shutdown.clone(), SHUTDOWN_GRACE).await
 }
 

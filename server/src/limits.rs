@@ -88,14 +88,8 @@ fn rows() -> Vec<(&'static str, String)> {
             "`connections.most`; `connections.by_address`".to_owned(),
         ),
         (
-            "connections of a listener that wait to be accepted, on Linux; accepted ones that wait to be served; whose service begins at a time",
-            format!(
-                "{} queues of {}, or what the system allows; {}; {}",
-                connections::QUEUES,
-                grouped(connections::BACKLOG.into()),
-                grouped(connections::MOST_PENDING as u64),
-                connections::BEGUN_AT_A_TIME
-            ),
+            "connections of a listener that wait to be accepted",
+            format!("{}, or what the system allows", grouped(connections::BACKLOG.into())),
         ),
         (
             "files of the process",

@@ -6,15 +6,9 @@ use undertone_server_core::config::ConnectionConfig;
 
 use super::open_files::bounded_total;
 
-/// The highest number of connections in one queue that the system has made and the server has not accepted yet. The system's own limit
-/// may be lower: on Linux 4,096, or what `net.core.somaxconn` says.
+/// The highest number of connections that the system has made and the server has not accepted yet. The system's own limit may be lower:
+/// on Linux 4,096, or what `net.core.somaxconn` says.
 pub(crate) const BACKLOG: u32 = 4096;
-/// The number of such queues of a listener, on Linux.
-pub(crate) const QUEUES: usize = 4;
-/// The highest number of accepted connections of a listener that are not served yet. The others wait in the system's queues.
-pub(crate) const MOST_PENDING: usize = 4096;
-/// The highest number of connections of a listener whose service begins at a time.
-pub(crate) const BEGUN_AT_A_TIME: usize = 64;
 /// The longest time of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The longest time from a connection to the head of its first request, including the preface of HTTP/2.

@@ -15,17 +15,17 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{ConnectionSource, ListenerQueues, accept_until};
+use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
-use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER, ListeningSocket, ServedListener};
+use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER, ServedListener, listen};
 use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -52,11 +52,6 @@ pub(super) fn small_limits() -> ConnectionLimits {
     }
 }
 
-/// Returns a socket on loopback.
-pub(crate) fn loopback() -> ListeningSocket {
-    ListeningSocket::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap()
-}
-
 /// A server on loopback, with handlers that are fast, slow, large, or recognize their caller.
 struct TestListener {
     address: SocketAddr,
@@ -68,14 +63,13 @@ struct TestListener {
 }
 
 impl TestListener {
-    fn new(limits: ConnectionLimits) -> Self {
-        Self::with_grace(limits, SHORT)
+    async fn new(limits: ConnectionLimits) -> Self {
+        Self::with_grace(limits, SHORT).await
     }
 
-    fn with_grace(limits: ConnectionLimits, grace: Duration) -> Self {
-        let socket = loopback();
-        let address = socket.local_addr().unwrap();
-        let source = ListenerQueues::new(socket).unwrap();
+    async fn with_grace(limits: ConnectionLimits, grace: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
         let metrics = Metrics::new(Transactions::default());
         let shutdown = CancellationToken::new();
         let registry = Arc::new(ConnectionRegistry::new("test", limits, metrics.clone()));
@@ -83,7 +77,7 @@ impl TestListener {
         let router = router(Arc::clone(&held));
         let driver = Driver::new("test", limits, None, router, metrics.clone(), shutdown.clone());
         let served =
-            tokio::spawn(async move { accept_until(&source, &registry, &driver, &Handle::current(), grace).await });
+            tokio::spawn(async move { accept_until(&listener, &registry, &driver, &Handle::current(), grace).await });
         Self { address, metrics, shutdown, served, held }
     }
 
@@ -149,7 +143,7 @@ async fn ask_path(stream: &mut TcpStream, path: &str) -> String {
 
 #[tokio::test]
 async fn silent_connection_is_closed_in_time() {
-    let server = TestListener::new(ConnectionLimits { first_request: SHORT, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { first_request: SHORT, ..small_limits() }).await;
     for opening in ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"]
     {
         let mut stream = server.connect().await;
@@ -164,7 +158,7 @@ async fn silent_connection_is_closed_in_time() {
 
 #[tokio::test]
 async fn slow_head_of_a_later_request_is_closed_in_time() {
-    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() }).await;
     let mut stream = server.connect().await;
     assert!(ask(&mut stream, GET).await.contains("200 OK"));
     let began = Instant::now();
@@ -176,7 +170,7 @@ async fn slow_head_of_a_later_request_is_closed_in_time() {
 
 #[tokio::test]
 async fn idle_connection_is_closed_in_time() {
-    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { idle: SHORT, ..small_limits() }).await;
     let mut stream = server.connect().await;
     assert!(ask(&mut stream, GET).await.contains("fast"));
     assert_eq!(receive(&mut stream).await, "");
@@ -187,7 +181,7 @@ async fn idle_connection_is_closed_in_time() {
 
 #[tokio::test]
 async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
-    let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { stranger_age: SHORT * 5, ..small_limits() }).await;
     let mut stranger = server.connect().await;
     let mut member = server.connect().await;
     assert!(ask(&mut stranger, GET).await.contains("200 OK"));
@@ -200,7 +194,7 @@ async fn stranger_is_closed_at_its_age_and_a_known_caller_is_not() {
 
 #[tokio::test]
 async fn flood_of_idle_connections_leaves_room_for_a_request() {
-    let server = TestListener::new(ConnectionLimits { total: 8, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { total: 8, ..small_limits() }).await;
     let mut member = server.connect().await;
     assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut idle = Vec::new();
@@ -214,7 +208,7 @@ async fn flood_of_idle_connections_leaves_room_for_a_request() {
 
 #[tokio::test]
 async fn address_has_its_number_of_connections_and_no_more() {
-    let server = TestListener::new(ConnectionLimits { by_address: Some(3), ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { by_address: Some(3), ..small_limits() }).await;
     let mut members = Vec::new();
     for _ in 0..3 {
         let mut stream = server.connect().await;
@@ -240,7 +234,7 @@ async fn address_has_its_number_of_connections_and_no_more() {
 #[tokio::test]
 async fn bytes_over_the_budget_are_refused_and_then_free_again() {
     let limits = ConnectionLimits { stranger_bytes: (1000, 1000), ..small_limits() };
-    let server = TestListener::new(limits);
+    let server = TestListener::new(limits).await;
     let head = |length: usize| format!("POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n");
     let mut first = server.connect().await;
     first.write_all(head(900).as_bytes()).await.unwrap();
@@ -273,7 +267,7 @@ async fn bytes_over_the_budget_are_refused_and_then_free_again() {
 
 #[tokio::test]
 async fn answer_that_is_not_read_is_cut_off_over_http1() {
-    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() }).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     server.reach(Limit::UnreadAnswer).await;
@@ -281,7 +275,7 @@ async fn answer_that_is_not_read_is_cut_off_over_http1() {
 
 #[tokio::test]
 async fn head_over_its_size_is_refused_and_counted() {
-    let server = TestListener::new(small_limits());
+    let server = TestListener::new(small_limits()).await;
     let mut stream = server.connect().await;
     let head = format!("GET /fast HTTP/1.1\r\nhost: test\r\nx-large: {}\r\n\r\n", "x".repeat(LARGEST_BUFFER));
     // The server may close before all is sent.
@@ -292,7 +286,7 @@ async fn head_over_its_size_is_refused_and_counted() {
 
 #[tokio::test]
 async fn body_that_does_not_arrive_occupies_no_turn() {
-    let server = TestListener::new(ConnectionLimits { turns: 1, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { turns: 1, ..small_limits() }).await;
     let mut slow = server.connect().await;
     slow.write_all(b"POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 9\r\n\r\n").await.unwrap();
     tokio::time::sleep(SHORT).await;
@@ -317,7 +311,7 @@ async fn refuse_one(server: &TestListener, request: &[u8]) -> (String, TcpStream
 
 #[tokio::test]
 async fn request_beyond_the_waiting_ones_is_refused_and_its_connection_goes_on() {
-    let server = TestListener::new(ConnectionLimits { turns: 1, waiting: (8, 1), ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { turns: 1, waiting: (8, 1), ..small_limits() }).await;
     let running = server.hold_turn().await;
     let (refusal, mut refused, mut waiting) = refuse_one(&server, GET).await;
     assert!(refusal.contains("429") && refusal.to_lowercase().contains("retry-after: 1"), "{refusal}");
@@ -329,7 +323,7 @@ async fn request_beyond_the_waiting_ones_is_refused_and_its_connection_goes_on()
 #[tokio::test]
 async fn callers_behind_a_proxy_wait_in_their_own_lanes() {
     let limits = ConnectionLimits { by_address: None, turns: 1, waiting: (8, 1), ..small_limits() };
-    let server = TestListener::new(limits);
+    let server = TestListener::new(limits).await;
     let from = |last: u8| format!("GET /fast HTTP/1.1\r\nhost: test\r\nx-forwarded-for: 192.0.2.{last}\r\n\r\n");
     let running = server.hold_turn().await;
     let mut waiting = Vec::new();
@@ -362,7 +356,7 @@ async fn closed_window(
 
 #[tokio::test]
 async fn closed_window_resets_its_stream_and_no_other() {
-    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { unread: SHORT, ..small_limits() }).await;
     let (sender, response) = closed_window(server.address, "/large").await;
     let mut body = timeout(LONG, response).await.expect("the head").unwrap().into_body();
     let ended = timeout(LONG, body.data()).await.expect("it is reset");
@@ -376,7 +370,7 @@ async fn closed_window_resets_its_stream_and_no_other() {
 
 #[tokio::test]
 async fn unread_answers_of_strangers_make_room_for_others() {
-    let server = TestListener::new(ConnectionLimits { total: 4, ..small_limits() });
+    let server = TestListener::new(ConnectionLimits { total: 4, ..small_limits() }).await;
     let mut member = server.connect().await;
     assert!(ask_path(&mut member, "/known").await.contains("200 OK"));
     let mut unread = Vec::new();
@@ -392,7 +386,7 @@ async fn unread_answers_of_strangers_make_room_for_others() {
 
 #[tokio::test]
 async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
-    let server = TestListener::with_grace(small_limits(), SHORT * 10);
+    let server = TestListener::with_grace(small_limits(), SHORT * 10).await;
     let mut busy = server.connect().await;
     let mut idle = server.connect().await;
     busy.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
@@ -402,7 +396,7 @@ async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
     assert_eq!(receive(&mut idle).await, "");
     timeout(LONG, server.served).await.expect("it ends").unwrap();
 
-    let server = TestListener::with_grace(small_limits(), Duration::from_millis(1));
+    let server = TestListener::with_grace(small_limits(), Duration::from_millis(1)).await;
     let mut endless = server.connect().await;
     endless.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     assert!(receive(&mut endless).await.contains("200 OK"));
@@ -412,10 +406,10 @@ async fn shutdown_lets_a_request_end_and_cuts_off_the_rest() {
 
 #[tokio::test]
 async fn dropped_server_closes_its_listener() {
-    let socket = loopback();
-    let address = socket.local_addr().unwrap();
+    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let address = listener.local_addr().unwrap();
     let router = router(Arc::new(Semaphore::new(0)));
-    let served = ServedListener { name: "test", socket, tls: None, router, limits: small_limits() };
+    let served = ServedListener { name: "test", listener, tls: None, router, limits: small_limits() };
     let metrics = Metrics::new(Transactions::default());
     let serving = tokio::spawn(served.serve(metrics, CancellationToken::new(), SHORT));
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -431,7 +425,7 @@ async fn dropped_server_closes_its_listener() {
 }
 
 /// A listener that is out of file descriptors at first.
-struct ExhaustedListener(ListenerQueues, AtomicBool);
+struct ExhaustedListener(TcpListener, AtomicBool);
 
 impl ConnectionSource for ExhaustedListener {
     async fn next(&self) -> io::Result<(std::net::TcpStream, SocketAddr)> {
@@ -456,9 +450,9 @@ async fn exhausted_files_close_a_quiet_connection_and_serving_goes_on() {
         metrics.clone(),
         shutdown.clone(),
     );
-    let socket = loopback();
-    let address = socket.local_addr().unwrap();
-    let source = ExhaustedListener(ListenerQueues::new(socket).unwrap(), AtomicBool::new(true));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let source = ExhaustedListener(listener, AtomicBool::new(true));
     let serving =
         tokio::spawn(async move { accept_until(&source, &registry, &driver, &Handle::current(), SHORT).await });
     let mut stream = TcpStream::connect(address).await.unwrap();

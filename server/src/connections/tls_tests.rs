@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::connections::{ConnectionLimits, ServedListener, loopback};
+use crate::connections::{ConnectionLimits, ServedListener};
 use undertone_server_core::config::{Config, TlsMode};
 use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 use undertone_server_core::tls::{ServedCertificate, TlsIdentity, next_identity};
@@ -115,11 +115,12 @@ struct TlsListener {
 
 impl TlsListener {
     fn new(shown: &ServedCertificate, limits: ConnectionLimits) -> Self {
-        let socket = loopback();
-        let address = socket.local_addr().expect("an address");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
         let tls = Some(shown.handshake(&[b"h2"]).expect("TLS"));
-        let served = ServedListener { name: "test", socket, tls, router: axum::Router::new(), limits };
+        let served = ServedListener { name: "test", listener, tls, router: axum::Router::new(), limits };
         let metrics = Metrics::new(Transactions::default());
         tokio::spawn(served.serve(metrics.clone(), stop.clone(), std::time::Duration::ZERO));
         Self { address, metrics, stop }

@@ -25,7 +25,6 @@ use undertone_proto::v1::{self, average_chunk, get_artifact_chunk, put_artifact_
 use undertone_proto::vector::{VectorForm, read};
 use undertone_proto::{CHUNK, to_problem};
 
-use crate::connections::loopback;
 use crate::testing::on_both;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::upload::LONGEST_HELD;
@@ -38,12 +37,12 @@ async fn serve(ctx: &Ctx) -> Client {
     connect(listen(ctx)).await
 }
 
-/// Returns the address of a gateway on loopback, which runs until the server stops.
-pub(super) fn listen(ctx: &Ctx) -> SocketAddr {
-    let socket = loopback();
-    let address = socket.local_addr().unwrap();
+fn listen(ctx: &Ctx) -> SocketAddr {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
     let ctx = ctx.clone();
-    tokio::spawn(async move { super::serve(&ctx, socket).await });
+    tokio::spawn(async move { super::serve(&ctx, listener).await });
     address
 }
 

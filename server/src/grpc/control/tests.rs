@@ -12,7 +12,6 @@ use undertone_api::problem::{Code, Problem};
 use undertone_proto::v1::control_client::ControlClient;
 use undertone_proto::{document, to_problem, v1};
 
-use crate::grpc::tests::listen;
 use crate::rest::member_of;
 use crate::testing::{Person, TestApp, on_both};
 use undertone_server_core::ctx::Ctx;
@@ -21,7 +20,12 @@ use undertone_server_core::service::world::TestConsortium;
 
 /// Returns a channel to a gRPC server on loopback, which runs until the server stops.
 async fn serve(ctx: &Ctx) -> Channel {
-    Channel::from_shared(format!("http://{}", listen(ctx))).unwrap().connect().await.unwrap()
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let ctx = ctx.clone();
+    tokio::spawn(async move { crate::grpc::serve(&ctx, listener).await });
+    Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 /// Makes a consortium, a member of its first organization, and a client.

@@ -10,7 +10,7 @@ use undertone_api::problem::Code;
 use undertone_proto::v1::worker_gateway_client::WorkerGatewayClient;
 use undertone_proto::{retry_delay, to_problem, v1};
 
-use super::{Client, listen, sign_in, with};
+use super::{Client, sign_in, with};
 use crate::testing::TestApp;
 use undertone_server_core::config::RateConfig;
 use undertone_server_core::ctx::Ctx;
@@ -21,7 +21,12 @@ const HOLDS: u32 = 60;
 
 /// Connects to a gateway on loopback, which runs until the server stops.
 async fn connect(ctx: &Ctx) -> Channel {
-    Endpoint::from_shared(format!("http://{}", listen(ctx))).unwrap().connect().await.unwrap()
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let ctx = ctx.clone();
+    tokio::spawn(async move { crate::grpc::serve(&ctx, listener).await });
+    Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 /// Returns the refusal of a worker's call by the rate limit, if any; other errors are ignored.

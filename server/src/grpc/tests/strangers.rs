@@ -12,7 +12,7 @@ use tonic::Code as GrpcCode;
 use undertone_proto::{retry_delay, v1};
 
 use super::connect;
-use crate::connections::{ConnectionLimits, loopback};
+use crate::connections::ConnectionLimits;
 use crate::grpc::LARGEST_OF_STRANGER;
 use crate::grpc::message_limits::MessageLimits;
 use crate::testing::TestApp;
@@ -24,11 +24,12 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Serves with these limits of messages until the server stops.
 fn listen_with(ctx: &Ctx, messages: MessageLimits) -> SocketAddr {
-    let socket = loopback();
-    let address = socket.local_addr().unwrap();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
     let limits = ConnectionLimits::new(ctx.config.connections, false, true);
     let ctx = ctx.clone();
-    tokio::spawn(async move { crate::grpc::serve_with(&ctx, socket, limits, messages).await });
+    tokio::spawn(async move { crate::grpc::serve_with(&ctx, listener, limits, messages).await });
     address
 }
 

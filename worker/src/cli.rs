@@ -157,6 +157,15 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandFailure {
     }
 }
 
+/// Returns the folder of a dataset of this site, for the option `--dataset`.
+fn find_dataset(folder: &Folder, name: &str) -> Result<PathBuf, CommandFailure> {
+    let path = folder.dataset(name)?;
+    if path.is_dir() {
+        return Ok(path);
+    }
+    Err(format!("--dataset: this site has no dataset `{name}`; `undertone-worker data list` shows its datasets").into())
+}
+
 /// Runs the command in `args` (the first is the program's name); prints to standard output and standard error.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match CommandLine::try_parse_from(args) {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::CommandFailure;
 use super::table::format_table;
+use super::{CommandFailure, find_dataset};
 use crate::run::evaluation::local::{LocalEvaluation, evaluate};
 use crate::site::folder::Folder;
 
@@ -30,20 +30,10 @@ pub(super) struct EvaluateCommand {
     json: bool,
 }
 
-/// The reason for a rejected evaluation.
-#[derive(Debug, thiserror::Error)]
-enum ArgumentError {
-    #[error("--dataset: this site has no dataset `{0}`; `undertone-worker data list` shows its datasets")]
-    Dataset(String),
-}
-
 impl EvaluateCommand {
     /// Evaluates the model and prints the result to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
-        let dataset = folder.dataset(&self.dataset)?;
-        if !dataset.is_dir() {
-            return Err(ArgumentError::Dataset(self.dataset.clone()).into());
-        }
+        let dataset = find_dataset(folder, &self.dataset)?;
         let result = evaluate(&self.model, &dataset, &self.dataset)?;
         let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_result(&result) };
         out.write_all(text.as_bytes())?;

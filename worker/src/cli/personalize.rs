@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::CommandFailure;
 use super::table::format_table;
+use super::{CommandFailure, find_dataset};
 use crate::personal::{PersonalGain, PersonalModel, PersonalTraining, personalize};
 use crate::site::folder::{Folder, write_durably};
 
@@ -42,20 +42,10 @@ pub(super) struct PersonalizeCommand {
     json: bool,
 }
 
-/// The reason for a rejected command.
-#[derive(Debug, thiserror::Error)]
-enum ArgumentError {
-    #[error("--dataset: this site has no dataset `{0}`; `undertone-worker data list` shows its datasets")]
-    Dataset(String),
-}
-
 impl PersonalizeCommand {
     /// Personalizes the model, writes it, and prints the gains to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
-        let dataset = folder.dataset(&self.dataset)?;
-        if !dataset.is_dir() {
-            return Err(ArgumentError::Dataset(self.dataset.clone()).into());
-        }
+        let dataset = find_dataset(folder, &self.dataset)?;
         let Self { epochs, batch, learning_rate, seed, .. } = *self;
         let terms = PersonalTraining { epochs, batch, learning_rate, seed };
         let result = personalize(&self.model, &dataset, &self.dataset, terms)?;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::CommandFailure;
 use super::table::format_table;
+use super::{CommandFailure, find_dataset};
 use crate::recognition::{ModelRecognizer, RecognizedWord, RecognizerFiles, RecognizerOptions, RecordingResult};
 use crate::site::folder::Folder;
 use crate::speech::audio::LONGEST;
@@ -81,13 +81,6 @@ pub(super) struct RecognizeCommand {
     json: bool,
 }
 
-/// The reason for rejected options.
-#[derive(Debug, thiserror::Error)]
-enum ArgumentError {
-    #[error("--dataset: this site has no dataset `{0}`; `undertone-worker data list` shows its datasets")]
-    Dataset(String),
-}
-
 /// The output.
 #[derive(Debug, Serialize)]
 struct RecognitionReport {
@@ -107,13 +100,7 @@ impl RecognizeCommand {
     /// Recognizes the recordings and prints the result to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
         let dataset = match &self.dataset {
-            Some(name) => {
-                let path = folder.dataset(name)?;
-                if !path.is_dir() {
-                    return Err(ArgumentError::Dataset(name.clone()).into());
-                }
-                Some((path, name.clone()))
-            }
+            Some(name) => Some((find_dataset(folder, name)?, name.clone())),
             None => None,
         };
         let files = RecognizerFiles {

@@ -13,8 +13,8 @@ use undertone_api::job::Spec;
 use undertone_api::job::dp_sgd::{self, ModelPart, ModelParts, Optimizer};
 use undertone_privacy::{Delta, Epsilon};
 
-use super::CommandFailure;
 use super::table::format_table;
+use super::{CommandFailure, find_dataset};
 use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneResult, TuneSearch, tune};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::policy::Policy;
@@ -103,8 +103,6 @@ enum ArgumentError {
     },
     #[error("--output: {0} exists already: choose another file, or remove it")]
     Output(PathBuf),
-    #[error("--dataset: this site has no dataset `{0}`; `undertone-worker data list` shows its datasets")]
-    Dataset(String),
     #[error("--minutes: must be greater than 0 and at most 100,000, not {0}")]
     Minutes(f64),
 }
@@ -204,10 +202,7 @@ impl TuneCommand {
         if !(self.minutes > 0.0 && self.minutes <= 100_000.0) {
             return Err(ArgumentError::Minutes(self.minutes).into());
         }
-        let dataset = folder.dataset(&self.dataset)?;
-        if !dataset.is_dir() {
-            return Err(ArgumentError::Dataset(self.dataset.clone()).into());
-        }
+        let dataset = find_dataset(folder, &self.dataset)?;
         let grid = SettingGrid {
             clip: self.clip.clone(),
             rate: self.rate.clone(),

@@ -5,7 +5,7 @@
 //! when it is read: this is post-processing, and the new releases compose with the earlier ones adaptively. So a party
 //! whose data trained both models has paid both prices in its account.
 
-use super::{AcousticModel, RecurrentCell, Spec};
+use super::{AcousticModel, RecurrentCell, Spec, TrainingLoss};
 use crate::problem::Violation;
 
 impl Spec {
@@ -37,6 +37,8 @@ impl Spec {
 /// classes of the proposal are no difference.
 fn list_differences(proposed: &AcousticModel, file: &AcousticModel) -> Vec<(&'static str, String, String)> {
     let cell = |cell: RecurrentCell| if cell == RecurrentCell::Gru { "`gru`" } else { "`lstm`" }.to_owned();
+    // With CTC the last class is the blank, so equal classes have other meanings.
+    let loss = |loss: TrainingLoss| if loss == TrainingLoss::Ctc { "`ctc`" } else { "`cross_entropy`" }.to_owned();
     let context = |context: Option<u32>| context.map_or_else(|| "none".to_owned(), |frames| frames.to_string());
     let classes = |model: &AcousticModel| model.classes.map_or_else(String::new, |classes| classes.to_string());
     let all = [
@@ -46,6 +48,7 @@ fn list_differences(proposed: &AcousticModel, file: &AcousticModel) -> Vec<(&'st
         ("bidirectional", file.bidirectional.to_string(), proposed.bidirectional.to_string()),
         ("context", context(file.context), context(proposed.context)),
         ("normalize", file.normalize.to_string(), proposed.normalize.to_string()),
+        ("loss", loss(file.loss), loss(proposed.loss)),
         ("classes", classes(file), if proposed.classes.is_some() { classes(proposed) } else { classes(file) }),
     ];
     all.into_iter().filter(|(_, file, proposed)| file != proposed).collect()
@@ -54,7 +57,7 @@ fn list_differences(proposed: &AcousticModel, file: &AcousticModel) -> Vec<(&'st
 #[cfg(test)]
 mod tests {
     use super::super::tests::{changed, older_spec};
-    use super::RecurrentCell;
+    use super::{RecurrentCell, TrainingLoss};
     use crate::job::JobKind as _;
     use crate::model::source::ModelSource;
 
@@ -66,7 +69,7 @@ mod tests {
             let model = &mut spec.model;
             (model.hidden, model.classes, model.layers) = (64, Some(40), 2);
             (model.bidirectional, model.context, model.normalize) = (true, Some(5), true);
-            model.cell = RecurrentCell::Gru;
+            (model.cell, model.loss) = (RecurrentCell::Gru, TrainingLoss::Ctc);
         });
         let violations = other.check_layers(&origin.model);
         let texts: Vec<_> = violations.iter().map(|violation| (&*violation.field, &*violation.message)).collect();
@@ -77,6 +80,7 @@ mod tests {
             ("bidirectional", "false", "true"),
             ("context", "none", "5"),
             ("normalize", "false", "true"),
+            ("loss", "`cross_entropy`", "`ctc`"),
             ("classes", "9096", "40"),
         ] {
             let text = format!("the initial model has {file}, the proposal {proposed}: ");
@@ -84,7 +88,7 @@ mod tests {
                 |(named, message): &(&str, &str)| *named == format!("spec.model.{field}") && message.starts_with(&text);
             assert!(texts.iter().any(is_named), "{field}: {texts:?}");
         }
-        assert_eq!(texts.len(), 7);
+        assert_eq!(texts.len(), 8);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 pub use error::RecognitionError;
 
-use crate::run::evaluation::{check_dataset, digest_file, read_model};
+use crate::run::evaluation::{check_dataset, digest_file, read_site_model};
 use crate::speech::audio::{self, RATE};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::decode::{
@@ -136,7 +136,7 @@ impl ModelRecognizer {
     ) -> Result<Self, RecognitionError> {
         let content = std::fs::read(&files.model)
             .map_err(|source| RecognitionError::Model { path: files.model.clone(), source })?;
-        let model = read_model(&content)?;
+        let model = read_site_model(&content)?;
         let dataset = files.dataset.as_ref().map(|(folder, name)| open_dataset(&model, folder, name)).transpose()?;
         let mut treatment = choose_treatment(model.shape().inputs)?;
         let of_dataset = dataset.as_ref().and_then(|dataset| dataset.meta().treatment);

@@ -101,7 +101,7 @@ fn format_result(result: &LocalEvaluation) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use clap::Parser;
@@ -111,16 +111,22 @@ mod tests {
     use crate::run::evaluation::tests::{model_file, write_dataset};
     use crate::site::folder::Folder;
 
-    fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, String> {
+    /// Runs a command at the site in a folder.
+    pub(in super::super) fn run_at(dir: &std::path::Path, more: &[&str]) -> Result<String, String> {
         let site = dir.join("site").display().to_string();
-        let arguments = ["undertone-worker", "--site", &site, "evaluate"].into_iter().chain(more.iter().copied());
+        let arguments = ["undertone-worker", "--site", &site].into_iter().chain(more.iter().copied());
         let mut out = Vec::new();
         run_command(&CommandLine::try_parse_from(arguments).unwrap(), &mut out)
             .map_err(|failure| format_error(&*failure.error))?;
         Ok(String::from_utf8(out).unwrap())
     }
 
-    fn site() -> tempfile::TempDir {
+    fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, String> {
+        run_at(dir, &[&["evaluate"], more].concat())
+    }
+
+    /// Returns a folder with a site that has the dataset `ward`, and the file `model` beside it.
+    pub(in super::super) fn site() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path().join("site"));
         std::fs::create_dir_all(folder.datasets()).unwrap();

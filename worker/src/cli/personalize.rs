@@ -16,7 +16,8 @@ const ROWS: usize = 20;
 /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
 ///
 /// The training split is trained on, and the gain is measured on the test split. The model is written into the folder
-/// `personal` of the site and marked: no job reads it, this worker does not send it, and the server does not accept it.
+/// `personal` of the site and marked: no job reads it, this worker does not send it, and the server does not accept it. The loss is
+/// the cross-entropy of frames, which does not fit models of characters (CTC).
 #[derive(Debug, Args)]
 pub(super) struct PersonalizeCommand {
     /// The model: a safetensors file of a job.
@@ -98,41 +99,19 @@ fn format_result(result: &PersonalModel, path: &Path) -> String {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use clap::Parser;
-
-    use crate::cli::{CommandLine, format_error, run_command};
+    use crate::cli::evaluate::tests::{run_at, site};
     use crate::personal::PERSONAL;
     use crate::run::evaluation::read_model;
-    use crate::run::evaluation::tests::{model_file, write_dataset};
-    use crate::site::folder::Folder;
-
-    fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, String> {
-        let site = dir.join("site").display().to_string();
-        let arguments = ["undertone-worker", "--site", &site].into_iter().chain(more.iter().copied());
-        let mut out = Vec::new();
-        run_command(&CommandLine::try_parse_from(arguments).unwrap(), &mut out)
-            .map_err(|failure| format_error(&*failure.error))?;
-        Ok(String::from_utf8(out).unwrap())
-    }
-
-    fn site() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::new(dir.path().join("site"));
-        std::fs::create_dir_all(folder.datasets()).unwrap();
-        write_dataset(&folder.datasets().join("ward"), 1);
-        std::fs::write(dir.path().join("model"), model_file(4)).unwrap();
-        dir
-    }
 
     #[test]
     fn personal_model_is_marked_and_measured_by_speaker() {
         let dir = site();
         let model = dir.path().join("model").display().to_string();
-        let text = run(dir.path(), &["personalize", &model, "--dataset", "ward", "--epochs", "1"]).unwrap();
+        let text = run_at(dir.path(), &["personalize", &model, "--dataset", "ward", "--epochs", "1"]).unwrap();
         assert!(text.starts_with(&format!("PERSONAL: {PERSONAL}")) && text.contains("SPEAKER"), "{text}");
         let arguments =
             ["personalize", &model, "--dataset", "ward", "--epochs", "30", "--learning-rate", "0.02", "--json"];
-        let json = run(dir.path(), &arguments).unwrap();
+        let json = run_at(dir.path(), &arguments).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&json["personal"], &json["trained"]), (&PERSONAL.into(), &20.into()));
         assert_eq!(json["speakers"].as_array().map(Vec::len), Some(4));
@@ -140,11 +119,11 @@ mod tests {
         let speakers = json["speakers"].as_array().unwrap();
         assert_eq!(speakers.iter().map(frames).sum::<u64>(), frames(&json["site"]));
         // The command is repeatable, and the file is personal: this site evaluates it, and no job reads it.
-        assert_eq!(run(dir.path(), &arguments).unwrap(), serde_json::to_string_pretty(&json).unwrap() + "\n");
+        assert_eq!(run_at(dir.path(), &arguments).unwrap(), serde_json::to_string_pretty(&json).unwrap() + "\n");
         let file = json["file"].as_str().unwrap();
         let refusal = read_model(&std::fs::read(file).unwrap()).map(|_| ()).unwrap_err().to_string();
         assert!(refusal.contains("the model is personal"), "{refusal}");
-        let evaluated = run(dir.path(), &["evaluate", file, "--dataset", "ward", "--json"]).unwrap();
+        let evaluated = run_at(dir.path(), &["evaluate", file, "--dataset", "ward", "--json"]).unwrap();
         let evaluated: serde_json::Value = serde_json::from_str(&evaluated).unwrap();
         assert!((evaluated["accuracy"].as_f64().unwrap() - json["site"]["after"].as_f64().unwrap()).abs() < 1e-12);
     }
@@ -155,12 +134,12 @@ mod tests {
         let model = dir.path().join("model").display().to_string();
         let error = |more: &[&str]| {
             let arguments = [&["personalize", &*model, "--dataset", "ward"], more].concat();
-            run(dir.path(), &arguments).unwrap_err()
+            run_at(dir.path(), &arguments).unwrap_err()
         };
         assert!(error(&["--epochs", "0"]).contains("--epochs: from 1 to 1000, not 0"));
         assert!(error(&["--batch", "1025"]).contains("--batch: from 1 to 1024, not 1025"));
         assert!(error(&["--learning-rate", "1.5"]).contains("--learning-rate: above 0, at most 1, not 1.5"));
-        let unknown = run(dir.path(), &["personalize", &model, "--dataset", "unknown"]).unwrap_err();
+        let unknown = run_at(dir.path(), &["personalize", &model, "--dataset", "unknown"]).unwrap_err();
         assert!(unknown.contains("no dataset `unknown`"), "{unknown}");
     }
 }

@@ -196,6 +196,17 @@ fn without_lexicon_the_best_path_is_printed() {
 }
 
 #[test]
+fn personal_model_recognizes_at_its_site() {
+    let site = TestSite::new();
+    let arguments = ["@spoken.wav", "--phone-map", "@phones.txt"];
+    let before = site.json(&arguments);
+    site.write("model", &Model::from_safetensors(model_file()).unwrap().to_personal_file().unwrap());
+    let after = site.json(&arguments);
+    assert_eq!(after["recordings"], before["recordings"]);
+    assert_ne!(after["model"], before["model"], "the mark is in the file");
+}
+
+#[test]
 fn unusable_input_has_a_specific_error() {
     let site = TestSite::new();
     site.write("empty.wav", &wav::write(&[]));

@@ -21,7 +21,8 @@
 //! Σ q ρ̃ = 1 − δ_n, hence Σ q ρ̃^α ≤ 1 + Σ q h(ρ̃) and
 //!
 //! * D_α(P'‖Q') ≤ \[ln(1 + Σ q h(ρ̃)) − α ln(1−s)\]/(α−1),
-//! * D_α(Q'‖P') ≤ Σ q ρ̃ h(1/ρ̃)/(α−1), because Σ q ρ̃^{1−α} = 1 + Σ q ρ̃ h(1/ρ̃) + (α−1)δ_n, and ln(1−δ_n) ≤ −δ_n.
+//! * D_α(Q'‖P') ≤ ln(1 + R)/(α−1), R = Σ q ρ̃ h(1/ρ̃), because Σ q ρ̃^{1−α} = 1 + R + (α−1)δ_n, and (α−1) ln(1−δ_n) + ln(1 + R +
+//!   (α−1)δ_n) falls with δ_n.
 //!
 //! Reverse ratios are at most 1/(1−β) ≤ E, so P' and Q' are a pair of pure loss ε − ln(1−s).
 //!
@@ -197,7 +198,7 @@ impl TextRelease {
             back += mass * from;
         }
         let forward = log1p(forward) - order * log1p(-self.side);
-        forward.max(back) / (order - 1.0)
+        forward.max(log1p(back)) / (order - 1.0)
     }
 
     /// Lists the outcomes on an interval: ⊥ and the counts from the threshold; without a last n, all counts at the first.

@@ -59,7 +59,7 @@ proptest! {
         }
         // The least μ is missed by the cost of the grid only.
         let less = mu * 0.998 - 3.0 * TICK;
-        let is_exceeded = (-6000..6000).any(|k| excess(less, f64::from(k) * 2e-3 / z) > 0.0);
+        let is_exceeded = (-6000..6000).any(|k| excess(less, (f64::from(k) / 6000.0).powi(3) * 12.0 / z) > 0.0);
         prop_assert!(is_exceeded || less <= 0.0, "{}", mu);
     }
 

@@ -29,13 +29,7 @@ impl Account {
         per_release: &Cost,
         releases: u64,
     ) -> Result<Draft, LedgerError> {
-        if self.reservation(id).is_some() {
-            return Err(LedgerError::Duplicate(id));
-        }
-        let mut balance = self.balance().clone();
-        balance.set_budget(budget)?;
-        let reservation = balance.reserve(id, per_release, releases)?;
-        Ok(Draft { balance, reservation })
+        self.draft_new(budget, id, |balance| balance.reserve(id, per_release, releases))
     }
 
     /// Drafts [`Account::reserve_whole`] under this budget.
@@ -49,12 +43,21 @@ impl Account {
         cost: &Cost,
         releases: u64,
     ) -> Result<Draft, LedgerError> {
+        self.draft_new(budget, id, |balance| balance.reserve_whole(id, cost, releases))
+    }
+
+    fn draft_new(
+        &self,
+        budget: Budget,
+        id: ReservationId,
+        reserve: impl FnOnce(&mut Balance) -> Result<Reservation, LedgerError>,
+    ) -> Result<Draft, LedgerError> {
         if self.reservation(id).is_some() {
             return Err(LedgerError::Duplicate(id));
         }
         let mut balance = self.balance().clone();
         balance.set_budget(budget)?;
-        let reservation = balance.reserve_whole(id, cost, releases)?;
+        let reservation = reserve(&mut balance)?;
         Ok(Draft { balance, reservation })
     }
 

@@ -47,6 +47,7 @@ pub(crate) use self::limits::{
 pub(crate) use self::limits::{ConnectionLimits, SHUTDOWN_GRACE};
 pub(crate) use self::listen::listen;
 pub(crate) use self::state::ConnectionHandle;
+pub(crate) use self::turn::RequestLane;
 
 use self::accept::accept_on_thread;
 use self::drive::Driver;

@@ -221,7 +221,7 @@ impl Driver {
         if self.limits.by_address.is_none() {
             return RequestLane::Network(network_of(client_address(true, &request.headers, &request.extensions)));
         }
-        if state.is_recognized() { RequestLane::Connection(state.id) } else { RequestLane::Network(state.network) }
+        state.recognized_lane().unwrap_or(RequestLane::Network(state.network))
     }
 
     /// Passes a request to the router, when it has its turn.
@@ -241,7 +241,7 @@ impl Driver {
                 return Ok(refusal.map(|body| AnswerBody::new(body, guard)));
             }
         };
-        parts.extensions.insert(ConnectionHandle(state));
+        parts.extensions.insert(ConnectionHandle::new(state, Some(Arc::clone(&turn))));
         let body = Body::new(self.received.receive(body, Arc::clone(&guard), Arc::clone(&turn)));
         let answer = turn.run(self.router.clone().oneshot(Request::from_parts(parts, body))).await;
         let mut answer = answer.unwrap_or_else(|never| match never {});

@@ -211,7 +211,9 @@ mod tests {
 
     use super::super::state::ConnectionHandle;
     use super::super::tests::small_limits;
+    use super::super::turn::RequestLane;
     use super::{Admission, ConnectionRegistry};
+    use undertone_server_core::fairness::WorkOwner;
     use undertone_server_core::metrics::{Metrics, Transactions};
 
     fn registry(total: usize, by_address: usize) -> Arc<ConnectionRegistry> {
@@ -224,7 +226,7 @@ mod tests {
     }
 
     fn recognize(admission: &Admission) {
-        ConnectionHandle(Arc::clone(&admission.state)).recognize();
+        ConnectionHandle::new(Arc::clone(&admission.state), None).recognize(RequestLane::Caller(WorkOwner::System));
     }
 
     #[tokio::test(start_paused = true)]

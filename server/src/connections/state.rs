@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::turn::{RequestLane, RequestTurn};
+
 /// The state of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
@@ -19,7 +21,8 @@ pub(super) struct ConnectionState {
     pub(super) opened: Instant,
     /// Cancelled when the registry evicts the connection.
     pub(super) evicted: CancellationToken,
-    is_recognized: AtomicBool,
+    /// The lane of the last recognized caller.
+    recognized: Mutex<Option<RequestLane>>,
     activity: Mutex<Activity>,
     /// The nanoseconds from `opened` to `Activity::quiet_since` of a stranger that is quiet, or [`BUSY`]: read without the lock, since an
     /// eviction looks at every connection.
@@ -89,7 +92,7 @@ impl ConnectionState {
             network,
             opened: now,
             evicted: CancellationToken::new(),
-            is_recognized: AtomicBool::new(false),
+            recognized: Mutex::default(),
             activity: Mutex::new(activity),
             quiet_after: AtomicU64::new(0),
         }
@@ -113,7 +116,12 @@ impl ConnectionState {
 
     /// Returns whether a request of this connection proved a session or a key.
     pub(super) fn is_recognized(&self) -> bool {
-        self.is_recognized.load(Ordering::Relaxed)
+        self.recognized_lane().is_some()
+    }
+
+    /// Returns the lane of the last caller that proved a session or a key.
+    pub(super) fn recognized_lane(&self) -> Option<RequestLane> {
+        *self.recognized.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the current activity.
@@ -199,18 +207,29 @@ impl Drop for RequestGuard {
 
 /// The connection of a request; an extension of the request.
 #[derive(Debug, Clone)]
-pub(crate) struct ConnectionHandle(pub(super) Arc<ConnectionState>);
+pub(crate) struct ConnectionHandle {
+    state: Arc<ConnectionState>,
+    /// The turn of the request.
+    turn: Option<Arc<RequestTurn>>,
+}
 
 impl ConnectionHandle {
-    /// Records that a request of this connection proved a session or a key.
-    pub(crate) fn recognize(&self) {
-        self.0.is_recognized.store(true, Ordering::Relaxed);
+    pub(super) const fn new(state: Arc<ConnectionState>, turn: Option<Arc<RequestTurn>>) -> Self {
+        Self { state, turn }
+    }
+
+    /// Records that a request of this connection proved a session or a key; its turn continues in the lane of its caller.
+    pub(crate) fn recognize(&self, lane: RequestLane) {
+        *self.state.recognized.lock().unwrap_or_else(PoisonError::into_inner) = Some(lane);
+        if let Some(turn) = &self.turn {
+            turn.transfer(lane);
+        }
     }
 
     /// Records the same, if the request came over a connection of this module; requests of tests may lack one.
-    pub(crate) fn recognize_in(extensions: &http::Extensions) {
+    pub(crate) fn recognize_in(extensions: &http::Extensions, lane: RequestLane) {
         if let Some(handle) = extensions.get::<Self>() {
-            handle.recognize();
+            handle.recognize(lane);
         }
     }
 }
@@ -220,7 +239,9 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
 
-    use super::{ConnectionHandle, ConnectionState};
+    use undertone_server_core::fairness::WorkOwner;
+
+    use super::{ConnectionHandle, ConnectionState, RequestLane};
 
     #[test]
     fn request_counts_until_its_guard_is_dropped() {
@@ -262,9 +283,9 @@ mod tests {
         let state = Arc::new(ConnectionState::new(0, IpAddr::V4(Ipv4Addr::LOCALHOST)));
         assert!(!state.is_recognized());
         let mut extensions = http::Extensions::new();
-        ConnectionHandle::recognize_in(&extensions);
-        extensions.insert(ConnectionHandle(Arc::clone(&state)));
-        ConnectionHandle::recognize_in(&extensions);
+        ConnectionHandle::recognize_in(&extensions, RequestLane::Caller(WorkOwner::System));
+        extensions.insert(ConnectionHandle::new(Arc::clone(&state), None));
+        ConnectionHandle::recognize_in(&extensions, RequestLane::Caller(WorkOwner::System));
         assert!(state.is_recognized());
     }
 }

@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{ConnectionSource, accept_until};
 use super::drive::Driver;
 use super::registry::ConnectionRegistry;
-use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER, ServedListener, listen};
+use super::{ConnectionHandle, ConnectionLimits, LARGEST_BUFFER, RequestLane, ServedListener, listen};
+use undertone_server_core::fairness::WorkOwner;
 use undertone_server_core::metrics::{Limit, Metrics, Transactions};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -109,7 +110,9 @@ fn router(held: Arc<Semaphore>) -> Router {
         let piece = Bytes::from(vec![0; 64 << 10]);
         Body::from_stream(futures::stream::repeat(piece).map(Ok::<_, io::Error>))
     };
-    let recognize = |request: Request| async move { ConnectionHandle::recognize_in(request.extensions()) };
+    let recognize = |request: Request| async move {
+        ConnectionHandle::recognize_in(request.extensions(), RequestLane::Caller(WorkOwner::System));
+    };
     let slow = || async { tokio::time::sleep(SHORT * 2).await };
     let hold = || async move {
         held.add_permits(1);

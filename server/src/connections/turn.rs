@@ -1,6 +1,8 @@
 //! The turns at which requests begin. A flood of requests would otherwise share the processors with all others as equals, and each
-//! request under way occupies memory. So few requests begin at a time, in the order of a [`FairQueue`]: each recognized connection
-//! and each network of strangers has its own lane, and the lane that was served least is next.
+//! request under way occupies memory. So few requests begin at a time, in the order of a [`FairQueue`]: each organization, each
+//! worker and each network of strangers has its own lane, and the lane that was served least is next. A new connection begins in the
+//! lane of its network. When its caller is recognized, the turn continues in the lane of the caller: otherwise the work of a network's
+//! members would delay all who connect from there.
 //!
 //! A turn covers the work before the answer: it ends with the head of the answer, after the longest turn, or when the server waits for
 //! the rest of the request. So a request that waits for something else occupies no turn.
@@ -10,23 +12,26 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::limits::ConnectionLimits;
+use undertone_api::id::WorkerId;
 use undertone_server_core::error::Error;
-use undertone_server_core::fairness::{FairPermit, FairQueue, QueueLimits, QueueOwner, QueueTimings};
+use undertone_server_core::fairness::{FairPermit, FairQueue, QueueLimits, QueueOwner, QueueTimings, WorkOwner};
 
 /// The longest wait for a turn.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The lane of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum RequestLane {
-    /// The connection of a recognized caller.
-    Connection(u64),
+pub(crate) enum RequestLane {
+    /// A worker.
+    Worker(WorkerId),
+    /// The organization of a member.
+    Caller(WorkOwner),
     /// The strangers of a network; behind a proxy, all callers of a network.
     Network(IpAddr),
 }
 
 impl QueueOwner for RequestLane {
-    const NAME: &'static str = "your address";
+    const NAME: &'static str = "your organization or address";
 
     fn weight(self) -> u32 {
         1
@@ -34,7 +39,8 @@ impl QueueOwner for RequestLane {
 
     fn class(self) -> &'static str {
         match self {
-            Self::Connection(_) => "connection",
+            Self::Worker(_) => "worker",
+            Self::Caller(_) => "organization",
             Self::Network(_) => "network",
         }
     }
@@ -89,6 +95,13 @@ impl RequestTurn {
         drop(permit);
     }
 
+    /// Charges the rest of the turn to another lane, if it has not ended yet.
+    pub(super) fn transfer(&self, lane: RequestLane) {
+        if let Some(permit) = self.permit.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            permit.transfer(lane);
+        }
+    }
+
     /// Runs the work of the turn, which ends with it, at its longest duration or by [`RequestTurn::end`].
     pub(super) async fn run<F: Future>(&self, work: F) -> F::Output {
         tokio::pin!(work);
@@ -108,14 +121,14 @@ mod tests {
     use std::time::Duration;
 
     use tokio::time::timeout;
-    use undertone_server_core::fairness::QueueTimings;
+    use undertone_server_core::fairness::{QueueTimings, WorkOwner};
 
     use super::super::limits::LONGEST_TURN;
     use super::super::tests::small_limits;
     use super::{RequestLane, RequestQueue};
 
     const HERE: RequestLane = RequestLane::Network(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    const MEMBER: RequestLane = RequestLane::Connection(1);
+    const MEMBER: RequestLane = RequestLane::Caller(WorkOwner::System);
     const INSTANT: Duration = Duration::from_millis(1);
 
     fn one_turn() -> RequestQueue {
@@ -141,6 +154,27 @@ mod tests {
         first.end();
         requests.join_all().await;
         assert_eq!(*order.lock().expect("no panic"), [MEMBER, HERE, HERE, HERE]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_of_a_recognized_caller_is_not_charged_to_its_network() {
+        let queue = one_turn();
+        let turn = queue.acquire(HERE).await.expect("a free turn");
+        turn.transfer(MEMBER);
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut requests = tokio::task::JoinSet::new();
+        for lane in [MEMBER, HERE] {
+            let (queue, order) = (queue.clone(), Arc::clone(&order));
+            requests.spawn(async move {
+                let _turn = queue.acquire(lane).await.expect("a turn");
+                order.lock().expect("no panic").push(lane);
+            });
+            tokio::task::yield_now().await;
+        }
+        tokio::time::sleep(LONGEST_TURN / 2).await;
+        turn.end();
+        requests.join_all().await;
+        assert_eq!(*order.lock().expect("no panic"), [HERE, MEMBER]);
     }
 
     #[tokio::test(start_paused = true)]

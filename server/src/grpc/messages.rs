@@ -23,7 +23,7 @@ use super::convert::fail;
 use super::message_limits::{LARGEST_MESSAGE, MessageLimits, MessageSender};
 use super::metered::{MeteredBody, SharedCharge};
 use crate::caller_address::client_address;
-use crate::connections::ConnectionHandle;
+use crate::connections::{ConnectionHandle, RequestLane};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::budget::ByteBudget;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
@@ -61,7 +61,9 @@ impl MessageGate {
     /// Identifies the sender by the headers of a call; `Err` if the method requires authentication and there is none.
     async fn identify(&self, request: &mut Request) -> Result<MessageSender, Status> {
         if let Some(recognized) = request.extensions().get::<RecognizedWorker>() {
-            return Ok(MessageSender::Worker(recognized.worker));
+            let worker = recognized.worker;
+            ConnectionHandle::recognize_in(request.extensions(), RequestLane::Worker(worker));
+            return Ok(MessageSender::Worker(worker));
         }
         let path = request.uri().path();
         if path.strip_prefix(GATEWAY).is_some_and(|method| !OPEN_METHODS.contains(&method)) {
@@ -69,7 +71,9 @@ impl MessageGate {
         }
         if path.starts_with(CONTROL) {
             let actor = session::authenticate(&self.ctx, bearer(request.headers())?).await.map_err(fail)?;
-            recognize_caller(WorkOwner::from(&actor));
+            let owner = WorkOwner::from(&actor);
+            ConnectionHandle::recognize_in(request.extensions(), RequestLane::Caller(owner));
+            recognize_caller(owner);
             let sender = MessageSender::Member(actor.id());
             request.extensions_mut().insert(actor);
             return Ok(sender);
@@ -86,9 +90,6 @@ pub(super) async fn admit(State(gate): State<MessageGate>, mut request: Request,
         Err(status) => return status.into_http(),
     };
     let is_stranger = matches!(sender, MessageSender::Stranger(_));
-    if !is_stranger {
-        ConnectionHandle::recognize_in(request.extensions());
-    }
     let (budget, largest) = if is_stranger {
         (&gate.strangers, gate.limits.largest_of_stranger)
     } else {

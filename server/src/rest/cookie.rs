@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use undertone_api::problem::Code;
 
-use crate::connections::ConnectionHandle;
+use crate::connections::{ConnectionHandle, RequestLane};
 use undertone_server_core::auth::{Actor, cookie};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::fairness::{WorkOwner, recognize_caller};
@@ -21,8 +21,9 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
         let (actor, set) = who(&ctx, request.headers()).await;
         cookies = set;
         if let Some(actor) = actor {
-            ConnectionHandle::recognize_in(request.extensions());
-            recognize_caller(WorkOwner::from(&actor));
+            let owner = WorkOwner::from(&actor);
+            ConnectionHandle::recognize_in(request.extensions(), RequestLane::Caller(owner));
+            recognize_caller(owner);
             request.extensions_mut().insert(actor);
         }
     }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::problem::Rejection;
 use super::unread::explain;
 use crate::caller_address::client_address;
-use crate::connections::ConnectionHandle;
+use crate::connections::{ConnectionHandle, RequestLane};
 use undertone_server_core::auth::{Actor, Origin};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
@@ -47,8 +47,9 @@ where
                 Rejection::new(Code::Unauthenticated, "send the access token as `Authorization: Bearer`")
             })?;
             let actor = session::authenticate(&ctx, token.trim()).await?;
-            ConnectionHandle::recognize_in(&parts.extensions);
-            recognize_caller(WorkOwner::from(&actor));
+            let owner = WorkOwner::from(&actor);
+            ConnectionHandle::recognize_in(&parts.extensions, RequestLane::Caller(owner));
+            recognize_caller(owner);
             return Ok(Self(actor));
         }
         let actor = parts.extensions.get::<Actor>().cloned();

@@ -172,6 +172,19 @@ pub struct FairPermit<O: QueueOwner = WorkOwner> {
     granted: Instant,
 }
 
+impl<O: QueueOwner> FairPermit<O> {
+    /// Charges the rest of the turn to another owner.
+    pub fn transfer(&mut self, owner: O) {
+        if owner == self.owner {
+            return;
+        }
+        let now = Instant::now();
+        self.queue.lock().transfer(self.owner, owner, now - self.granted);
+        self.owner = owner;
+        self.granted = now;
+    }
+}
+
 impl<O: QueueOwner> Drop for FairPermit<O> {
     fn drop(&mut self) {
         self.queue.release(self.owner, self.granted.elapsed());

@@ -114,14 +114,26 @@ impl<O: QueueOwner> TurnSchedule<O> {
 
     /// Ends a turn with this cost, and grants the next.
     pub(super) fn release(&mut self, limits: &QueueLimits, owner: O, cost: Duration) {
-        let cost = u64::try_from(cost.max(LEAST_COST).as_nanos()).unwrap_or(u64::MAX) / u64::from(owner.weight());
         self.running -= 1;
+        self.charge(owner, cost);
+        self.give(limits);
+        self.forget_idle();
+    }
+
+    /// Moves a running turn to the lane of another owner; the first one is charged the cost until now.
+    pub(super) fn transfer(&mut self, owner: O, to: O, cost: Duration) {
+        self.lane(to).running += 1;
+        self.charge(owner, cost);
+        self.forget_idle();
+    }
+
+    /// Charges a turn that no longer runs in this owner's lane.
+    fn charge(&mut self, owner: O, cost: Duration) {
+        let cost = u64::try_from(cost.max(LEAST_COST).as_nanos()).unwrap_or(u64::MAX) / u64::from(owner.weight());
         if let Some(lane) = self.lanes.get_mut(&owner) {
             lane.running -= 1;
             lane.tag = lane.tag.saturating_add(cost);
         }
-        self.give(limits);
-        self.forget_idle();
     }
 
     /// Removes a cancelled request.
